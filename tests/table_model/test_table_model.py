@@ -17,6 +17,7 @@ from bayesprop.cli import main
 from bayesprop.store import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableWarning
+from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.request import FitRequest
@@ -200,13 +201,22 @@ def test_refusals_speak_python(given: dict, words: str):
     [
         (FLATS.to_numpy(), r"must be a data frame .* got ndarray; estimators .* take arrays"),
         ([FLATS.to_numpy()], "must be a data frame"),
-        (FLATS[["rent", "rent"]], "more than one column called 'rent'"),
         (FLATS.assign(z=1j), "column 'z' of type complex128 has no meaning"),
     ],
 )
 def test_what_is_no_table_is_refused(frame: object, words: str):
     with pytest.raises(ValueError, match=words):
         bayesprop.fit(frame, target="rent")
+
+
+def test_of_columns_of_one_name_the_first_keeps_it():
+    twice = FLATS[["rooms", "rent", "rooms"]]
+    with pytest.warns(
+        TableWarning, match="called 'rooms': the name means the first, .* 'rooms \\(2"
+    ):
+        table = from_frame(twice)
+    assert table.columns == ["rooms", "rent", "rooms (2)"]
+    assert table["rooms"].equals(table["rooms (2)"], check_names=False)
 
 
 def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():

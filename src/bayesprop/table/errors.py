@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,11 @@ class TableError(ValueError):
 
 class TableWarning(UserWarning):
     """Something was decided about a table that its owner should know."""
+
+
+def warn(sentence: str) -> None:
+    """Say a sentence as a TableWarning of whoever called the caller."""
+    warnings.warn(sentence, TableWarning, stacklevel=3)
 
 
 def together(*steps: Callable[[], Any], first: Iterable[str] = ()) -> list[Any]:

@@ -11,7 +11,6 @@ import lzma
 import sqlite3
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bayesprop.table.errors import TableError, listed, listing, one_line, quoted
+from bayesprop.table.headers import column_names
 
 PART = "::"
 """Between a file and the sheet or table in it."""
@@ -215,10 +215,8 @@ READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
 }
 
 
-def read_file(
-    content: bytes, kind: str, place: Place, where: str
-) -> tuple[pl.DataFrame, list[str]]:
-    """Read what is not text, and say what is wrong with its names; TableError if unreadable."""
+def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFrame:
+    """Read what is not text; TableError if unreadable."""
     try:
         frame = READERS[kind](content, place)
     except TableError:
@@ -231,25 +229,5 @@ def read_file(
         raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
     if frame.is_empty():
         raise TableError(f"{where} has no rows")
-    names = [str(name).strip() for name in frame.columns]
-    frame = frame.rename(dict(zip(frame.columns, unique_names(names), strict=True)))
-    return frame, of_repeated(names, where)
-
-
-def of_repeated(names: Sequence[str], where: str) -> list[str]:
-    """Return a complaint of columns of one name."""
-    double = sorted(name for name, n in Counter(names).items() if name and n > 1)
-    if not double:
-        return []
-    return [f"{where} has more than one column called {listed(double)}: rename them"]
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return a name for every column, made up where it has none or repeats one."""
-    taken: dict[str, None] = {}
-    for i, name in enumerate(names, start=1):
-        unique = name or f"unnamed_{i}"
-        while unique in taken or (not name and unique in names):
-            unique += "_"
-        taken[unique] = None
-    return list(taken)
+    names = column_names([str(name).strip() for name in frame.columns], where)
+    return frame.rename(dict(zip(frame.columns, names, strict=True)))

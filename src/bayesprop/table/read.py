@@ -9,47 +9,29 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
 from bayesprop.table.blanks import tabbed
-from bayesprop.table.errors import (
-    TableError,
-    TableWarning,
-    counted,
-    listed,
-    quoted,
-    together,
-)
-from bayesprop.table.files import (
-    DATABASES,
-    FOLDER,
-    READERS,
-    Place,
-    of_repeated,
-    read_file,
-    unique_names,
-    unpacked,
-)
+from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
+from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
+from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
+from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of
 from bayesprop.table.values import all_cleaned, typed
 
-SIGNS = (",", ";", "\t", "|")
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
 _CHUNK = 50_000  # rows held as Python strings at a time
-_SHOWN_LINES = 5
+_LONGEST_FOOTER = 5  # lines
 _START, _MOSTLY_ASCII = 1000, 0.5  # bytes looked at for an encoding, and letters so that it shows
 
 Check = Callable[[pl.DataFrame], object]
@@ -64,6 +46,7 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     "base.db::prices" name a sheet or table.
 
     Text is UTF-8, UTF-16 or else Windows-1252. The separator of a CSV is found in its header line;
+    where its first line holds values, columns are called column_1, column_2, ...;
     empty fields, NA, NaN and null are missing; a column is numbers or true/false if every value is,
     unless it is one of `text`: a column whose levels a model knows means the same whatever the
     other rows of this table hold.
@@ -81,8 +64,7 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     else:
         content, kind = unpacked(_content(place.path, where), place.path, where)
     if kind in READERS:
-        frame, problems = read_file(content, kind, place, where)
-        return checked(frame, problems, check)
+        return read_file(content, kind, place, where)
     if kind not in SEPARATORS:
         raise TableError(f"{where} must end in {KINDS}: save the table as one of these")
     separator = "\t" if SEPARATORS[kind] == "\t" else None
@@ -108,7 +90,7 @@ def parse(
     text: Collection[str] = (),
     check: Check | None = None,
 ) -> pl.DataFrame:
-    """Read delimited text with a header line into typed columns.
+    """Read delimited text, with or without a header line, into typed columns.
 
     where
         What messages call the table.
@@ -120,27 +102,29 @@ def parse(
     check
         As `read_table` takes it.
 
-    TableError on an empty or ragged table, a header without rows, columns of one name.
+    TableError on an empty or ragged table, a header without rows.
     """
     body = _decoded(content, where)
     if not body.strip():
         raise TableError(f"{where} is empty: it needs a header line and rows")
-    body = body.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
+    body = body.replace("\r\n", "\n").replace("\r", "\n")
+    n_lines = body.count("\n")
+    body = body.lstrip("\n")
     if sign := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
         body, separator = body[sign.end() :], separator or sign[1]
+    body = without_comments(body, separator, where)
+    n_before = n_lines - body.count("\n")
     if separator is None and (in_tabs := _tabbed(body)) is not None:
         body, separator = in_tabs, "\t"
-    separator = separator or _separator(body)
-    header = [name.strip() for name in next(_rows(body, separator, where)).fields]
-    _check_header(header, where)
-    problems = of_repeated(header, where)
-    frame = _fast(body, separator, len(header))
+    separator = separator or separator_of(body)
+    header = header_of(body, separator, where, n_before)
+    frame, problems = _fast(header.below, separator, len(header.names)), []
     if frame is None:
-        frame, broken = _exact(body, separator, len(header), where)
-        problems += broken
+        frame, problems = _exact(header, separator, where)
     if frame.is_empty() and not problems:
         problems.append(f"{where} has a header line but no rows")
-    named = zip(unique_names(header), header, all_cleaned(frame), strict=True)
+    names = column_names(header.names, where)
+    named = zip(names, header.names, all_cleaned(frame), strict=True)
     columns = [
         column.alias(name)
         for name, own_name, column in named
@@ -169,7 +153,7 @@ def _decoded(content: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         if codec is not None:
             raise TableError(f"{where} is damaged UTF-16 text: save it as UTF-8") from error
-    _warn(
+    warn(
         f"{where} is not UTF-8: read as Windows-1252; if letters with accents look wrong, save it"
         " as UTF-8"
     )
@@ -193,60 +177,22 @@ def _utf_16(content: bytes) -> str | None:
 def _tabbed(text: str) -> str | None:
     """Return text with tabs where nothing but blanks parts its columns."""
     header = text.split("\n", 1)[0].strip()
-    is_parted = max(_count_fields(header, one) for one in SIGNS) > 1
+    is_parted = max(count_fields(header, one) for one in SIGNS) > 1
     try:
         return None if is_parted or " " not in header else tabbed(text)
     except csv.Error:  # a field without end, told where the rows are read
         return None
 
 
-def _separator(text: str) -> str:
-    """Return the separator that the header line has most of, outside quotes.
-
-    Of equals the one that the next line has as many of, and then the comma.
-    """
-    header, first = [*text.split("\n", 2)[:2], ""][:2]
-
-    def fits(one: str) -> tuple[int, bool]:
-        n_columns = _count_fields(header, one)
-        return n_columns, n_columns == _count_fields(first, one)
-
-    return max(SIGNS, key=fits)
-
-
-def _count_fields(line: str, separator: str) -> int:
-    try:
-        return len(next(csv.reader([line], delimiter=separator), []))
-    except csv.Error:  # a field without end: told, with its line, where the rows are read
-        return 0
-
-
-def _check_header(header: Sequence[str], where: str) -> None:
-    if len(header) > 1 and _are_numbers(header):
-        raise TableError(
-            f"{where} has no header line: its first line holds numbers ({listed([*header], 3)});"
-            " put column names there"
-        )
-
-
-def _are_numbers(header: Sequence[str]) -> bool:
-    """Say whether a header is a row of numbers; whole numbers alone can be names."""
-    try:
-        return any(float(name) % 1.0 != 0.0 for name in header)
-    except ValueError:
-        return False
-
-
 def _fast(text: str, separator: str, n_columns: int) -> pl.DataFrame | None:
-    """Read text without quotes or blank lines in compiled code; None: not such text, or ragged."""
-    if '"' in text or "\n\n" in text:
+    """Read rows without quotes or blank lines in compiled code; None: not such text, or ragged."""
+    if '"' in text or "\n\n" in text or text.startswith("\n"):
         return None
     try:
         frame = pl.read_csv(
             text.encode(),
             separator=separator,
             has_header=False,
-            skip_rows=1,
             new_columns=_places(n_columns),
             infer_schema=False,
             quote_char=None,
@@ -255,20 +201,26 @@ def _fast(text: str, separator: str, n_columns: int) -> pl.DataFrame | None:
         return None
     lines = text.count("\n") + (not text.endswith("\n"))
     is_even = text.count(separator) == (n_columns - 1) * lines
-    return frame if is_even and frame.shape == (lines - 1, n_columns) else None
+    return frame if is_even and frame.shape == (lines, n_columns) else None
 
 
-def _exact(text: str, separator: str, n_columns: int, where: str) -> tuple[pl.DataFrame, list[str]]:
+def _exact(header: Header, separator: str, where: str) -> tuple[pl.DataFrame, list[str]]:
     """Read row by row, so that quotes are followed; also what is wrong with lines.
 
-    Ragged rows become empty ones, so that the others keep their numbers.
+    Ragged rows become empty ones, so that the others keep their numbers; those of a footer go.
     """
+    n_columns = len(header.names)
     names, ragged, problems = _places(n_columns), [], []
+    footer: list[Row] = []
 
     def even() -> Iterator[list[str]]:
-        for row in islice(_rows(text, separator, where), 1, None):
+        for row in rows_of(header.below, separator, where, header.n_above):
             is_even = len(row.fields) == n_columns
             ragged.extend([] if is_even else [row])
+            if is_note(row, separator, n_columns):
+                footer.append(row)
+            else:
+                footer.clear()
             yield row.fields if is_even else [""] * n_columns
 
     rows, chunks = even(), [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
@@ -278,53 +230,20 @@ def _exact(text: str, separator: str, n_columns: int, where: str) -> tuple[pl.Da
             chunks.append(pl.DataFrame(dict(zip(names, fields, strict=True))))
     except TableError as error:
         problems += error.problems
+    frame = pl.concat(chunks)
+    if 0 < len(footer) <= min(_LONGEST_FOOTER, len(frame) - 1) and not problems:
+        warn(
+            f"{where} ends with {counted(len(footer), 'line')} of one field, left out as notes:"
+            f" {quoted(footer[0].fields[0].strip())}"
+        )
+        frame, ragged = frame.head(-len(footer)), ragged[: -len(footer)]
     if ragged:
-        problems.insert(0, _of_ragged(ragged, separator, n_columns, where))
-    return pl.concat(chunks), problems
-
-
-def _of_ragged(ragged: list[_Row], separator: str, n_columns: int, where: str) -> str:
-    shown = [f"{row.lines}: {counted(len(row.fields), 'field')}" for row in ragged[:_SHOWN_LINES]]
-    n_more = len(ragged) - len(shown)
-    lines = ", ".join(shown) + (f" and {counted(n_more, 'more row')}" if n_more else "")
-    rows = "row" if len(ragged) == 1 else "rows"
-    is_long = any(row.first < row.last for row in ragged)
-    return (
-        f"{where}, {lines}, but the header has {n_columns}: put text that holds"
-        f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
-        f" the {rows}"
-    )
+        problems.insert(0, of_ragged(ragged, separator, n_columns, where))
+    return frame, problems
 
 
 def _places(n_columns: int) -> list[str]:
     return [f"{i}" for i in range(n_columns)]
-
-
-class _Row(NamedTuple):
-    """The fields of a row that is not blank, and its first and last line."""
-
-    fields: list[str]
-    first: int
-    last: int
-
-    @property
-    def lines(self) -> str:
-        is_one = self.first == self.last
-        return f"line {self.first}" if is_one else f"lines {self.first} to {self.last}"
-
-
-def _rows(text: str, separator: str, where: str) -> Iterator[_Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    first = 1
-    try:
-        for fields in reader:
-            if fields:
-                yield _Row(fields, first, reader.line_num)
-            first = reader.line_num + 1
-    except csv.Error as error:
-        raise TableError(
-            f"{where}, line {reader.line_num}: {error}; is a quotation mark left open?"
-        ) from error
 
 
 def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.Series], list[str]]:
@@ -336,7 +255,7 @@ def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.S
     with_commas = [c.name for c, p in zip(columns, pointed, strict=True) if c is not p]
     problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
     if with_commas:
-        _warn(f"decimal commas read as decimal points in {listed(with_commas)}")
+        warn(f"decimal commas read as decimal points in {listed(with_commas)}")
     return {column.name: typed(column) for column in pointed}, problems
 
 
@@ -361,7 +280,3 @@ def _of_thousands(text: pl.Series) -> str | None:
         f"column {quoted(text.name)} holds {quoted(dotted[0])} in a table with decimal commas,"
         " where a dot parts thousands: write it without the dot"
     )
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, TableWarning, stacklevel=2)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.table.errors import quoted
-from bayesprop.table.files import of_repeated
+from bayesprop.table.headers import column_names
 from bayesprop.table.read import Check
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import read_source
@@ -38,9 +38,7 @@ def from_frame(frame: Any, name: str = "table") -> pl.DataFrame:
 
 
 def _of_pandas(frame: Any, name: str) -> pl.DataFrame:
-    names = [str(column) for column in frame.columns]
-    for problem in of_repeated(names, name):
-        raise InputError(problem)
+    names = column_names([str(column) for column in frame.columns], name)
     return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
 
 

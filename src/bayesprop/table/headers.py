@@ -1,0 +1,209 @@
+"""What stands around the data of delimited text: comments, names of columns, notes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from bayesprop.table.errors import TableError, counted, listed, quoted, warn
+from bayesprop.table.lines import Row, fields_of, first_rows, rows_of, separator_of
+from bayesprop.table.values import MISSING
+
+_COMMENT = "#"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_LOOKED_AT = 1000  # rows in which a word of the first line is looked for
+
+
+class Header(NamedTuple):
+    """The names of columns, "" where one has none; the lines below, and how many stand above."""
+
+    names: list[str]
+    below: str
+    n_above: int
+
+
+def header_of(text: str, separator: str, where: str, n_before: int) -> Header:
+    """Read the header line, or name columns by their place where the first line is a row of data.
+
+    n_before
+        Lines of the file that stand before the text.
+    """
+    first = next(rows_of(text, separator, where, n_before))
+    names = [name.strip() for name in first.fields]
+    n_lines = first.last - n_before
+    below = [*text.split("\n", n_lines), ""][n_lines]
+    if is_row(names, below, separator):
+        made = [f"column_{k}" for k in range(1, len(names) + 1)]
+        warn(
+            f"{where} has no header line, as its first line holds values ({listed(names, 3)}): the"
+            f" columns are called {quoted(made[0])} to {quoted(made[-1])}; name a target so, as in"
+            f" --target {made[-1]}, in Python target={made[-1]!r}"
+        )
+        return Header(made, text, n_before)
+    return Header(_completed(names, below, separator, where), below, first.last)
+
+
+def is_row(first: Sequence[str], below: str, separator: str) -> bool:
+    """Say whether the first line is data: its numbers cannot be names, and its words are values.
+
+    Years and the places of pixels can be names: whole numbers, each of them once. Others are data
+    where no word stands before them; else where numbers stand above numbers, and every word stands
+    again in its column, as names do not.
+    """
+    numbers = [field for field in first if _is_number(field)]
+    if len(first) < 2 or _can_be_names(numbers):
+        return False
+    leading = [*takewhile(_is_number, first)]
+    if len(leading) == len(first) or not all(map(_is_whole, leading)):
+        return True
+    rows = [[field.strip() for field in row] for row in first_rows(below, separator, _LOOKED_AT)]
+    rows = [row for row in rows if len(row) == len(first) and row != first]
+    columns = zip(*rows, strict=True)
+    return bool(first[0] and rows) and all(map(_is_like, first, columns))
+
+
+def _can_be_names(numbers: Sequence[str]) -> bool:
+    return all(map(_is_whole, numbers)) and len(set(numbers)) == len(numbers)
+
+
+def _is_number(field: str) -> bool:
+    return _NUMBER.fullmatch(field) is not None
+
+
+def _is_whole(number: str) -> bool:
+    return float(number) % 1.0 == 0.0
+
+
+def _is_like(field: str, column: Sequence[str]) -> bool:
+    """Say whether a field may be a value of a column: missing, a number of many, a known word."""
+    if field in MISSING or not _is_number(field):
+        return field in MISSING or field in column
+    return all(value in MISSING or _is_number(value) for value in column)
+
+
+def _completed(names: list[str], below: str, separator: str, where: str) -> list[str]:
+    """Return the names with one more, of none, where every row has one field more than them.
+
+    It is the first, as R writes the names of rows, all different; or the last, which is empty.
+    """
+    second = first_rows(below, separator, 1)
+    if "" in names or len(names) < 2 or [len(row) for row in second] != [len(names) + 1]:
+        return names
+    firsts, lasts = [], set()
+    try:
+        for row in rows_of(below, separator, where):
+            if len(row.fields) != len(names) + 1:
+                return names
+            firsts.append(row.fields[0].strip())
+            lasts.add(row.fields[-1].strip())
+    except TableError:  # told where the rows are read
+        return names
+    if lasts == {""}:
+        warn(f"{where} ends every row with {quoted(separator)}, but not its header: read without")
+        return [*names, ""]
+    if len(set(firsts)) < len(firsts):
+        return names
+    warn(
+        f"{where} has {counted(len(names), 'name')} in its header and"
+        f" {counted(len(names) + 1, 'field')} in every row: the first column is taken to have no"
+        " name, as where R writes the names of rows"
+    )
+    return ["", *names]
+
+
+def without_comments(text: str, separator: str | None, where: str) -> str:
+    """Return text from its header on, without the lines before it that begin with "#".
+
+    They are the header, or what is below it, if they have as many fields as the first line that
+    does not begin so; unless that one has no number, and stands above one.
+    """
+    if not text.startswith(_COMMENT):
+        return text
+    lines = text.split("\n")
+    places = [k for k, line in enumerate(lines) if line.strip()]
+    marked = [*takewhile(lambda k: lines[k].startswith(_COMMENT), places)]
+    first, second = [*(lines[k] for k in places[len(marked) :][:2]), "", ""][:2]
+    if not first:
+        return text
+    separator = separator or separator_of(f"{first}\n{second}")
+    if len(fields_of(first, separator)) < 2:
+        separator = None
+    above, below = _parted(first, separator), _parted(second, separator)
+
+    def is_of_table(k: int) -> bool:
+        return len(_parted(lines[k].lstrip(f"{_COMMENT} "), separator)) == len(above)
+
+    of_table = [] if _is_header(above, below) else [*takewhile(is_of_table, reversed(marked))]
+    n_comments = len(marked) - len(of_table)
+    if n_comments:
+        warn(
+            f"{where} begins with {counted(n_comments, 'line')} of comments, which are left out:"
+            f" {quoted(lines[0])}"
+        )
+    return "\n".join(lines[places[n_comments] :])
+
+
+def _is_header(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Say whether a line holds no number, but stands above one."""
+    is_above = any(a not in MISSING and _is_number(b) for a, b in zip(above, below, strict=False))
+    return is_above and not any(map(_is_number, above))
+
+
+def _parted(line: str, separator: str | None) -> list[str]:
+    """Return the fields of a line, or its words where nothing but blanks parts them."""
+    return [*map(str.strip, fields_of(line, separator))] if separator else line.split()
+
+
+def is_note(row: Row, separator: str, n_columns: int) -> bool:
+    """Say whether a row could be a note below a table of three or more columns: words, one field.
+
+    A number is more likely a row cut off, and a separator in it a quotation mark left open.
+    """
+    if n_columns < 3 or len(row.fields) > 1 or row.first < row.last:
+        return False
+    text = row.fields[0].strip()
+    return separator not in text and text not in MISSING and not _is_number(text)
+
+
+def column_names(names: Sequence[str], where: str) -> list[str]:
+    """Return unique names; those that had to be made of repeated ones come as TableWarning."""
+    double = sorted(name for name, n in Counter(names).items() if name and n > 1)
+    unique = unique_names(names)
+    if double:
+        later = [new for new, own in zip(unique, names, strict=True) if own and new != own]
+        warn(
+            f"{where} has more than one column called {listed(double)}: the name means the first,"
+            f" also as a target, and later ones are called {listed(later, 3)}"
+        )
+    return unique
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return a name for every column: "a (2)" where it repeats "a", "unnamed_1" where it has none.
+
+    Names depend on those of the header and their order alone, so that the next file has the same.
+    """
+    taken = set(names)
+    counts: Counter[str] = Counter()
+    unique = []
+    for i, name in enumerate(names, start=1):
+        counts[name] += 1
+        made = name if name and counts[name] == 1 else _free(name, i, counts, taken)
+        taken.add(made)
+        unique.append(made)
+    return unique
+
+
+def _free(name: str, place: int, counts: Counter[str], taken: set[str]) -> str:
+    """Return a name that no column has."""
+    if not name:
+        made = f"unnamed_{place}"
+        while made in taken:
+            made += "_"
+        return made
+    while (made := f"{name} ({counts[name]})") in taken:
+        counts[name] += 1
+    return made

@@ -1,0 +1,100 @@
+"""Delimited text line by line: its separator, its rows, and the lines they stand on."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from bayesprop.table.errors import TableError, counted, quoted
+
+SIGNS = (",", ";", "\t", "|")
+_SHOWN_LINES = 5
+
+
+class Row(NamedTuple):
+    """The fields of a row that is not blank, and its first and last line."""
+
+    fields: list[str]
+    first: int
+    last: int
+
+    @property
+    def lines(self) -> str:
+        """Both, for a message."""
+        is_one = self.first == self.last
+        return f"line {self.first}" if is_one else f"lines {self.first} to {self.last}"
+
+
+def rows_of(text: str, separator: str, where: str, n_before: int = 0) -> Iterator[Row]:
+    """Read rows, so that quotes are followed; TableError where a quotation mark is left open.
+
+    n_before
+        Lines of the file that stand before the text.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    first = n_before + 1
+    try:
+        for fields in reader:
+            last = n_before + reader.line_num
+            if fields:
+                yield Row(fields, first, last)
+            first = last + 1
+    except csv.Error as error:
+        raise TableError(
+            f"{where}, line {n_before + reader.line_num}: {error}; is a quotation mark left open?"
+        ) from error
+
+
+def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
+    """Return the fields of the first rows; what cannot be read is told where all of them are."""
+    fields = []
+    try:
+        for row in islice(rows_of(text, separator, ""), n_rows):
+            fields.append(row.fields)
+    except TableError:
+        pass
+    return fields
+
+
+def separator_of(text: str) -> str:
+    """Return the separator that the header line has most of, outside quotes.
+
+    Of equals the one that the next line has as many of, and then the comma.
+    """
+    header, first = [*text.split("\n", 2)[:2], ""][:2]
+
+    def fits(one: str) -> tuple[int, bool]:
+        n_columns = count_fields(header, one)
+        return n_columns, n_columns == count_fields(first, one)
+
+    return max(SIGNS, key=fits)
+
+
+def count_fields(line: str, separator: str) -> int:
+    """Return how many fields a line has; 0 if one is without end."""
+    return len(fields_of(line, separator))
+
+
+def fields_of(line: str, separator: str) -> list[str]:
+    """Return the fields of one line; none if one of them is without end."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:  # told, with its line, where the rows are read
+        return []
+
+
+def of_ragged(ragged: Sequence[Row], separator: str, n_columns: int, where: str) -> str:
+    """Return a complaint of rows with too few or too many fields."""
+    shown = [f"{row.lines}: {counted(len(row.fields), 'field')}" for row in ragged[:_SHOWN_LINES]]
+    n_more = len(ragged) - len(shown)
+    lines = ", ".join(shown) + (f" and {counted(n_more, 'more row')}" if n_more else "")
+    rows = "row" if len(ragged) == 1 else "rows"
+    is_long = any(row.first < row.last for row in ragged)
+    return (
+        f"{where}, {lines}, but the header has {n_columns}: put text that holds"
+        f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
+        f" the {rows}"
+    )
