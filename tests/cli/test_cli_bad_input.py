@@ -95,6 +95,21 @@ def test_names_that_are_not_text_stay_text(cli, tmp_path):
     assert "\x1b" not in result.out
 
 
+def test_blanks_around_names_and_words_among_numbers_are_no_faults(cli, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m"
+    rows = [f"7590-V{i}X,{'PRESENT' if i % 9 == 0 else i % 23},{i % 7} kg, {i}\n" for i in range(60)]
+    table.write_text(" id , end , mass , the y \n" + "".join(rows))
+    result = cli("fit", table, "--target", " the y ", "--out", model, *FAST)
+    assert result.code == 0
+    said = "warning: column 'end' holds numbers, but 'PRESENT' in 7 rows: taken for missing"
+    assert said in result.err
+    assert cli("predict", model, table).code == 0
+    odd = tmp_path / "odd.csv"
+    odd.write_text("end,mass\nPRESENT,2 kg\nsoon,2 kg\n")
+    refused = cli("predict", model, odd)
+    assert "column 'end' must hold numbers, got 'soon' in data row 2: correct it" in refused.err
+
+
 def test_rows_to_predict_that_lack_a_column_are_refused(cli, house_model):
     result = cli("predict", house_model, "-", stdin="area,town\n100,Ulm\n")
     assert "'rooms'" in result.refusal

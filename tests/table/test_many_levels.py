@@ -150,3 +150,11 @@ def test_codes_of_post_are_text(name, values, is_text):
     assert hasattr(fitted.column, "levels") == is_text
     if is_text:
         assert fitted.sentences == (f"column {name!r} holds codes of post: used as text",)
+
+
+def test_levels_that_are_learnt_beside_a_sample_are_average_ones(frame):
+    encoding = TableEncoding.fit(frame, "price")
+    new = pl.DataFrame({"x": 0.0, "town": ["T07", "Paris", None], "price": 1.0})
+    X = encoding.rows(new, averages_unseen=True).X
+    np.testing.assert_array_equal(X[[0, 2]], encoding.rows(new).X[[0, 2]])
+    np.testing.assert_allclose(X[1], [0.0, frame.drop_nulls("town")["price"].mean(), 0.0])

@@ -28,7 +28,8 @@ def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
 
 def column(help: str, *flags: str, **about: Any) -> Any:
     """Declare a field that names a column of the table."""
-    return option(help, *flags, metavar="COL", autocompletion=completion.columns, **about)
+    about = {"metavar": "COL", "autocompletion": completion.columns, "parser": str.strip} | about
+    return option(help, *flags, **about)
 
 
 def repeated(help: str, *flags: str, metavar: str, **about: Any) -> Any:

@@ -153,7 +153,7 @@ class AllRows:
                 counts = frame[weights].ne_missing(pl.Series([0])).to_numpy()
                 frame, places = frame.filter(counts), places[counts]
             learnt = ~held_out.among(frame, places)
-            rows = encoding.rows(frame)
+            rows = encoding.rows(frame, averages_unseen=True)
             at = rows.numbers - 1
             if weights is not None and len(frame):
                 weight = weights_of(frame, weights, encoding.target_name, "the table")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -227,14 +227,25 @@ class TableEncoding:
         groups
             What belongs together, and stays in one fold.
         """
-        X, first = X.copy(), 0
+        X = X.copy()
         _, y = numbers_of(self.target_name, self._targets(frame), self.classes)
         fold = folds_of(len(frame), groups)
+        for column, own in self._of_many_levels():
+            X[:, own] = column.cross_fitted(frame[column.name], y, fold)
+        return X
+
+    def _averaged(self, X: Float[np.ndarray, "n k"], frame: pl.DataFrame) -> None:
+        """Let levels without a place stand for an average one of no rows."""
+        for column, own in self._of_many_levels():
+            X[:, own] = column.averaged(X[:, own], frame[column.name])
+
+    def _of_many_levels(self) -> Iterator[tuple[TargetEncodedColumn, slice]]:
+        """Yield the columns whose levels stand for what they tell, and their places in a matrix."""
+        first = 0
         for column in self.columns:
             own = slice(first, first := first + len(column.feature_names))
             if isinstance(column, TargetEncodedColumn):
-                X[:, own] = column.cross_fitted(frame[column.name], y, fold)
-        return X
+                yield column, own
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its sentences as TableWarning."""
@@ -256,12 +267,22 @@ class TableEncoding:
         series = column_of(frame, self.target_name)
         return class_codes(series, self.classes) if self.classes else target_numbers(series)
 
-    def rows(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Rows:
-        """Encode the rows of a whole table that have a target; `encode` says how."""
+    def rows(
+        self, frame: pl.DataFrame, *, allow_absent: bool = False, averages_unseen: bool = False
+    ) -> Rows:
+        """Encode the rows of a whole table that have a target; `encode` says how.
+
+        averages_unseen
+            Whether levels of many that the fit did not have are average ones of no rows: where they
+            are learnt beside a sample that chose the encoding, drawn ones would hide what others
+            tell.
+        """
         # Whole, so that messages name rows of the table.
         encoded, target = together(
             lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
         )
+        if averages_unseen:
+            self._averaged(encoded.X, frame)
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], target, places + 1, None, remarks)

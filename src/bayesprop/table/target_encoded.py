@@ -112,6 +112,21 @@ class TargetEncodedColumn(LevelsColumn):
         """What stands for every level, and last the prior with no rows."""
         return np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
 
+    @property
+    def _places(self) -> slice:
+        """Which of the encoded columns stand for the levels."""
+        return slice(len(self.value_names) - len(self.level_names), len(self.value_names))
+
+    def averaged(
+        self, values: Float[np.ndarray, "n k"], series: pl.Series
+    ) -> Float[np.ndarray, "n k"]:
+        """Return encoded values where levels without a place are an average one of no rows."""
+        text = levels_of(series, is_numbers=self.is_numbers)
+        is_unseen = text.is_not_null().to_numpy() & (places_of(text, self.texts) < 0)
+        values = values.copy()
+        values[is_unseen, self._places] = self._table[-1]
+        return values
+
     def cross_fitted(
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
@@ -122,13 +137,12 @@ class TargetEncodedColumn(LevelsColumn):
         """
         numbers = {"is_numbers": self.is_numbers}
         text, values = levels_of(series, **numbers), self.encode(series).X
-        known, end = text.is_not_null().to_numpy(), len(self.value_names)
-        places = slice(end - len(self.level_names), end)
+        known = text.is_not_null().to_numpy()
         for one in np.unique(fold):
             own, others = known & (fold == one), known & (fold != one)
             if not others.any():
-                values[own, places] = np.nan
+                values[own, self._places] = np.nan
                 continue
             learnt = self.fit(series.filter(others), y[others], self.labels, **numbers)
-            values[own, places] = learnt._table[places_of(text.filter(own), learnt.texts)]
+            values[own, self._places] = learnt._table[places_of(text.filter(own), learnt.texts)]
         return values
