@@ -97,7 +97,9 @@ def test_names_that_are_not_text_stay_text(cli, tmp_path):
 
 def test_blanks_around_names_and_words_among_numbers_are_no_faults(cli, tmp_path):
     table, model = tmp_path / "t.csv", tmp_path / "m"
-    rows = [f"7590-V{i}X,{'PRESENT' if i % 9 == 0 else i % 23},{i % 7} kg, {i}\n" for i in range(60)]
+    rows = [
+        f"7590-V{i}X,{'PRESENT' if i % 9 == 0 else i % 23},{i % 7} kg, {i}\n" for i in range(60)
+    ]
     table.write_text(" id , end , mass , the y \n" + "".join(rows))
     result = cli("fit", table, "--target", " the y ", "--out", model, *FAST)
     assert result.code == 0

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from numbers import Real
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -14,13 +14,13 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bayesprop.estimators.seeds import LazyRandomState
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
+from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
@@ -82,7 +82,7 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     if rows.gap is None or before is not None:
         learned = _learned(estimator, rows, before, numbers)
     else:
-        learn = lambda rows: _learned(estimator, rows, None, numbers)  # noqa: E731
+        learn = partial(_learned, estimator, before=None, groups=numbers)
         learned = _noted(*in_two_rounds(estimator, rows, learn))
     estimator.learned_ = advised(estimator, rows, learned, is_first=True)
     return estimator
@@ -139,6 +139,7 @@ def _learned(
     groups: Int[np.ndarray, " n"] | None = None,
     *,
     streams: bool = False,
+    as_draft: bool = False,
 ) -> Learned:
     """Let the method of an estimator learn from checked rows.
 
@@ -146,10 +147,13 @@ def _learned(
         What an earlier call left, if this one goes on from it.
     streams
         Whether the rows are taken once, as they come.
+    as_draft
+        Whether a quicker version of the method learns, if it has one.
     """
     seed = estimator.random_state
     rng: Any = LazyRandomState(seed) if streams else check_random_state(seed)
-    method, data = as_method_sees(estimator, rows, rng, groups)
+    asked, data = as_method_sees(estimator, rows, rng, groups)
+    method: Any = asked.draft() if as_draft and isinstance(asked, Drafts) else asked
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     how = rng, progress
     if streams:
@@ -352,49 +356,3 @@ def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
             "rescale the target"
         )
     return scaler
-
-
-def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    """Do what `validate_data` of scikit-learn does, NaN allowed, float64 in C order.
-
-    ValueError names a column of text or dates.
-    """
-    if how.get("reset") is False and _is_plain(estimator, X, *y):
-        return (X, *y) if y else X  # as they stand; the checks take longer than one row
-    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"} | how
-    try:
-        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
-            raise TypeError("dates would be taken for nanoseconds")
-        return validate_data(estimator, X, *y, **how)
-    except (TypeError, ValueError) as error:
-        columns = X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ()
-        name = next((one for one in columns if not _are_numbers(X[one])), None)
-        if name is None:
-            raise
-        raise ValueError(
-            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
-            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
-        ) from error
-
-
-def _is_plain(estimator: Any, X: Any, *y: Any) -> bool:
-    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
-    return (
-        all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
-        and X.ndim == 2
-        and X.flags.c_contiguous
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
-        and not hasattr(estimator, "feature_names_in_")
-        and not np.isinf(X).any()
-        and all(each.shape == (len(X),) and np.isfinite(each).all() for each in y)
-    )
-
-
-def _are_numbers(column: Any) -> bool:
-    values = np.asarray(column)
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return values.dtype.kind != "M"

@@ -23,26 +23,33 @@ ONE_ROUND = (
 )
 _MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
 _ROWS_AT_ONCE = 4096
+_DRAFT = 0.4
+"""Share of the time that a draft takes."""
 
 
 def in_two_rounds(
-    estimator: Any, rows: Rows, learn: Callable[[Rows], Learned]
+    estimator: Any, rows: Rows, learn: Callable[..., Learned]
 ) -> tuple[Learned, list[str]]:
     """Learn from rows with gaps, and once more with these drawn by what was learnt, in time.
 
-    Also returns what there was no time for.
+    Also returns what there was no time for. Where time has no limit the first round is a draft.
+
+    learn
+        Takes rows, and whether they are to be learnt as a draft.
     """
     progress, started = current(), time.monotonic()
-    with following(progress.part(0.0, 0.5, "round 1 of 2")):
-        first = learn(rows)
+    as_draft = bool(np.isinf(progress.seconds_left))
+    share = _DRAFT if as_draft else 0.5
+    with following(progress.part(0.0, share, "round 1 of 2")):
+        first = learn(rows, as_draft=as_draft)
     if progress.seconds_left < time.monotonic() - started or progress.is_over:
         return first, [ONE_ROUND]
     estimator.learned_ = first
-    with following(progress.part(0.5, 0.5, "gaps")):
+    with following(progress.part(share, share, "gaps")):
         X = filled_as_learnt(estimator, rows)
     try:
-        with following(progress.part(0.5, 1.0, "round 2 of 2")):
-            second = learn(rows._replace(X=X))
+        with following(progress.part(share, 1.0, "round 2 of 2")):
+            second = learn(rows._replace(X=X), as_draft=False)
     except NothingLearntError:
         return first, [ONE_ROUND]
     if progress.is_over:  # what was cut short is no better than the whole round before it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
     from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 
-FOLDS = 5
-"""Networks at least where rows have groups: each learns four fifths of them."""
+DRAFT_MEMBERS, FOLDS = 2, 5
+"""Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
 
 _N_TRACE = 100
 FURTHEST_INPUT = 1e12
@@ -47,6 +47,10 @@ class Settable(LeavesGroupsOut):
     n_members: int | None
     batch_size: int | None
     step_size: float
+
+    def draft(self) -> Self:
+        """Return the method with two networks of each kind at most."""
+        return replace(self, n_members=min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS))
 
     @property
     def furthest_input(self) -> float:
