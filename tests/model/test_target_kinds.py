@@ -10,10 +10,10 @@ from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 
 from bayesprop.model.count_scores import CountScores, Tendency
-from bayesprop.model.left_out import PRECISIONS
+from bayesprop.model.left_out import PRECISIONS, left_out_rmse
 from bayesprop.model.left_out import Ridge as WeightedRows
-from bayesprop.model.target_kinds import learnt_map, map_from_dict
-from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE, Logit, SoftplusInverse
+from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
+from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE, Logit, SoftplusInverse
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
@@ -205,3 +205,43 @@ def test_targets_outside_are_named(kind, bad):
 def test_several_targets_are_refused():
     with pytest.raises(ValueError, match="takes one target, got 2"):
         learnt_map(SHARE, np.ones((5, 1)), np.full((5, 2), 0.5))
+
+
+def test_the_kind_is_what_rows_left_out_do_not_deny():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 30, (200, 4)).astype(float)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    for y, kind in (
+        (x.sum(axis=1) - x.sum(axis=1).min(), NUMBERS),  # told by a sum
+        (rng.poisson(np.exp(z[:, 0])), COUNT),
+        (rng.random(200) < 0.02, NUMBERS),  # two values
+        (rng.poisson(0.05, 200) + 2 * (rng.random(200) < 0.02), COUNT),  # nearly all 0
+        (
+            np.round(x.sum(axis=1) * np.exp(0.3 * rng.standard_normal(200)) * 1e3 * (x[:, 0] > 0)),
+            COUNT,
+        ),
+        (stats.norm.cdf(z[:, 0] + 0.3 * rng.standard_normal(200)), SHARE),
+        (0.5 + z.sum(axis=1) / 20.0, NUMBERS),
+        (np.exp(2.0 * z[:, 0] + rng.standard_normal(200)), POSITIVE),
+        (100.0 + z[:, 0] + rng.standard_normal(200), NUMBERS),
+        (z[:, 0], NUMBERS),
+    ):
+        y = np.asarray(y, np.float64)
+        assert guessed_kind(z, y) == kind
+        weight = np.r_[np.ones(200), np.zeros(50)]
+        rows = np.r_[z, np.zeros((50, 4))], np.r_[y, np.full(50, -1e9)]
+        assert guessed_kind(*rows, weight) == kind
+
+
+def test_errors_left_out_are_those_of_ridges_without_the_row():
+    rng = np.random.default_rng(1)
+    x, weight = rng.normal(size=(30, 3)), rng.integers(1, 4, 30).astype(float)
+    y = x[:, 0] + rng.normal(size=30)
+    squares = []
+    for precision in PRECISIONS:
+        errors = [
+            y[i] - Ridge(precision).fit(x[keep], y[keep], weight[keep]).predict(x[i : i + 1])[0]
+            for i, keep in enumerate(~np.eye(30, dtype=bool))
+        ]
+        squares.append(np.average(np.square(errors), weights=weight))
+    assert left_out_rmse(x, y, weight) == pytest.approx(np.sqrt(min(squares)), rel=1e-6)

@@ -31,6 +31,19 @@ def left_out_log_likelihood(
     return np.max(-np.log(2.0 * np.maximum(mean_error, least)) - 1.0, axis=0)
 
 
+def left_out_rmse(
+    x: Float[np.ndarray, "n d"], z: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
+) -> float:
+    """Root mean square error of rows by a ridge without them, as `left_out_log_likelihood` has it.
+
+    x
+        Standardised inputs.
+    """
+    at = some_rows(*x.shape)
+    errors = Ridge.of(x[at], weight[at]).left_out_errors(z[at, None])[:, :, 0]
+    return float(np.sqrt(np.average(errors**2, axis=1, weights=weight[at]).min()))
+
+
 class Ridge(NamedTuple):
     """Standardised inputs of weighted rows, decomposed once for every target and precision.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.count_scores import CountScores, learnt_scores
-from bayesprop.model.left_out import left_out_log_likelihood
+from bayesprop.model.left_out import left_out_log_likelihood, left_out_rmse
 from bayesprop.model.target_maps import (
     COUNT,
     NUMBERS,
@@ -21,7 +21,10 @@ from bayesprop.model.target_maps import (
 
 KINDS = (NUMBERS, POSITIVE, SHARE, COUNT)
 _FEW_ROWS = 20
-_CLEAR_GAIN = 0.1
+_GAINS = {SHARE: -0.1, POSITIVE: 0.1}
+"""Nats a row that the map must gain a ridge."""
+_TOLD_APART, _TOLD_SHARE = 0.25, 0.1
+"""Error by which whole numbers are told apart, and how much smaller it is than their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
@@ -103,8 +106,9 @@ def guessed_kind(
 ) -> str:
     """Return one of `KINDS`: numbers where nothing speaks clearly for another.
 
-    Whole numbers from 0 on are counts, numbers between 0 and 1 shares. Numbers above 0 are positive
-    if their map gains a tenth of a nat a row for a ridge on rows left out.
+    Whole numbers from 0 on are counts, unless a ridge tells them apart on rows left out, as it does
+    sums of other columns. Numbers between 0 and 1 are shares unless their map loses a tenth of a
+    nat a row for a ridge on rows left out, others above 0 are positive if their map gains as much.
 
     x
         Standardised inputs.
@@ -113,16 +117,16 @@ def guessed_kind(
         x, y, weight = x[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
     if len(y) < _FEW_ROWS_OF_KIND or len(np.unique(y)) < _FEW_VALUES:
         return NUMBERS
-    if CountScores.holds(y).all() and np.min(y) == 0.0:
-        return COUNT
-    if Logit.holds(y).all():
-        return SHARE
-    if not SoftplusInverse.holds(y).all():
-        return NUMBERS
     weight = np.ones(len(y)) if weight is None else weight
-    learnt = learnt_map(POSITIVE, x, y[:, None], weight)
     scale = float(np.std(y))
+    if CountScores.holds(y).all() and np.min(y) == 0.0:
+        is_told = left_out_rmse(x, y, weight) < min(_TOLD_APART, _TOLD_SHARE * scale)
+        return NUMBERS if is_told else COUNT
+    kind = SHARE if Logit.holds(y).all() else POSITIVE
+    if not MAPS[kind].holds(y).all():
+        return NUMBERS
+    learnt = learnt_map(kind, x, y[:, None], weight)
     targets = np.stack([y / scale, learnt.forward(y)], axis=1)
     slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
     plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
-    return POSITIVE if mapped - plain > _CLEAR_GAIN else NUMBERS
+    return kind if mapped - plain > _GAINS[kind] else NUMBERS
