@@ -121,6 +121,8 @@ def test_days_of_one_digit_at_the_end_are_days():
         ["Q1 1956", "q2-1956", "Q4 1957"],
         ["Jan 1956", "Apr 1956", "oct 1957"],
         ["January 1956", "April 1956", "October 1957"],
+        ["Jan-1956", "Apr-1956", "Oct-1957"],
+        ["January-1956", "April-1956", "October-1957"],
         ["1956-01", "1956-04", "1957-10"],
         ["1956-01-01", "1956-04-01", "1957-10-01"],
     ],
@@ -136,6 +138,7 @@ def test_words_that_are_no_dates_stay_words():
     for words in (["May", "June"], ["Q1", "Q2"], ["Mar 5", "Jan 7"], ["1956 Q5"], ["May Smith"]):
         assert form_of(words) is None
     assert form_of(["3-Feb-19", "17-Mar-19"]) == "%d-%b-%y"
+    assert form_of(["Feb-89", "Mar-91"]) == "%b-%y"
     ends = [datetime.date(2020 + k // 12, k % 12 + 1, 1) - datetime.timedelta(1) for k in range(40)]
     assert fit_dates(pl.Series("d", ends)).column.parts == ("years", "season")
 

@@ -25,6 +25,9 @@ _OTHERS = {
     "%Y-%m": ("", "-01", "%Y-%m-%d"),
     "%b %Y": ("1 ", "", "%d %b %Y"),
     "%B %Y": ("1 ", "", "%d %B %Y"),
+    "%b-%y": ("1-", "", "%d-%b-%y"),
+    "%b-%Y": ("1-", "", "%d-%b-%Y"),
+    "%B-%Y": ("1-", "", "%d-%B-%Y"),
     **{form: (*_MIDNIGHT, _ON_A_DAY + form) for form in TIMES_OF_DAY},
     QUARTERS: ("", "-01", "%Y-%m-%d"),
 }
