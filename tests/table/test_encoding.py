@@ -416,6 +416,27 @@ def test_words_of_rows_that_are_held_out_are_known():
     assert np.isnan(parts.encoded(encoding)[1].X[-1, 1])
 
 
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        ([*(f"${k}M" for k in range(1, N)), "$7K"], [1e6, 7e3]),
+        ([*(f"{k}" for k in range(1, N)), "1,5"], [1.0, 1.5]),
+        ([*(f"{k % 5}/{k % 7 + 1}/2024" for k in range(1, N)), "13/2/2024"], None),
+    ],
+)
+def test_a_part_of_a_column_is_read_as_the_whole(values, numbers):
+    values = ["1/1/2024" if value.startswith("0/") else value for value in values]
+    parts = divide(table(pl.Series("d", values)), "y", None, HoldOut(0.3))
+    parts = parts._replace(is_test=np.arange(N) >= N - 1)
+    encoding = parts.encoding()
+    assert encoding.columns[1].kind == ("date" if numbers is None else "numeric")
+    train, test = parts.encoded(encoding)
+    if numbers is None:
+        assert encoding.columns[1].form == "%d/%m/%Y"
+    else:
+        assert [train.X[0, 1], test.X[0, 1]] == numbers
+
+
 def test_codes_and_numbers_in_several_units_are_levels():
     codes = [f"{k}" if k % 2 else f"A/{k} {k}" for k in range(N)] * 2
     units = [f"{k % 15} kg" if k % 3 else f"{k % 15} lb" for k in range(2 * N)]

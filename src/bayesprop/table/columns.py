@@ -7,7 +7,7 @@ and row it had to interpret or refuses; what is left for an encoder are two oper
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -28,7 +28,6 @@ from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missi
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import (
     WRITTEN,
-    Unmarked,
     are_codes,
     as_levels,
     as_numbers,
@@ -81,9 +80,13 @@ class NumericColumn(EncodedColumn):
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers; TableError on text, dates or infinity."""
-        numbers = as_numbers(self.without_words(series), self.written, self.unit)
+        numbers = self.numbers(series)
         values = numbers.fill_null(np.nan).to_numpy().reshape(-1, 1)
         return self.with_gaps(values, numbers.is_null())
+
+    def numbers(self, series: pl.Series) -> pl.Series:
+        """Return them as floats, null where they are missing."""
+        return as_numbers(self.without_words(series), self.written, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,51 +196,39 @@ def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedCo
         fitted = _fit_text(as_levels(series))
         as_text = f"column {quoted(series.name)} holds codes of post: used as text"
         return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
-    words = () if known is None else known.words
-    if series.dtype != pl.String:
-        fitted = _fit_numbers(series)
-    else:
-        words = stray_words(series) if known is None else words
-        fitted = _fit_but_for(words, series)
-    if not words or fitted.column is None:
-        return fitted
-    questions = (*taken_for_missing(series, words, "numbers"), *fitted.questions)
-    return fitted._replace(column=replace(fitted.column, words=words), questions=questions)
+    column = known if isinstance(known, NumericColumn) else NumericColumn(series.name)
+    if series.dtype == pl.String and known is None and (column := _numbers_in(series)) is None:
+        return _fit_text(series)
+    return _fit_numbers(series, column)
 
 
-def _fit_but_for(words: Collection[str], text: pl.Series) -> FittedColumn:
-    """Choose the encoding of text, numbers but for some words; of levels if there are none."""
-    numbers = typed(without(text, words))
-    if numbers.dtype.is_numeric():
-        return _fit_numbers(numbers)
-    if are_codes(text.drop_nulls()) or (found := unmarked(numbers)) is None:
-        return _fit_text(text)
-    return _fit_marked(numbers, found)
+def _numbers_in(text: pl.Series) -> NumericColumn | None:
+    """Return how text holds numbers, but for some words; None where it holds levels."""
+    words = stray_words(text)
+    others, column = without(text, words), NumericColumn(text.name, words=words)
+    if typed(others).dtype.is_numeric():
+        return column
+    found = None if are_codes(text.drop_nulls()) else unmarked(others)
+    return None if found is None else replace(column, written=found.written, unit=found.unit)
 
 
-def _fit_marked(text: pl.Series, found: Unmarked) -> FittedColumn:
-    fitted = _fit_numbers(found.numbers.alias(text.name))
-    if not isinstance(fitted.column, NumericColumn):
-        return fitted
-    column = replace(fitted.column, written=found.written, unit=found.unit)
-    said = (reading(text, found.numbers), *fitted.sentences)
-    return fitted._replace(column=column, sentences=said)
-
-
-def _fit_numbers(series: pl.Series) -> FittedColumn:
-    name, numbers = series.name, as_numbers(series)
+def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
+    """Choose whether a column of numbers is used; `column` says how they are written."""
+    name, numbers = series.name, column.numbers(series)
     known = numbers.drop_nulls().sort()
     if known.is_empty():
         return _dropped(name, "it has no values", "which have no values")
-    column = NumericColumn(name, len(known) < len(numbers))
-    asked = _stand_in(numbers)
+    column = replace(column, missing=len(known) < len(numbers))
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
     if numbers_rows(numbers):
         why = "it numbers the rows (rename it to keep it)"
         shared = "which number the rows (rename one to keep it)"
         return _dropped(name, why, shared)._replace(is_row_number=True)
-    return FittedColumn(name, column, questions=asked)
+    is_marked = column.written is not None and series.dtype == pl.String
+    read = (reading(series, numbers),) if is_marked else ()
+    asked = (*taken_for_missing(series, column.words, "numbers"), *_stand_in(numbers))
+    return FittedColumn(name, column, read, asked)
 
 
 def _stand_in(numbers: pl.Series) -> tuple[str, ...]:

@@ -241,6 +241,6 @@ def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
 
 def reading(text: pl.Series, numbers: pl.Series) -> Remark:
     """Say how such text was read, by its longest value."""
-    row = int(text.str.len_chars().fill_null(0).arg_max() or 0)
+    row = int(text.set(numbers.is_null(), None).str.len_chars().fill_null(0).arg_max() or 0)
     read = f"{quoted(text[row])} is read as {numbers[row]:.15g}"
     return Remark(f": {read}", "of numbers with marks", text.name, f"({read})")
