@@ -31,7 +31,7 @@ def database(path, **tables):
 
 
 @pytest.mark.parametrize(
-    "kind", ["parquet", "feather", "jsonl", "db", "csv.gz", "csv.bz2", "csv.xz"]
+    "kind", ["parquet", "feather", "jsonl", "json", "db", "csv.gz", "csv.bz2", "csv.xz"]
 )
 def test_what_went_in_comes_out(kind, tmp_path):
     path = tmp_path / f"t.{kind}"
@@ -42,6 +42,8 @@ def test_what_went_in_comes_out(kind, tmp_path):
         FRAME.write_ipc(path)
     elif kind == "jsonl":
         FRAME.write_ndjson(path)
+    elif kind == "json":
+        FRAME.write_json(path)
     elif kind == "db":
         database(path, houses=FRAME)
     else:
@@ -76,7 +78,9 @@ def test_a_table_of_a_base_is_named(tmp_path):
         read_table(f"{path}::x; drop table houses")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather", "jsonl", "db", "xlsx", "csv.gz", "csv.xz"])
+@pytest.mark.parametrize(
+    "kind", ["parquet", "feather", "jsonl", "json", "db", "xlsx", "csv.gz", "csv.xz"]
+)
 def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
     path = tmp_path / f"t.{kind}"
     for content in (b"{ not what it is called", b"PAR1 and nothing", b""):
@@ -84,6 +88,20 @@ def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
         with pytest.raises(TableError, match=r"t\.") as found:
             read_table(str(path))
         assert "\n" not in str(found.value)
+
+
+def test_rows_of_json_may_differ_in_what_they_hold(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('[{"a": 1, "b": "x"}, {"a": 2.5, "c": true}, {"b": 3, "a": null}]')
+    frame = read_table(str(path))
+    assert frame.to_dict(as_series=False) == {
+        "a": [1.0, 2.5, None], "b": ["x", None, "3"], "c": [None, True, None]
+    }  # fmt: skip
+    path.write_text('{"a": 1}\n{"a": 2}\n')
+    assert read_table(str(path))["a"].to_list() == [1, 2]
+    path.write_text('{"rows": [{"a": 1}]}')
+    with pytest.raises(TableError, match=r"a \.json file must hold a list of rows, as \[\{"):
+        read_table(str(path))
 
 
 def test_a_column_of_a_base_may_hold_anything(tmp_path):

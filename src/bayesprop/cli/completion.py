@@ -15,7 +15,19 @@ from pathlib import Path
 
 import typer
 
-_TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq", ".xlsx", ".ods", ".db", ".jsonl")
+_TABLES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".gz",
+    ".parquet",
+    ".pq",
+    ".xlsx",
+    ".ods",
+    ".db",
+    ".json",
+    ".jsonl",
+)
 _HEADER_BYTES, _SEPARATORS = 2**20, ",;\t|"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import sqlite3
 import sys
@@ -199,16 +200,31 @@ def _series(name: str, values: list[Any]) -> pl.Series:
     kinds = {type(value) for value in values} - {type(None)}
     if str in kinds and len(kinds) > 1:
         values = [None if value is None else str(value) for value in values]
-    return pl.Series(name, values, strict=kinds != {int, float})
+    return pl.Series(name, values, strict=len(kinds) == 1 and list not in kinds)
+
+
+def json_records(content: bytes) -> pl.DataFrame:
+    """Read a list of objects, an object a row; or one object a line."""
+    try:
+        records = json.loads(content)
+    except json.JSONDecodeError:
+        return json_lines(content)
+    if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
+        raise TableError('a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]')
+    names = dict.fromkeys(name for one in records for name in one)
+    return pl.DataFrame([_series(name, [one.get(name) for one in records]) for name in names])
+
+
+def json_lines(content: bytes) -> pl.DataFrame:
+    """Read one object a line."""
+    return pl.read_ndjson(content, infer_schema_length=None)
 
 
 READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
     **dict.fromkeys((".parquet", ".pq"), lambda content, _: pl.read_parquet(content)),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), lambda content, _: pl.read_ipc(content)),
-    **dict.fromkeys(
-        (".jsonl", ".ndjson"),
-        lambda content, _: pl.read_ndjson(content, infer_schema_length=None),
-    ),
+    **dict.fromkeys((".jsonl", ".ndjson"), lambda content, _: json_lines(content)),
+    ".json": lambda content, _: json_records(content),
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), excel),
     **dict.fromkeys(DATABASES, lambda _, place: database(place.part, place.path)),
     FOLDER: lambda _, place: folder_of_parquet(place.path),

@@ -26,7 +26,7 @@ from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, 
 from bayesprop.table.values import all_cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
-KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
+KINDS = ".csv, .tsv, .parquet, .feather, .json, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
