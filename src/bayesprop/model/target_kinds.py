@@ -23,8 +23,8 @@ KINDS = (NUMBERS, POSITIVE, SHARE, COUNT)
 _FEW_ROWS = 20
 _GAINS = {SHARE: -0.1, POSITIVE: 0.1}
 """Nats a row that the map must gain a ridge."""
-_TOLD_APART, _TOLD_SHARE = 0.25, 0.1
-"""Error by which whole numbers are told apart, and how much smaller it is than their spread."""
+_MOST_ERROR, _MOST_SHARE = 0.25, 0.1
+"""Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
@@ -120,8 +120,8 @@ def guessed_kind(
     weight = np.ones(len(y)) if weight is None else weight
     scale = float(np.std(y))
     if CountScores.holds(y).all() and np.min(y) == 0.0:
-        is_told = left_out_rmse(x, y, weight) < min(_TOLD_APART, _TOLD_SHARE * scale)
-        return NUMBERS if is_told else COUNT
+        is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
+        return NUMBERS if is_linear else COUNT
     kind = SHARE if Logit.holds(y).all() else POSITIVE
     if not MAPS[kind].holds(y).all():
         return NUMBERS
