@@ -14,13 +14,14 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from bayesprop.estimators.groups import checked_groups
 from bayesprop.estimators.seeds import LazyRandomState
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, TrainingRows
+from bayesprop.model.method import Drafts, Learned, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
@@ -298,22 +299,6 @@ def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"]
     return weight
 
 
-def checked_groups(estimator: Any, groups: Any, n_rows: int) -> Int[np.ndarray, " n"]:
-    """Return numbers of groups; ValueError unless one a row, for a method that they change."""
-    if not issubclass(estimator.method_class, LeavesGroupsOut):
-        raise ValueError(
-            f"groups must be None for {type(estimator).__name__}, which leaves no rows out to judge"
-            " itself: its fit does not change with them"
-        )
-    groups = column_or_1d(groups)
-    if len(groups) != n_rows:
-        raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(groups)}")
-    try:
-        return np.unique(groups, return_inverse=True)[1]
-    except TypeError as error:
-        raise ValueError("groups must hold labels of one kind: turn them all into text") from error
-
-
 def checked_numbers(y: Any) -> np.ndarray:
     """Return targets as float64; ValueError for text."""
     try:
@@ -356,3 +341,49 @@ def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
             "rescale the target"
         )
     return scaler
+
+
+def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """Do what `validate_data` of scikit-learn does, NaN allowed, float64 in C order.
+
+    ValueError names a column of text or dates.
+    """
+    if how.get("reset") is False and _is_plain(estimator, X, *y):
+        return (X, *y) if y else X  # as they stand; the checks take longer than one row
+    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"} | how
+    try:
+        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
+            raise TypeError("dates would be taken for nanoseconds")
+        return validate_data(estimator, X, *y, **how)
+    except (TypeError, ValueError) as error:
+        columns = X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ()
+        name = next((one for one in columns if not _are_numbers(X[one])), None)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
+            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
+        ) from error
+
+
+def _is_plain(estimator: Any, X: Any, *y: Any) -> bool:
+    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
+    return (
+        all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and not np.isinf(X).any()
+        and all(each.shape == (len(X),) and np.isfinite(each).all() for each in y)
+    )
+
+
+def _are_numbers(column: Any) -> bool:
+    values = np.asarray(column)
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind != "M"

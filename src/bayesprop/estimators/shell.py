@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
-from bayesprop.estimators.validation import validated
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
@@ -108,7 +107,7 @@ class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
     def checked_inputs(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
         check_is_fitted(self)
-        return np.asarray(validated(self, X, reset=False))
+        return np.asarray(fitting.validated(self, X, reset=False))
 
     def predict_dist(self, X: Any) -> P:
         """Predictive distribution of every row, what more data would remove apart from the rest.
@@ -181,7 +180,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive], OfNumbers
 
     def checked_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns and units."""
-        X, y = validated(
+        X, y = fitting.validated(
             self,
             X,
             y,
@@ -302,7 +301,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], Of
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
         _check_one_label(y)
-        X, y = validated(self, X, y, reset=reset)
+        X, y = fitting.validated(self, X, y, reset=reset)
         _check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
         if classes is not None:
