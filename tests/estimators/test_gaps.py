@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from method_settings import ALL, X, predicted, silently, targets, unfitted
@@ -10,6 +13,7 @@ import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
 from bayesprop.estimators.fitting import Rows
 from bayesprop.estimators.training_gaps import filled_as_learnt
+from bayesprop.model.progress import Progress, following
 
 GAPS = X.copy()
 GAPS[::3, 1] = np.nan
@@ -180,3 +184,22 @@ def test_a_stream_may_begin_with_one_row():
     model.partial_fit([[1.0, 2.0]], ["a"], classes=["a", "b"])
     model.partial_fit([[np.nan, 3.0]], ["b"])
     assert np.isfinite(model.predict_proba([[np.nan, np.nan]])).all()
+
+
+@pytest.mark.parametrize("name", ["Regressor", "Classifier"])
+def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 2)) < 0.2, np.nan, rng.normal(size=(60, 2)))
+    y = rng.normal(size=60) if name == "Regressor" else rng.integers(0, 2, 60)
+    model = getattr(bayesprop, f"BayesianMLP{name}")(n_epochs=2, n_members=3, random_state=0)
+    learnt, fit = [], model.method_class.fit
+
+    def noted(method, *args):
+        learnt.append(method.n_members)
+        return fit(method, *args)
+
+    monkeypatch.setattr(model.method_class, "fit", noted)
+    model.fit(X, y)
+    with following(replace(Progress(), deadline=time.monotonic() + 600.0)):
+        model.fit(X, y)
+    assert learnt == [2, 3, 3, 3]

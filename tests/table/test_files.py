@@ -99,6 +99,9 @@ def test_rows_of_json_may_differ_in_what_they_hold(tmp_path):
     }  # fmt: skip
     path.write_text('{"a": 1}\n{"a": 2}\n')
     assert read_table(str(path))["a"].to_list() == [1, 2]
+    path.write_text("[" * 100_000)
+    with pytest.raises(TableError, match="is not a readable"):
+        read_table(str(path))
     path.write_text('{"rows": [{"a": 1}]}')
     with pytest.raises(TableError, match=r"a \.json file must hold a list of rows, as \[\{"):
         read_table(str(path))

@@ -84,6 +84,17 @@ def test_commas_mean_what_they_meant_in_training(tmp_path):
     assert again.encode(pl.DataFrame({"share": [2.5]})).X.tolist() == [[2.5]]
 
 
+def test_magnitudes_mean_the_same_in_any_company():
+    prices = [*(f"${k}M" for k in range(1, 40)), "$500K"]
+    encoding = TableEncoding.fit(pl.DataFrame({"x": range(40), "p": prices}), "p")
+    for words, dollars in ((["$545K"], 545e3), (["$1.2M"], 1.2e6), (["$7"], 7.0)):
+        frame = pl.DataFrame({"x": [1], "p": words})
+        assert encoding.target(frame).tolist() == [dollars]
+    encoding = TableEncoding.fit(pl.DataFrame({"p": prices, "y": range(40)}), "y", "regression")
+    for words, dollars in ((["$545K"], 545e3), (["$7"], 7.0), (["7"], 7.0)):
+        assert encoding.encode(pl.DataFrame({"p": words})).X.tolist() == [[dollars]]
+
+
 def test_codes_that_begin_with_0_are_levels():
     column = fit_column(pl.Series("zip", ["01234", "98765", "00501"] * 10)).column
     assert column.levels == ("00501", "01234", "98765")

@@ -329,3 +329,23 @@ def test_what_a_curve_tells():
     assert explained_by_curve(x, np.ones((N, 2))) == 0.0
     by_chance = [explained_by_curve(x, rng.standard_normal((N, 3))) for _ in range(300)]
     assert not any(by_chance)
+
+
+@pytest.mark.parametrize("n_plots", [30, 60])
+def test_words_beside_numbers_that_name_are_missing(n_plots):
+    rng = np.random.default_rng(5)
+    plot = rng.integers(0, n_plots, 1200)
+    crop = rng.normal(size=n_plots)[plot] + 0.3 * rng.normal(size=1200)
+    words = pl.Series(plot).cast(pl.String).set(pl.Series(np.arange(1200) % 40 == 0), "lost")
+    frame = pl.DataFrame({"plot": words, "dose": rng.normal(size=1200), "crop": crop})
+    encoding = TableEncoding.fit(frame, "crop")
+    assert encoding.nominal_columns == ("plot",)
+    again = stored_and_back(encoding)
+    X = again.encode(frame).X
+    n_own = len(again.columns[0].value_names)
+    for matrix in (
+        X,
+        again.cross_fitted(X, frame, None),
+        again.rows(frame, averages_unseen=True).X,
+    ):
+        assert (np.isnan(matrix[:, :n_own]).all(axis=1) == (words == "lost").to_numpy()).all()

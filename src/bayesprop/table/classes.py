@@ -16,6 +16,7 @@ from bayesprop.table.values import (
     check_dtype,
     cleaned,
     is_number,
+    is_usual,
     looks_like_number,
     remedy,
     typed,
@@ -92,8 +93,7 @@ def known_values(target: pl.Series) -> pl.Series:
     if target.dtype == pl.String:
         values = typed(cleaned(target))
         is_many = values.dtype == pl.String and values.n_unique() > FEW_LEVELS
-        found = unmarked(values) if is_many else None
-        return values if found is None else found.numbers.alias(values.name)
+        return _without_marks(values) if is_many else values
     if target.dtype == pl.Decimal:
         return target.cast(pl.Float64)
     return target.fill_nan(None) if target.dtype.is_float() else target
@@ -102,6 +102,7 @@ def known_values(target: pl.Series) -> pl.Series:
 def target_numbers(target: pl.Series) -> pl.Series:
     """Return a target as floats, nulls where it is missing; TableError if it is not numeric."""
     values = known_values(target)
+    values = _without_marks(values) if values.dtype == pl.String else values
     is_words = values.dtype == pl.String and values.null_count() < len(values)
     if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
         raise TableError(
@@ -110,6 +111,14 @@ def target_numbers(target: pl.Series) -> pl.Series:
             " its values have an order and a size"
         )
     return as_numbers(values)
+
+
+def _without_marks(text: pl.Series) -> pl.Series:
+    """Return numbers for text in which all have one currency, percent signs or magnitudes."""
+    marked = unmarked(text)
+    if marked is None or not is_usual(marked.unit):
+        return text
+    return marked.numbers.alias(text.name)
 
 
 def fit_classes(target: pl.Series) -> tuple[Label, ...]:

@@ -208,8 +208,8 @@ def _numbers_in(text: pl.Series) -> NumericColumn | None:
     others, column = without(text, words), NumericColumn(text.name, words=words)
     if typed(others).dtype.is_numeric():
         return column
-    found = None if are_codes(text.drop_nulls()) else unmarked(others)
-    return None if found is None else replace(column, written=found.written, unit=found.unit)
+    marked = None if are_codes(text.drop_nulls()) else unmarked(others)
+    return None if marked is None else replace(column, written=marked.written, unit=marked.unit)
 
 
 def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:

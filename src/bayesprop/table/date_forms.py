@@ -134,8 +134,8 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return series.cast(pl.Datetime("us"))
     text = without(series.cast(pl.String), DOUBTFUL)
     if not form:
-        found = dated(text)
-        form = FORMS[0] if found is None else found.form
+        reading = dated(text)
+        form = FORMS[0] if reading is None else reading.form
     moments = parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()
     if wrong.any():

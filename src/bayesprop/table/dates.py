@@ -82,14 +82,16 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
         What the whole column was found to be, where these are some of its rows.
     """
     name, is_text = series.name, not series.dtype.is_temporal()
+    reading = dated(series) if is_text and whole is None else Dated("")
     if whole is not None:
-        found: Dated | None = Dated(whole.form, whole.words)
-    else:
-        found = dated(series) if is_text else Dated("")
-    if found is None or series.null_count() == len(series):
+        reading = Dated(whole.form, whole.words)
+    if reading is None:
         return None
-    form, words, why = found
+    form, words, why = reading
     moments = parsed(series, form) if is_text else read_dates(series, form)
+    if moments.null_count() == len(moments):
+        gone = Remark(" dropped: it has no values", "dropped, which have no values", name)
+        return FittedColumn(name, None, (gone,))
     seconds = _seconds(moments.drop_nulls())
     example = quoted(series.filter(moments.is_not_null())[0])
     if not (parts := _varying(seconds, form)):

@@ -283,9 +283,9 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
 def _parsed(text: pl.Series) -> pl.Series:
     """Read numbers or dates; null for anything else."""
     numbers = text.cast(pl.Float64, strict=False)
-    if not numbers.null_count() or (found := dated(text)) is None:
+    if not numbers.null_count() or (reading := dated(text)) is None:
         return numbers
-    return parsed(text, found.form).to_physical().cast(pl.Float64)
+    return parsed(text, reading.form).to_physical().cast(pl.Float64)
 
 
 def weights_of(

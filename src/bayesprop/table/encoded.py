@@ -56,6 +56,7 @@ class EncodedColumn(ABC):
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
         is_text = all(isinstance(text, str) for text in (self.name, *self.words))
+        is_text = is_text and isinstance(self.words, tuple)
         return is_text and {type(self.missing), type(self.marked)} == {bool}
 
     def without_words(self, series: pl.Series) -> pl.Series:

@@ -345,7 +345,7 @@ def left_out_rows(n: int, target: str) -> list[str]:
 def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:
     """Drop columns that repeat an earlier one in every row, levels by whatever name."""
     kept: dict[Any, str] = {}
-    found = []
+    encodings = []
     for one in fitted:
         series = frame[one.name]
         key = None if one.column is None else _digest(series, one.column)
@@ -357,8 +357,8 @@ def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[Fi
             why = f" dropped: {how} {quoted(first)} in every row"
             remark = Remark(why, f"dropped, {others}", one.name, f"as {quoted(first)}")
             one = FittedColumn(one.name, None, (remark,))
-        found.append(one)
-    return found
+        encodings.append(one)
+    return encodings
 
 
 def _digest(series: pl.Series, column: EncodedColumn) -> tuple[Any, ...]:

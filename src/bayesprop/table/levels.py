@@ -68,7 +68,7 @@ class LevelsColumn(EncodedColumn):
             text = as_levels(series)
             values, sentences = self.encode_levels(text)
             return self.with_gaps(values, text.is_null(), sentences)
-        numbers = as_numbers(series)
+        numbers = as_numbers(self.without_words(series))
         values, sentences = self.encode_levels(_written(numbers))
         ends = [end(float(level) for level in self.known) for end in (min, max)]
         values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])

@@ -115,8 +115,8 @@ def levels_if_nominal(
     if column is None or fitted.name not in nominal:
         return fitted
     text = levels_of(series, is_numbers=True).drop_nulls()
-    levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
-    categories = CategoryColumn(fitted.name, *flags, levels=levels, is_numbers=True)
+    levels, own = tuple(text.unique().sort()), (column.missing, column.marked, column.words)
+    categories = CategoryColumn(fitted.name, *own, levels=levels, is_numbers=True)
     are_rare = len(text) < min(_MANY_ROWS, _ROWS_A_NUMBER * len(levels))
     return (
         fitted if are_rare and _are_many(categories, series) else fitted._replace(column=categories)
@@ -134,8 +134,9 @@ def target_encoded_if_many(
     kind = "whole numbers that seem to name things" if column.is_numbers else "levels"
     if _are_many(column, series):
         has_target = ~np.isnan(y[:, 0])
-        flags = {name: getattr(column, name) for name in ("missing", "marked", "is_numbers")}
-        column = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **flags)
+        names = ("missing", "marked", "words", "is_numbers")
+        own = {name: getattr(column, name) for name in names}
+        column = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **own)
         n, many = len(column.texts), "many "
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
     elif not column.is_numbers:

@@ -53,6 +53,7 @@ class TargetEncodedColumn(LevelsColumn):
         is_numbers: bool = False,
         missing: bool = False,
         marked: bool = False,
+        words: tuple[str, ...] = (),
     ) -> TargetEncodedColumn:
         """Learn the levels of training rows."""
         from sklearn.preprocessing import TargetEncoder
@@ -76,6 +77,7 @@ class TargetEncodedColumn(LevelsColumn):
             is_numbers=is_numbers,
             missing=missing,
             marked=marked,
+            words=words,
         )
 
     @property
@@ -121,7 +123,7 @@ class TargetEncodedColumn(LevelsColumn):
         self, values: Float[np.ndarray, "n k"], series: pl.Series
     ) -> Float[np.ndarray, "n k"]:
         """Return encoded values where levels without a place are an average one of no rows."""
-        text = levels_of(series, is_numbers=self.is_numbers)
+        text = levels_of(self.without_words(series), is_numbers=self.is_numbers)
         is_unseen = text.is_not_null().to_numpy() & (places_of(text, self.texts) < 0)
         values = values.copy()
         values[is_unseen, self._places] = self._table[-1]
@@ -135,14 +137,16 @@ class TargetEncodedColumn(LevelsColumn):
         A level of one fold stands for an average one of no rows, so that a network learns what that
         means.
         """
-        numbers = {"is_numbers": self.is_numbers}
-        text, values = levels_of(series, **numbers), self.encode(series).X
+        series = self.without_words(series)
+        text, values = levels_of(series, is_numbers=self.is_numbers), self.encode(series).X
         known = text.is_not_null().to_numpy()
         for one in np.unique(fold):
             own, others = known & (fold == one), known & (fold != one)
             if not others.any():
                 values[own, self._places] = np.nan
                 continue
-            learnt = self.fit(series.filter(others), y[others], self.labels, **numbers)
+            learnt = self.fit(
+                series.filter(others), y[others], self.labels, is_numbers=self.is_numbers
+            )
             values[own, self._places] = learnt._table[places_of(text.filter(own), learnt.texts)]
         return values

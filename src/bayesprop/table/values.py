@@ -197,8 +197,8 @@ def unmarked(
     """Read cleaned text in which every value is a number with marks; None where that is not so.
 
     One unit for all: rows in euros do not stand beside rows in dollars, nor "3 kg" beside "7 lb",
-    though "$545K" does beside "$1.2M".
-    Where three digits follow each comma it parts thousands, else it is a decimal comma.
+    but "$545K" beside "$1.2M". Where three digits follow each comma it parts thousands, else it is
+    a decimal comma.
 
     written, unit
         As the numbers of an earlier table had; None: found out.
@@ -226,17 +226,23 @@ def unmarked(
 
 
 def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
-    """Return the unit that all numbers have, which ends so if some are thousands, some millions.
+    """Return the unit of all numbers, with `_MAGNITUDES` where these are thousands or millions.
 
-    None where there is none, or not the one asked for.
+    None where they have several, or not the one asked for.
     """
     currencies = (parts["1"] + parts["3"]).unique().to_list()
     suffixes = parts["5"].unique().to_list()
-    one = suffixes[0] if len(suffixes) == 1 else None
-    of_magnitudes = _MAGNITUDES if set(suffixes) <= set(_SCALES) else None
-    units = [currencies[0] + suffix for suffix in (one, of_magnitudes) if suffix is not None]
-    units = units if len(currencies) == 1 else []
-    return next((own for own in units if unit in (None, own)), None)
+    are_scaled = set(suffixes) <= set(_SCALES)
+    if len(currencies) > 1 or (len(suffixes) > 1 and not are_scaled):
+        return None
+    scaled, plain = currencies[0] + _MAGNITUDES, currencies[0] + suffixes[0]
+    own = scaled if are_scaled and (suffixes != [""] or unit == scaled) else plain
+    return own if unit in (None, own) else None
+
+
+def is_usual(unit: str) -> bool:
+    """Whether a unit is a currency, percent or a magnitude, which another table shares."""
+    return unit.removesuffix(_MAGNITUDES) in ("", *"%$€£¥")
 
 
 def reading(text: pl.Series, numbers: pl.Series) -> Remark:
