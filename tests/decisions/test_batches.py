@@ -114,6 +114,24 @@ def test_no_batch_holds_a_row_twice(batch, name):
         learner.query(pool, 7, **reference)
 
 
+@pytest.mark.parametrize("batch", batches.BATCHES)
+@pytest.mark.parametrize("kind", [BayesianLinearRegressor, PBPRegressor, PBPClassifier])
+def test_rows_with_gaps_are_told_apart(kind, batch):
+    """A pool of six different rows, three of which lack a value, four times each."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((30, 3))
+    X[:6, 1] = np.nan
+    model = kind(**({} if kind is BayesianLinearRegressor else {"n_epochs": 5, "random_state": 0}))
+    learner = ActiveLearner(model, batch=batch, n_draws=16)
+    y = X[:, 0] + 0.1 * rng.standard_normal(30)
+    learner.teach(X, y > 0.0 if kind is PBPClassifier else y)
+    pool = rng.standard_normal((6, 3))
+    pool[::2, 1] = np.nan
+    chosen = learner.query(pool.repeat(4, axis=0), 6)
+    assert sorted(chosen.indices // 4) == list(range(6))
+    assert np.isfinite(chosen.scores).all()
+
+
 @pytest.mark.parametrize(
     ("model", "name", "batch"),
     [

@@ -304,8 +304,9 @@ class ActiveLearner:
             return taught.partial_fit(X, y, **classes)
         if self.X_ is None and _fitted(self.estimator_):
             raise ValueError(
-                "the estimator was fitted to rows that the learner does not have: give them as X "
-                'and y of ActiveLearner, or take update="stream" (or another batch)'
+                "the estimator was fitted to rows that the learner does not have: take another "
+                'batch, such as k-means++, or in Python update="stream", or give the rows as X and '
+                "y of ActiveLearner"
             )
         rows, values, columns = self._all_rows(X, y)
         return taught.fit(named(rows, columns), values)

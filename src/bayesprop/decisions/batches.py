@@ -33,7 +33,7 @@ from bayesprop.decisions.doubt import (
     predictive_of,
     unwrapped,
 )
-from bayesprop.decisions.pool import distinct, stacked, take
+from bayesprop.decisions.pool import distinct, equals, stacked, take
 from bayesprop.model.class_predictive import ClassPredictive
 
 BATCHES = ("fantasy", "k-means++", "top")
@@ -200,7 +200,7 @@ def _by_conditioning(query: Query, scores: np.ndarray, order: np.ndarray, n: int
 def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
     """Choose greedily, teaching a copy of the estimator its own prediction after each query."""
     estimator, free = query.estimator, query.allowed.copy()
-    rows, picks, then, values = np.asarray(query.X), [], [], []
+    picks, then, values = [], [], []
     alone = scores
     while True:
         best = int(_order(query, np.where(free, scores / query.cost, -np.inf))[0])
@@ -208,7 +208,7 @@ def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
         then.append(float(scores[best]))
         if len(picks) == n:
             return Chosen(np.array(picks), np.array(then), alone)
-        free &= ~(rows == rows[best]).all(axis=1)
+        free &= ~equals(query.X, best)
         predicted = predictive_of(estimator, take(query.X, np.array([best])))
         is_class = isinstance(predicted, ClassPredictive)
         values.append(predicted.label if is_class else predicted.mean)
@@ -253,6 +253,7 @@ def _likeness(query: Query, places: np.ndarray) -> Callable[[int], np.ndarray]:
         unit = flat / np.where(length > 0.0, length, 1.0)[:, None]
         return lambda place: np.abs(unit @ unit[place])
     inputs = np.asarray(unwrapped(query.estimator, take(query.X, places))[1], np.float64)
-    std = inputs.std(axis=0)
-    z = inputs / np.where(std > 0.0, std, 1.0)
+    known = np.ma.masked_invalid(inputs)
+    std = np.ma.filled(known.std(axis=0), 0.0)
+    z = np.ma.filled((known - known.mean(axis=0)) / np.where(std > 0.0, std, 1.0), 0.0)
     return lambda place: np.exp(-0.5 * np.square(z - z[place]).sum(axis=1) / z.shape[1])
