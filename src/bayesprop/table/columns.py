@@ -26,6 +26,7 @@ from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
 from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import (
     WRITTEN,
     are_codes,
@@ -127,7 +128,10 @@ class CategoryColumn(LevelsColumn):
         return values, of_unseen(text, codes)
 
 
-_KINDS = {one.kind: one for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn)}
+_KINDS = {
+    one.kind: one
+    for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn, TextColumn)
+}
 
 
 def column_from_dict(stored: dict[str, Any]) -> EncodedColumn:
@@ -280,7 +284,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
         reason = f"{n_levels} different texts in {len(known)} rows name the rows"
         dropped = _dropped(name, reason, "whose texts name the rows", f"{n_levels}")
-        return _asked_if_marked(dropped, known)
+        return _asked_if_marked(dropped._replace(is_name=True), known)
     column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)
 
@@ -296,7 +300,7 @@ def _asked_if_marked(dropped: FittedColumn, known: pl.Series) -> FittedColumn:
         dropped.name,
         f"such as {quoted(known[0])}",
     )
-    return dropped._replace(sentences=(), questions=(remark,))
+    return dropped._replace(sentences=(), questions=(remark,), is_name=False)
 
 
 def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:

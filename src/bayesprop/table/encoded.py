@@ -107,8 +107,8 @@ class FittedColumn(NamedTuple):
         Whether it is the same wherever it has a value: of use only if its gaps tell something.
     questions
         Sentences that ask its owner something.
-    is_row_number
-        Whether it was dropped for numbering the rows.
+    is_row_number, is_name
+        Whether it was dropped for numbering the rows, or for naming them by text.
     """
 
     name: str
@@ -117,3 +117,4 @@ class FittedColumn(NamedTuple):
     questions: tuple[str, ...] = ()
     is_constant: bool = False
     is_row_number: bool = False
+    is_name: bool = False

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -36,17 +36,19 @@ from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
-    folds_of,
     levels_if_nominal,
     marked_where_telling,
     numbers_of,
     question_if_informative,
+    spelt_if_telling,
     target_encoded_if_many,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
+from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels, column_of
 
 VERSION = 1
+T = TypeVar("T")
 
 
 class Rows(NamedTuple):
@@ -94,12 +96,13 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level, or where they are more than 50 what each tells of the target; of whole numbers that name
-    things these stand beside. Dates become years, season, weekday and hour. A missing value is NaN
-    in the columns of its own, and so is a level that the training table did not have, of those with
-    a column: an estimator draws what they may be. Gaps that tell of the target are marked in a
-    column beside. Columns that are constant or that number or name the rows are dropped. Infinities
-    and numbers written with units are refused.
+    level, or where they are more than 50 what each, or its spelling, tells of the target; of whole
+    numbers that name things these stand beside. Dates become years, season, weekday and hour. A
+    missing value is NaN in the columns of its own, and so is a level that the training table did
+    not have, of those with a column: an estimator draws what they may be. Gaps that tell of the
+    target are marked in a column beside. Columns that are constant, that number the rows, or that
+    name them by text whose spelling tells nothing are dropped. Infinities and numbers written with
+    units are refused.
 
     columns
         The columns that are used, in the order of the training table.
@@ -145,6 +148,7 @@ class TableEncoding:
         )
         labels, y = numbers_of(target, codes, classes)
         fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
+        fitted = [spelt_if_telling(one, frame[one.name], y, labels) for one in fitted]
         questions = joined(text for one in fitted for text in one.questions)
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
@@ -230,21 +234,21 @@ class TableEncoding:
         X = X.copy()
         _, y = numbers_of(self.target_name, self._targets(frame), self.classes)
         fold = folds_of(len(frame), groups)
-        for column, own in self._of_many_levels():
+        for column, own in self._of(TargetEncodedColumn, TextColumn):
             X[:, own] = column.cross_fitted(frame[column.name], y, fold)
         return X
 
     def _averaged(self, X: Float[np.ndarray, "n k"], frame: pl.DataFrame) -> None:
         """Let levels without a place stand for an average one of no rows."""
-        for column, own in self._of_many_levels():
+        for column, own in self._of(TargetEncodedColumn):
             X[:, own] = column.averaged(X[:, own], frame[column.name])
 
-    def _of_many_levels(self) -> Iterator[tuple[TargetEncodedColumn, slice]]:
-        """Yield the columns whose levels stand for what they tell, and their places in a matrix."""
+    def _of(self, *kinds: type[T]) -> Iterator[tuple[T, slice]]:
+        """Yield the columns of some kinds, and their places in a matrix."""
         first = 0
         for column in self.columns:
             own = slice(first, first := first + len(column.feature_names))
-            if isinstance(column, TargetEncodedColumn):
+            if isinstance(column, kinds):
                 yield column, own
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:

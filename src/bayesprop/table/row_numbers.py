@@ -1,4 +1,4 @@
-"""Columns that number the rows: by their name and values, they tell of nothing else."""
+"""Columns that number the rows: by their name or values, they tell of nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,20 @@ def numbers_rows(numbers: pl.Series) -> bool:
     return bool(_ID_NAME.fullmatch(name) or (_COUNTER_NAME.fullmatch(name) and _count_up(known)))
 
 
+def are_numbered(text: pl.Series) -> bool:
+    """Say whether the digits of texts number the rows, as those of "p1" and "p2" do, in any order.
+
+    Rows are often sorted by what is to be predicted: their numbers then tell of the table alone.
+    """
+    known = text.drop_nulls().str.replace_all(r"\D", "").cast(pl.Float64, strict=False)
+    if known.null_count() or known.n_unique() < len(known):
+        return False
+    return bool(_ID_NAME.fullmatch(text.name.strip())) or _are_dense(known.sort())
+
+
 def _count_up(known: pl.Series) -> bool:
-    first, last = known[0], known[-1]
-    is_dense = 0.0 <= first <= _FIRST and len(known) >= _DENSITY * (last - first)
-    return is_dense and known.is_sorted()
+    return 0.0 <= known[0] <= _FIRST and _are_dense(known) and known.is_sorted()
+
+
+def _are_dense(known: pl.Series) -> bool:
+    return len(known) >= _DENSITY * (known[-1] - known[0])

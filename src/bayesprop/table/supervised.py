@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float
 
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
@@ -20,15 +20,17 @@ from bayesprop.table.errors import counted, listing, quoted
 from bayesprop.table.levels import levels_of
 from bayesprop.table.nominal_numbers import explained_by_curve
 from bayesprop.table.remarks import Remark
+from bayesprop.table.row_numbers import are_numbered
 from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.telling_text import telling_text
 from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
 _LEAST_SHARE = 0.05
 """Share of the target's variance for which a number of rows is asked about."""
-MAX_LEVELS, N_FOLDS = 50, 10
-"""Columns that one column of text may become, and folds of training rows."""
+MAX_LEVELS = 50
+"""Columns that one column of text may become."""
 _MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
 """Rows of each number, on average, that a shorter table has where means stand beside numbers: where
 they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
@@ -123,27 +125,52 @@ def levels_if_nominal(
     )
 
 
+def spelt_if_telling(
+    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
+) -> FittedColumn:
+    """Take text that names the rows for its spelling, where that tells of the target."""
+    if not fitted.is_name or are_numbered(text := as_levels(series)):
+        return fitted
+    column = telling_text(text, y, labels, missing=text.null_count() > 0)
+    if column is None:
+        return fitted
+    n, used = text.drop_nulls().n_unique(), _used_for_spelling(labels)
+    remark = Remark(f": {n} different texts, {used}", f"of different texts, {used}", text.name, n)
+    return fitted._replace(column=column, sentences=(remark,))
+
+
+def _used_for_spelling(labels: list[str]) -> str:
+    return f"used as the {listing(labels, 3)} that their spelling tells"
+
+
 def target_encoded_if_many(
     fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
 ) -> FittedColumn:
-    """Let levels stand for what they tell of the target, where they are many, or many a row."""
+    """Let levels, or their spelling, stand for what they tell of the target, where they are many.
+
+    Or many a row.
+    """
     column = fitted.column
     if not isinstance(column, CategoryColumn):
         return fitted
-    n, many, used = len(column.levels), "", "used as categories"
-    kind = "whole numbers that seem to name things" if column.is_numbers else "levels"
+    is_numbers, n = column.is_numbers, len(column.levels)
+    kind = "whole numbers that seem to name things" if is_numbers else "levels"
+    many, used, encoded = "", "used as categories", column
     if _are_many(column, series):
-        has_target = ~np.isnan(y[:, 0])
-        names = ("missing", "marked", "words", "is_numbers")
-        own = {name: getattr(column, name) for name in names}
-        column = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **own)
-        n, many = len(column.texts), "many "
+        has_target, many = ~np.isnan(y[:, 0]), "many "
+        series, y = series.filter(has_target), y[has_target]
+        own = {name: getattr(column, name) for name in ("missing", "marked", "words")}
+        encoded = levels = TargetEncodedColumn.fit(series, y, labels, is_numbers=is_numbers, **own)
+        n = len(levels.texts)
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-    elif not column.is_numbers:
+        spelt = None if is_numbers else telling_text(series, y, labels, levels, **own)
+        if spelt is not None:
+            encoded, used = spelt, _used_for_spelling(labels)
+    elif not is_numbers:
         return fitted
-    used += ", beside the number" if column.is_numbers else ""
+    used += ", beside the number" if is_numbers else ""
     remark = Remark(f": {n} {kind}, {used}", f"of {many}{kind}, {used}", fitted.name, n)
-    return fitted._replace(column=column, sentences=(remark, *fitted.sentences))
+    return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
 
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
@@ -151,10 +178,3 @@ def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
     text = levels_of(series, is_numbers=column.is_numbers)
     n_known = len(text) - text.null_count()
     return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))
-
-
-def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
-    """Deal rows, or whole groups, out to folds."""
-    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-    deal = np.random.default_rng(0).permutation(number.max(initial=0) + 1)
-    return deal[number] % N_FOLDS

@@ -1,0 +1,229 @@
+"""Text by its spelling: trigrams, their weights, and when they are used."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from stored_encoding import stored_and_back
+
+import bayesprop
+from bayesprop.table.columns import column_from_dict
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.target_encoded import folds_of
+from bayesprop.table.text_column import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn
+
+N = 200
+TITLES = {"Mr": 3.0, "Mrs": -2.0, "Miss": -4.0, "Dr": 6.0}
+
+
+def word(rng):
+    return "".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 7)).capitalize()
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """People of whom nothing but a title tells."""
+    rng = np.random.default_rng(0)
+    titles = rng.choice(list(TITLES), N)
+    return pl.DataFrame(
+        {
+            "x": rng.standard_normal(N),
+            "name": [f"{word(rng)}, {title}  {word(rng)}" for title in titles],
+            "y": [TITLES[title] for title in titles] + rng.standard_normal(N),
+        }
+    )
+
+
+def trigrams_of(text):
+    """Write down three characters after three, word by word."""
+    return {
+        (" " + word + " ")[at : at + 3] for word in text.lower().split() for at in range(len(word))
+    }
+
+
+def indicators(texts):
+    """Trigrams of three texts or more but not of all, sorted, and which text has which."""
+    held = [trigrams_of(text) for text in texts]
+    counts = {one: sum(one in own for own in held) for one in set().union(*held)}
+    kept = sorted(one for one, n in counts.items() if FEWEST_ROWS <= n < len(texts))
+    return kept, np.array([[one in own for one in kept] for own in held], float)
+
+
+def ridge(phi, y, penalty):
+    """Hoerl & Kennard (1970), eq. 2.1, of centred columns."""
+    mean, centred = phi.mean(axis=0), phi - phi.mean(axis=0)
+    square = centred.T @ centred + penalty * np.eye(phi.shape[1])
+    weights = np.linalg.solve(square, centred.T @ (y - y.mean()))
+    return weights, y.mean() - mean @ weights
+
+
+def test_text_is_the_sum_of_the_weights_of_its_trigrams(frame):
+    encoding = TableEncoding.fit(frame, "y")
+    column = encoding.columns[1]
+    assert isinstance(column, TextColumn)
+    assert encoding.feature_names == ["x", "name (mean y by spelling)"]
+    assert encoding.report == [
+        f"column 'name': {N} different texts, used as the mean y that their spelling tells"
+    ]
+    kept, phi = indicators(frame["name"].to_list())
+    assert list(column.trigrams) == kept
+    weights, intercept = ridge(phi, frame["y"].to_numpy(), column.penalty)
+    np.testing.assert_allclose(np.ravel(column.weights), weights, atol=1e-5)
+    assert stored_and_back(encoding) == encoding
+    later = ["Xqzw, Mrs Qxjv", "MISS", "ŽŽŽ", None, "Mr" + " Mr" * 2000]
+    told = [one @ weights for one in np.array([[t in trigrams_of(s or "") for t in kept]
+                                               for s in later], float)]  # fmt: skip
+    X, warnings = encoding.encode(pl.DataFrame({"x": 0.0, "name": later}))
+    np.testing.assert_allclose(X[[0, 1, 2, 4], 1], np.array(told)[[0, 1, 2, 4]] + intercept,
+                               atol=1e-5)  # fmt: skip
+    assert np.isnan(X[3, 1])
+    assert len(warnings) == 1
+    assert "column 'name': 1 value missing, where the training data had none" in warnings[0]
+
+
+def test_the_penalty_is_that_of_the_least_errors_at_rows_left_out(frame):
+    some = frame[:60]
+    column = TextColumn.fit(some["name"], some.select("y").to_numpy(), ["mean y"])
+    _, phi = indicators(some["name"].to_list())
+    y = some["y"].to_numpy()
+
+    def error(penalty):
+        total = 0.0
+        for row in range(len(y)):
+            others = np.arange(len(y)) != row
+            weights, intercept = ridge(phi[others], y[others], penalty)
+            total += (y[row] - phi[row] @ weights - intercept) ** 2
+        return total
+
+    penalties = 10.0 ** np.linspace(-1.0, 4.0, 11)
+    assert column.penalty == pytest.approx(min(penalties, key=error))
+
+
+def test_the_own_target_of_a_row_and_its_fold_never_reaches_it(frame):
+    encoding = TableEncoding.fit(frame, "y")
+    X = encoding.cross_fitted(encoding.encode(frame).X, frame, None)
+    fold, y = folds_of(N, None), frame["y"].to_numpy()
+    _, phi = indicators(frame["name"].to_list())
+    for one in (0, 7):
+        weights, intercept = ridge(phi[fold != one], y[fold != one], encoding.columns[1].penalty)
+        expected = phi[fold == one] @ weights + intercept
+        np.testing.assert_allclose(X[fold == one, 1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_have_a_share_each(frame, n_classes):
+    cuts = np.quantile(frame["y"], np.linspace(0.0, 1.0, n_classes + 1)[1:-1])
+    kind = np.array(list("abc"))[np.digitize(frame["y"], cuts)]
+    encoding = TableEncoding.fit(frame.drop("y").with_columns(kind=kind), "kind")
+    shares = [f"name (share of {one} by spelling)" for one in ("b", "abc")[n_classes == 3]]
+    assert encoding.feature_names == ["x", *shares]
+    X = encoding.encode(frame).X[:, 1:]
+    if n_classes == 3:
+        np.testing.assert_allclose(X.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_spelling_of_no_use_is_dropped():
+    """Of a hundred tables of names at random at most two use them: 1.5 errors above a hundredth."""
+    rng, n_used = np.random.default_rng(1), 0
+    for _ in range(100):
+        names = [f"{word(rng)[:4]} {word(rng)[:4]}" for _ in range(60)]
+        frame = pl.DataFrame({"x": rng.standard_normal(60), "who": names, "y": rng.random(60)})
+        n_used += len(TableEncoding.fit(frame, "y").columns) - 1
+    assert n_used <= 2
+
+
+@pytest.mark.parametrize("name", ["code", "row_id"])
+def test_numbers_of_rows_in_text_tell_of_the_table_alone(name):
+    """Sorted by its target, as tables are, every part of it is told by the number of the row."""
+    order = np.random.default_rng(2).permutation(N)
+    step = 1 if name == "code" else 977
+    text = pl.Series(name, [f"p-{step * row:06d}" for row in order])
+    frame = pl.DataFrame({"x": np.arange(N) % 7, "y": np.float64(order)}).with_columns(text)
+    encoding = TableEncoding.fit(frame, "y")
+    assert encoding.feature_names == ["x"]
+    assert f"column '{name}' dropped: {N} different texts in {N} rows name the rows" in str(
+        encoding.report
+    )
+
+
+def test_levels_that_are_spelt_alike_are_used_for_it():
+    rng = np.random.default_rng(3)
+    roots, ranks = [word(rng) for _ in range(30)], ["junior", "senior", "chief"]
+    place, rank = rng.integers(0, 30, 300), rng.integers(0, 3, 300)
+    jobs = [f"{ranks[k]} {roots[i]}" for k, i in zip(rank, place, strict=True)]
+    noise = 0.3 * rng.standard_normal(300)
+    frame = pl.DataFrame({"job": jobs, "pay": 2.0 * rank + noise})
+    encoding = TableEncoding.fit(frame, "pay")
+    assert encoding.feature_names == ["job (mean pay by spelling)"]
+    n = frame["job"].n_unique()
+    assert f"{n} levels, used as the mean pay that their spelling tells" in encoding.report[0]
+    own = rng.standard_normal(90)[30 * rank + place] + noise
+    encoding = TableEncoding.fit(frame.with_columns(pay=own), "pay")
+    assert encoding.feature_names == ["job (mean pay)", "job (log rows)"]
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_targets_of_any_size(frame, scale):
+    X = TableEncoding.fit(frame, "y").encode(frame).X[:, 1]
+    large = frame.with_columns(y=pl.col("y") * scale)
+    encoding = TableEncoding.fit(large, "y")
+    np.testing.assert_allclose(encoding.encode(large).X[:, 1] / scale, X, rtol=1e-5, atol=1e-5)
+    own = encoding.cross_fitted(encoding.encode(large).X, large, None)
+    assert np.isfinite(own).all()
+
+
+def test_gaps_and_rows_without_a_target(frame):
+    holed = frame.with_columns(
+        name=pl.when(pl.int_range(N) % 5 == 0).then(None).otherwise("name"),
+        y=pl.when(pl.int_range(N) % 7 == 0).then(None).otherwise("y"),
+    )
+    encoding = TableEncoding.fit(holed, "y")
+    assert encoding.feature_names == ["x", "name (mean y by spelling)"]
+    assert "40 missing values, drawn from" in " ".join(encoding.report)
+    X = encoding.cross_fitted(encoding.encode(holed).X, holed, None)
+    np.testing.assert_array_equal(np.isnan(X[:, 1]), np.arange(N) % 5 == 0)
+
+
+def test_no_more_than_some_trigrams():
+    rng = np.random.default_rng(4)
+    words = [word(rng) for _ in range(400)]
+    texts = pl.Series("t", [" ".join(rng.choice(words, 12)) for _ in range(300)])
+    column = TextColumn.fit(texts, rng.standard_normal((300, 1)), ["mean y"])
+    assert len(column.trigrams) == MOST_TRIGRAMS
+    _, phi = indicators(texts.to_list())
+    least = np.sort(phi.sum(axis=0))[-MOST_TRIGRAMS]
+    n = [sum(one in trigrams_of(text) for text in texts) for one in column.trigrams[::50]]
+    assert min(n) >= least
+    assert TextColumn.fit(texts[:2], np.ones((2, 1)), ["mean y"]) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"trigrams": ["abc"]},
+        {"trigrams": 3},
+        {"weights": [[0.0]]},
+        {"weights": [["x"]]},
+        {"intercept": [float("nan")]},
+        {"intercept": []},
+        {"labels": [1]},
+        {"labels": []},
+        {"penalty": 0.0},
+        {"penalty": "x"},
+        {"missing": 1},
+    ],
+)
+def test_what_is_none_is_refused(frame, change):
+    stored = TableEncoding.fit(frame, "y").to_dict()["columns"][1]
+    assert isinstance(column_from_dict(dict(stored)), TextColumn)
+    with pytest.raises((ValueError, TypeError)):
+        column_from_dict(stored | change)
+
+
+def test_a_fit_learns_what_names_tell(frame):
+    """All but the noise of 1 is told by titles that no level shows."""
+    model = bayesprop.fit(frame[:160], target="y", method="linear", test_fraction=0)
+    new = frame[160:]
+    error = new["y"].to_numpy() - model.predictive(model.rows_to_judge(new)).mean
+    assert np.sqrt(np.mean(error**2)) < 0.6 * new["y"].std()
