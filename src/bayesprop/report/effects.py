@@ -120,10 +120,15 @@ class Curve(NamedTuple):
 
 
 class View(NamedTuple):
-    """What is averaged, k numbers of every predicted row, and the curve made of the averages."""
+    """What is averaged, k numbers of every predicted row, and the curve made of the averages.
+
+    n_classes
+        Whose square the doubt about a row may take, as an integral over all of them; 1 of numbers.
+    """
 
     quantities: Callable[[Any], Float[np.ndarray, "k n"]]
     curve: Callable[[Float[np.ndarray, "k g"]], Curve]
+    n_classes: int = 1
 
 
 def _moments(rows: Predictive) -> np.ndarray:
@@ -147,7 +152,8 @@ def probabilities(predicted: ClassPredictive) -> View:
         chosen = predicted.positive if len(names) == 2 else int(np.argmax(moved))
         return Curve(means[chosen], np.sqrt(variances[chosen]), of=names[chosen])
 
-    return View(lambda rows: np.concatenate([rows.proba.T, _epistemic_var(rows).T]), curve)
+    averaged = lambda rows: np.concatenate([rows.proba.T, _epistemic_var(rows).T])  # noqa: E731
+    return View(averaged, curve, len(names))
 
 
 def _epistemic_var(rows: ClassPredictive) -> Float[np.ndarray, "n c"]:
@@ -218,22 +224,23 @@ def effects(
 ) -> Effects:
     """Measure every feature on a sample of the rows, and keep the dozen that matter most.
 
-    The number of predictions is bounded whatever the size of the table: at most 200 rows, 25
-    values a feature, and beyond 40 features a screening by three values comes first.
+    The number of predictions is bounded whatever the size of the table: at most 200 rows, fewer of
+    many inputs or classes, 25 values a feature, and beyond 40 features a screening by three values
+    comes first.
     """
-    rng = np.random.default_rng(seed)
+    rng, width = np.random.default_rng(seed), max(x.shape[1], view.n_classes**2)
     varies = [bool(np.any(x[:, list(f.columns)] != x[0, list(f.columns)])) for f in features]
     varying = [f for f, moves in zip(features, varies, strict=True) if moves]
     others = [(f.name, 0.0) for f, moves in zip(features, varies, strict=True) if not moves]
     screened = len(varying) > _MAX_CANDIDATES
     if screened:
-        background = _background(rng, x, 3 * len(varying), most=20)
+        background = _background(rng, x, 3 * len(varying) * width, most=20)
         coarse = [_curve(predict, background, f, _coarse(x, f), view) for f in varying]
         moved = [curve.movement for curve in coarse]
         order = np.argsort(moved, kind="stable")[::-1]
         others += [(varying[i].name, moved[i]) for i in order[_MAX_CANDIDATES:]]
         varying = [varying[i] for i in order[:_MAX_CANDIDATES]]
-    background = _background(rng, x, _GRID_SIZE * len(varying), most=_MAX_ROWS)
+    background = _background(rng, x, _GRID_SIZE * len(varying) * width, most=_MAX_ROWS)
     measured = [_effect(predict, background, x, f, view) for f in varying]
     measured.sort(key=lambda effect: -effect.curve.movement)
     others += [(e.name, e.curve.movement) for e in measured[MAX_SHOWN:]]
@@ -241,10 +248,9 @@ def effects(
     return Effects(tuple(measured[:MAX_SHOWN]), tuple(others), len(background), screened)
 
 
-def _background(
-    rng: np.random.Generator, x: np.ndarray, n_settings: int, *, most: int
-) -> np.ndarray:
-    affordable = _VALUE_BUDGET // max(n_settings * x.shape[1], 1)
+def _background(rng: np.random.Generator, x: np.ndarray, n_values: int, *, most: int) -> np.ndarray:
+    """Take some rows, of which each costs so many values."""
+    affordable = _VALUE_BUDGET // max(n_values, 1)
     n = min(len(x), int(np.clip(affordable, 5, most)))
     return x[np.sort(rng.choice(len(x), n, replace=False))]
 

@@ -163,7 +163,7 @@ def target_encoded_if_many(
         encoded = levels = TargetEncodedColumn.fit(series, y, labels, is_numbers=is_numbers, **own)
         n = len(levels.texts)
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-        spelt = None if is_numbers else telling_text(series, y, labels, levels, **own)
+        spelt = None if is_numbers else telling_text(series, y, labels, **own)
         if spelt is not None:
             encoded, used = spelt, _used_for_spelling(labels)
     elif not is_numbers:

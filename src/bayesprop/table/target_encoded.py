@@ -1,9 +1,9 @@
 """Many levels, or numbers that name, as what they tell of the target, and of how many rows.
 
-Levels stand for shrunken means of the target (Micci-Barreca 2001), and the log of their rows stands
-beside, by which a network can tell how far to trust them. A row's own target must not reach it by
-its level: training rows are encoded by the rows of other folds. Not by scikit-learn's encoder of
-that kind, which takes the mean of a level of one row for exact, and whose folds know no groups.
+Levels stand for shrunken means of the target (Micci-Barreca 2001), as scikit-learn's TargetEncoder
+learns them, and the log of their rows stands beside, by which a network can tell how far to trust
+them. A row's own target must not reach it by its level: training rows are encoded by the rows of
+other folds. Not by the encoder's own `fit_transform`, which knows no groups.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from jaxtyping import Float, Int, Shaped
 from bayesprop.table.levels import LevelsColumn, levels_of, of_unseen, places_of
 
 N_FOLDS = 10
-_ROWS_BESIDE = np.array([1e9, *2.0 ** np.arange(11, -12, -1)])
-"""The most come first: where all do as well, a level tells nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +58,21 @@ class TargetEncodedColumn(LevelsColumn):
         words: tuple[str, ...] = (),
     ) -> TargetEncodedColumn:
         """Learn the levels of training rows."""
+        from sklearn.preprocessing import TargetEncoder
+
         text = levels_of(series, is_numbers=is_numbers)
         known = text.is_not_null().to_numpy()
         text, y = text.drop_nulls(), y[known]
         texts = text.unique().sort().to_list()
         codes = places_of(text, texts)
-        power = np.frexp(np.abs(y).max())[1]  # they are squared
-        means = np.ldexp(shrunken_means(np.ldexp(y, -power), codes), power)
+        encoder = TargetEncoder(target_type="continuous")
+        power = np.frexp(np.abs(y).max())[1]  # it squares them
+        scaled = [encoder.fit(codes[:, None], one).encodings_[0] for one in np.ldexp(y, -power).T]
+        means = [np.ldexp(one, power).tolist() for one in scaled]
         return cls(
             text.name,
             texts=tuple(texts),
-            means=tuple(map(tuple, means.tolist())),
+            means=tuple(zip(*means, strict=True)),
             log_rows=tuple(np.log1p(np.bincount(codes)).tolist()),
             prior=tuple(y.mean(axis=0).tolist()),
             labels=tuple(labels),
@@ -150,29 +152,6 @@ class TargetEncodedColumn(LevelsColumn):
             )
             values[own, self._places] = learnt._table[places_of(text.filter(own), learnt.texts)]
         return values
-
-
-def shrunken_means(
-    y: Float[np.ndarray, "n k"], codes: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "l k"]:
-    """Return the means of levels, pulled to that of all rows by rows of that mean beside them.
-
-    Of how many, is chosen by what the other rows of its level tell of every row (James & Stein
-    1961, with the leave-one-out error in place of a normal model's).
-
-    codes
-        The level of every row, from 0; each has one.
-    """
-    count, prior = np.bincount(codes), y.mean(axis=0)
-    residual = y - prior
-    total = np.column_stack([np.bincount(codes, column) for column in residual.T])
-    others, n_others = total[codes] - residual, count[codes] - 1
-
-    errors = [
-        np.sum((residual - others / (n_others + beside)[:, None]) ** 2, axis=0)
-        for beside in _ROWS_BESIDE
-    ]
-    return prior + total / (count[:, None] + _ROWS_BESIDE[np.argmin(errors, axis=0)])
 
 
 def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FEWEST_ROWS, MOST_TRIGRAMS = 3, 1000
 """Rows that hold a trigram, and how many there are, the most frequent ones."""
 _PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
-_MOST_ROWS = 4000
+_MOST_ROWS = 2000
 """Rows by which one of these is chosen, drawn from more."""
 _TOLERANCE = 1e-8
 
@@ -160,7 +160,7 @@ def _penalty(counts: csr_array, y: Float[np.ndarray, "n k"]) -> float:
     from sklearn.linear_model import RidgeCV
 
     some = np.sort(np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS])
-    chosen: Any = RidgeCV(_PENALTIES).fit(counts[some].toarray(), _scaled(y)[some])
+    chosen: Any = RidgeCV(_PENALTIES).fit(counts[some], _scaled(y)[some])
     return float(chosen.alpha_)
 
 

@@ -20,7 +20,7 @@ from bayesprop.table.remarks import Remark
 
 MISSING = (
     "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
-    "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
+    "?", "\\N", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
 DOUBTFUL = (
     "None", "none", "NONE", "Unknown", "unknown", "UNKNOWN", "Not available", "not available",
