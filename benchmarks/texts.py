@@ -30,7 +30,11 @@ TABLES = {
         ["grade", "sub_grade", "installment"],
     ),
     "openintro__fastfood": ("calories", "item", ["cal_fat", "total_fat", "total_carb", "protein"]),
-    "Ecdat__HHSCyberSecurityBreaches": ("Type.of.Breach", "Web.Description", []),
+    "Ecdat__HHSCyberSecurityBreaches": (
+        "Covered.Entity.Type",
+        "Name.of.Covered.Entity",
+        [],
+    ),
     "ggplot2movies__movies": ("rating", "title", [f"r{k}" for k in range(1, 11)]),
 }
 """Target, text, and columns that give the target away."""

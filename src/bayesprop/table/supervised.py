@@ -146,10 +146,7 @@ def _used_for_spelling(labels: list[str]) -> str:
 def target_encoded_if_many(
     fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
 ) -> FittedColumn:
-    """Let levels, or their spelling, stand for what they tell of the target, where they are many.
-
-    Or many a row.
-    """
+    """Let levels that are many, or many a row, stand for what they or their spelling tell."""
     column = fitted.column
     if not isinstance(column, CategoryColumn):
         return fitted
@@ -157,7 +154,7 @@ def target_encoded_if_many(
     kind = "whole numbers that seem to name things" if is_numbers else "levels"
     many, used, encoded = "", "used as categories", column
     if _are_many(column, series):
-        has_target, many = ~np.isnan(y[:, 0]), "many "
+        many, has_target = "many ", ~np.isnan(y[:, 0])
         series, y = series.filter(has_target), y[has_target]
         own = {name: getattr(column, name) for name in ("missing", "marked", "words")}
         encoded = levels = TargetEncodedColumn.fit(series, y, labels, is_numbers=is_numbers, **own)

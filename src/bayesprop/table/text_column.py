@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FEWEST_ROWS, MOST_TRIGRAMS = 3, 1000
 """Rows that hold a trigram, and how many there are, the most frequent ones."""
 _PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
-_MOST_ROWS = 2000
+_MOST_ROWS = 1000
 """Rows by which one of these is chosen, drawn from more."""
 _TOLERANCE = 1e-8
 
