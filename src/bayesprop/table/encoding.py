@@ -44,6 +44,7 @@ from bayesprop.table.supervised import (
     target_encoded_if_many,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
+from bayesprop.table.telling_text import Target
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels, column_of
 
@@ -148,7 +149,8 @@ class TableEncoding:
         )
         labels, y = numbers_of(target, codes, classes)
         fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
-        fitted = [spelt_if_telling(one, frame[one.name], y, labels) for one in fitted]
+        of_texts = Target(y, labels, fitted, frame)
+        fitted = [spelt_if_telling(one, frame[one.name], of_texts) for one in fitted]
         questions = joined(text for one in fitted for text in one.questions)
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
@@ -156,7 +158,7 @@ class TableEncoding:
         fitted = _without_doubles(fitted, frame)
         nominal = nominal_columns_of(fitted, frame, y, amounts)
         fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
-        fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
+        fitted = [target_encoded_if_many(one, frame[one.name], of_texts) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = joined(text for one in fitted for text in (*one.sentences, *one.questions))
         if not columns:

@@ -57,14 +57,21 @@ def nominal_columns_of(
     numbers = {name: x for name, x in numbers.items() if may_be_nominal(x)}
     if not 0 < len(numbers) <= _MOST_TRIED:
         return set()
-    few = {
+    residuals = residuals_without(of_few_levels(fitted, frame), y, numbers)
+    return {
+        name for name, x in numbers.items() if is_nominal(x, y) or is_nominal(x, residuals[name])
+    }
+
+
+def of_few_levels(
+    fitted: Sequence[FittedColumn], frame: pl.DataFrame
+) -> dict[str, Float[np.ndarray, "n c"]]:
+    """Encode the columns that are used, but those of many levels."""
+    columns = {one.name: one.column for one in fitted if one.column is not None}
+    return {
         name: column.encode(frame[name]).X
         for name, column in columns.items()
         if not isinstance(column, CategoryColumn) or len(column.levels) <= _MOST_LEVELS
-    }
-    residuals = residuals_without(few, y, numbers)
-    return {
-        name for name, x in numbers.items() if is_nominal(x, y) or is_nominal(x, residuals[name])
     }
 
 
@@ -82,17 +89,19 @@ def residuals_without(
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     """Return what ridge regression on all columns but one leaves of targets, for each of some.
 
-    Both standardised; unit penalties a column, gaps at the mean.
+    Both standardised; unit penalties a column, gaps at the mean. One that is not among the columns
+    is left by all of them.
     """
-    y, X = _standardised(y), _standardised(np.column_stack([*encoded.values()]))
-    d = X.shape[1]
-    if d > _MOST_COLUMNS:
+    y, widths = _standardised(y), [x.shape[1] for x in encoded.values()]
+    d = sum(widths)
+    if not 0 < d <= _MOST_COLUMNS:
         return dict.fromkeys(of, y)
-    own = np.repeat(np.arange(len(encoded)), [x.shape[1] for x in encoded.values()])
+    X = _standardised(np.column_stack([*encoded.values()]))
+    own = np.repeat(np.array([*encoded], object), widths)
     squares, products = X.T @ X + d * np.eye(d), X.T @ y
 
     def residual(name: str) -> np.ndarray:
-        others = np.flatnonzero(own != list(encoded).index(name))
+        others = np.flatnonzero(own != name)
         return y - X[:, others] @ np.linalg.solve(squares[np.ix_(others, others)], products[others])
 
     return {name: residual(name) for name in of}

@@ -22,7 +22,7 @@ from bayesprop.table.nominal_numbers import explained_by_curve
 from bayesprop.table.remarks import Remark
 from bayesprop.table.row_numbers import are_numbered
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.telling_text import telling_text
+from bayesprop.table.telling_text import Target, telling_text
 from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
@@ -125,16 +125,14 @@ def levels_if_nominal(
     )
 
 
-def spelt_if_telling(
-    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
-) -> FittedColumn:
+def spelt_if_telling(fitted: FittedColumn, series: pl.Series, target: Target) -> FittedColumn:
     """Take text that names the rows for its spelling, where that tells of the target."""
     if not fitted.is_name or are_numbered(text := as_levels(series)):
         return fitted
-    column = telling_text(text, y, labels, missing=text.null_count() > 0)
+    column = telling_text(text, target, missing=text.null_count() > 0)
     if column is None:
         return fitted
-    n, used = text.drop_nulls().n_unique(), _used_for_spelling(labels)
+    n, used = text.drop_nulls().n_unique(), _used_for_spelling(target.labels)
     remark = Remark(f": {n} different texts, {used}", f"of different texts, {used}", text.name, n)
     return fitted._replace(column=column, sentences=(remark,))
 
@@ -143,9 +141,7 @@ def _used_for_spelling(labels: list[str]) -> str:
     return f"used as the {listing(labels, 3)} that their spelling tells"
 
 
-def target_encoded_if_many(
-    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
-) -> FittedColumn:
+def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Target) -> FittedColumn:
     """Let levels that are many, or many a row, stand for what they or their spelling tell."""
     column = fitted.column
     if not isinstance(column, CategoryColumn):
@@ -154,13 +150,15 @@ def target_encoded_if_many(
     kind = "whole numbers that seem to name things" if is_numbers else "levels"
     many, used, encoded = "", "used as categories", column
     if _are_many(column, series):
-        many, has_target = "many ", ~np.isnan(y[:, 0])
-        series, y = series.filter(has_target), y[has_target]
+        y, labels, many = target.y, target.labels, "many "
         own = {name: getattr(column, name) for name in ("missing", "marked", "words")}
-        encoded = levels = TargetEncodedColumn.fit(series, y, labels, is_numbers=is_numbers, **own)
+        known = ~np.isnan(y[:, 0])
+        encoded = levels = TargetEncodedColumn.fit(
+            series.filter(known), y[known], labels, is_numbers=is_numbers, **own
+        )
         n = len(levels.texts)
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-        spelt = None if is_numbers else telling_text(series, y, labels, **own)
+        spelt = None if is_numbers else telling_text(series, target, **own)
         if spelt is not None:
             encoded, used = spelt, _used_for_spelling(labels)
     elif not is_numbers:

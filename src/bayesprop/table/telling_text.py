@@ -1,14 +1,18 @@
-"""Whether the spelling of text tells of the target, and more than its levels do."""
+"""Whether the spelling of text tells of the target, more than its levels and other columns do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
+from bayesprop.table.encoded import FittedColumn
+from bayesprop.table.nominal_numbers import of_few_levels, residuals_without
 from bayesprop.table.target_encoded import N_FOLDS, folds_of
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels
@@ -16,39 +20,58 @@ from bayesprop.table.values import as_levels
 _MOST_ROWS = 10_000
 """Rows by which this is judged, drawn from more."""
 _LEAST_GAIN, _ERRORS = 0.01, 1.5
-"""Share of the target's variance that spelling tells beyond levels, and standard errors that it is
-above that."""
+"""Share of the variance of what other columns leave of a target that spelling tells beyond levels,
+and standard errors that it is above that."""
 _PULLS = 2.0 ** np.arange(-11, 12)
 """Rows of the mean of all that are counted beside those of a level."""
 
 
-def telling_text(
-    series: pl.Series, y: Float[np.ndarray, "n k"], labels: Sequence[str], **own: Any
-) -> TextColumn | None:
+@dataclass(frozen=True)
+class Target:
+    """The target of a table as numbers, NaN where a row has none, and what these are.
+
+    fitted
+        How the columns of `frame` are encoded.
+    """
+
+    y: Float[np.ndarray, "n k"]
+    labels: list[str]
+    fitted: Sequence[FittedColumn]
+    frame: pl.DataFrame
+
+    @cached_property
+    def left(self) -> Float[np.ndarray, "n k"]:
+        """What ridge regression on other columns than text of many levels leaves, of any unit."""
+        left, known = np.full_like(self.y, np.nan), ~np.isnan(self.y[:, 0])
+        y = self.y[known]
+        y = y / max(np.abs(y).max(initial=0.0), np.finfo(float).tiny)
+        few = of_few_levels(self.fitted, self.frame.filter(known))
+        left[known] = residuals_without(few, y, [""])[""] * y.std(axis=0)
+        return left
+
+
+def telling_text(series: pl.Series, target: Target, **own: Any) -> TextColumn | None:
     """Return text as what its spelling tells of the target; None where that is not enough.
 
-    y, labels
-        The target as numbers, NaN where a row has none, and what they are.
     own
         As `TextColumn.fit` takes it.
     """
-    known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(y[:, 0])
+    known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(target.left[:, 0])
     rows = np.flatnonzero(known)
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
-    fitted = TextColumn.fit(series[rows], y[rows], labels, **own)
-    if fitted is None or not _is_telling(fitted, series[rows], y[rows]):
+    some, left = series[rows], target.left[rows]
+    of_left = TextColumn.fit(some, left, target.labels)
+    if of_left is None or not _is_telling(of_left, some, left):
         return None
-    return fitted if len(rows) == known.sum() else TextColumn.fit(series, y, labels, **own)
+    return TextColumn.fit(series, target.y, target.labels, **own)
 
 
 def _is_telling(column: TextColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
     """Compare squared errors at rows of folds left out; rows of one text are as one."""
     y = y - y.mean(axis=0)
-    largest = np.abs(y).max()
-    if largest == 0.0:
+    if not y.any():
         return False
-    y = y / largest
     y = y / np.sqrt(np.mean(y**2))
     place = np.unique(as_levels(series).to_numpy(), return_inverse=True)[1]
     fold, k = folds_of(len(series), None), y.shape[1]
