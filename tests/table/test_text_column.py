@@ -8,9 +8,10 @@ import pytest
 from stored_encoding import stored_and_back
 
 import bayesprop
-from bayesprop.table.columns import column_from_dict
+from bayesprop.table.columns import column_from_dict, fit_columns
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target_encoded import folds_of
+from bayesprop.table.telling_text import Target
 from bayesprop.table.text_column import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn
 
 N = 200
@@ -131,6 +132,28 @@ def test_spelling_of_no_use_is_dropped():
         frame = pl.DataFrame({"x": rng.standard_normal(60), "who": names, "y": rng.random(60)})
         n_used += len(TableEncoding.fit(frame, "y").columns) - 1
     assert n_used <= 2
+
+
+def test_spelling_that_says_what_another_column_says_is_dropped(frame):
+    titles = frame["name"].str.extract(r", (\w+) ")
+    known = frame.with_columns(rank=titles.replace_strict(TITLES, return_dtype=pl.Float64))
+    assert TableEncoding.fit(known, "y").feature_names == ["x", "rank"]
+    partly = known.with_columns(rank=pl.col("rank").abs())
+    assert "name (mean y by spelling)" in TableEncoding.fit(partly, "y").feature_names
+
+
+def test_the_target_is_left_by_a_ridge_regression_of_other_columns(frame):
+    """Of unit penalty a column, both standardised: Hoerl & Kennard (1970), eq. 2.1."""
+    x, y = frame["x"].to_numpy(), frame["y"].to_numpy()
+    fitted = fit_columns(frame.drop("y"))
+    left = Target(y[:, None], ["mean y"], fitted, frame).left[:, 0]
+    z = (x - x.mean()) / x.std()
+    standard = (y - y.mean()) / y.std()
+    expected = standard - z * (z @ standard) / (N + 1)
+    np.testing.assert_allclose(left, expected * y.std() / np.abs(y).max(), rtol=1e-9)
+    alone = frame.select("name", "y")
+    left = Target(y[:, None], ["mean y"], fit_columns(alone.drop("y")), alone).left[:, 0]
+    np.testing.assert_allclose(left, standard * y.std() / np.abs(y).max(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["code", "row_id"])
