@@ -10,8 +10,8 @@ from stored_encoding import stored_and_back
 import bayesprop
 from bayesprop.table.columns import column_from_dict, fit_columns
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.informative_text import PULLS, Target, least_error_of_levels
 from bayesprop.table.target_encoded import folds_of
-from bayesprop.table.telling_text import Target
 from bayesprop.table.text_column import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn
 
 N = 200
@@ -73,10 +73,10 @@ def test_text_is_the_sum_of_the_weights_of_its_trigrams(frame):
     np.testing.assert_allclose(np.ravel(column.weights), weights, atol=1e-5)
     assert stored_and_back(encoding) == encoding
     later = ["Xqzw, Mrs Qxjv", "MISS", "ŽŽŽ", None, "Mr" + " Mr" * 2000]
-    told = [one @ weights for one in np.array([[t in trigrams_of(s or "") for t in kept]
+    sums = [one @ weights for one in np.array([[t in trigrams_of(s or "") for t in kept]
                                                for s in later], float)]  # fmt: skip
     X, warnings = encoding.encode(pl.DataFrame({"x": 0.0, "name": later}))
-    np.testing.assert_allclose(X[[0, 1, 2, 4], 1], np.array(told)[[0, 1, 2, 4]] + intercept,
+    np.testing.assert_allclose(X[[0, 1, 2, 4], 1], np.array(sums)[[0, 1, 2, 4]] + intercept,
                                atol=1e-5)  # fmt: skip
     assert np.isnan(X[3, 1])
     assert len(warnings) == 1
@@ -146,14 +146,14 @@ def test_the_target_is_left_by_a_ridge_regression_of_other_columns(frame):
     """Of unit penalty a column, both standardised: Hoerl & Kennard (1970), eq. 2.1."""
     x, y = frame["x"].to_numpy(), frame["y"].to_numpy()
     fitted = fit_columns(frame.drop("y"))
-    left = Target(y[:, None], ["mean y"], fitted, frame).left[:, 0]
+    residual = Target(y[:, None], ["mean y"], fitted, frame).residual[:, 0]
     z = (x - x.mean()) / x.std()
     standard = (y - y.mean()) / y.std()
     expected = standard - z * (z @ standard) / (N + 1)
-    np.testing.assert_allclose(left, expected * y.std() / np.abs(y).max(), rtol=1e-9)
+    np.testing.assert_allclose(residual, expected * y.std() / np.abs(y).max(), rtol=1e-9)
     alone = frame.select("name", "y")
-    left = Target(y[:, None], ["mean y"], fit_columns(alone.drop("y")), alone).left[:, 0]
-    np.testing.assert_allclose(left, standard * y.std() / np.abs(y).max(), rtol=1e-9)
+    residual = Target(y[:, None], ["mean y"], fit_columns(alone.drop("y")), alone).residual[:, 0]
+    np.testing.assert_allclose(residual, standard * y.std() / np.abs(y).max(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["code", "row_id"])
@@ -184,6 +184,26 @@ def test_levels_that_are_spelt_alike_are_used_for_it():
     own = rng.standard_normal(90)[30 * rank + place] + noise
     encoding = TableEncoding.fit(frame.with_columns(pay=own), "pay")
     assert encoding.feature_names == ["job (mean pay)", "job (log rows)"]
+
+
+def test_the_least_error_of_levels_is_that_of_the_best_pulled_means():
+    rng = np.random.default_rng(5)
+    place, fold = rng.integers(0, 9, 60), rng.integers(0, 10, 60)
+    y = rng.standard_normal((9, 2))[place] + 0.5 * rng.standard_normal((60, 2))
+
+    def errors(pull):
+        each = []
+        for row in range(60):
+            others = (place == place[row]) & (fold != fold[row])
+            mean = y[others].sum(axis=0) / (others.sum() + pull)
+            each.append(np.mean((y[row] - mean) ** 2))
+        return np.array(each)
+
+    expected = min((errors(pull) for pull in [*PULLS, np.inf]), key=np.mean)
+    assert expected.mean() < errors(np.inf).mean()
+    np.testing.assert_allclose(least_error_of_levels(place, y, fold), expected)
+    alone = np.arange(60)
+    np.testing.assert_allclose(least_error_of_levels(alone, y, fold), errors(np.inf))
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

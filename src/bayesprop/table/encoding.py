@@ -32,6 +32,7 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.informative_text import Target
 from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.remarks import Remark, joined
@@ -40,11 +41,10 @@ from bayesprop.table.supervised import (
     marked_where_telling,
     numbers_of,
     question_if_informative,
-    spelt_if_telling,
     target_encoded_if_many,
+    text_if_informative,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
-from bayesprop.table.telling_text import Target
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels, column_of
 
@@ -150,7 +150,7 @@ class TableEncoding:
         labels, y = numbers_of(target, codes, classes)
         fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
         of_texts = Target(y, labels, fitted, frame)
-        fitted = [spelt_if_telling(one, frame[one.name], of_texts) for one in fitted]
+        fitted = [text_if_informative(one, frame[one.name], of_texts) for one in fitted]
         questions = joined(text for one in fitted for text in one.questions)
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted

@@ -17,12 +17,12 @@ from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
 from bayesprop.table.encoded import FittedColumn
 from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.informative_text import Target, informative_text
 from bayesprop.table.levels import levels_of
 from bayesprop.table.nominal_numbers import explained_by_curve
 from bayesprop.table.remarks import Remark
 from bayesprop.table.row_numbers import are_numbered
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.telling_text import Target, telling_text
 from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
@@ -125,11 +125,11 @@ def levels_if_nominal(
     )
 
 
-def spelt_if_telling(fitted: FittedColumn, series: pl.Series, target: Target) -> FittedColumn:
+def text_if_informative(fitted: FittedColumn, series: pl.Series, target: Target) -> FittedColumn:
     """Take text that names the rows for its spelling, where that tells of the target."""
     if not fitted.is_name or are_numbered(text := as_levels(series)):
         return fitted
-    column = telling_text(text, target, missing=text.null_count() > 0)
+    column = informative_text(text, target, missing=text.null_count() > 0)
     if column is None:
         return fitted
     n, used = text.drop_nulls().n_unique(), _used_for_spelling(target.labels)
@@ -158,7 +158,7 @@ def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Targ
         )
         n = len(levels.texts)
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-        spelt = None if is_numbers else telling_text(series, target, **own)
+        spelt = None if is_numbers else informative_text(series, target, **own)
         if spelt is not None:
             encoded, used = spelt, _used_for_spelling(labels)
     elif not is_numbers:

@@ -22,7 +22,7 @@ _MOST_ROWS = 10_000
 _LEAST_GAIN, _ERRORS = 0.01, 1.5
 """Share of the variance of what other columns leave of a target that spelling tells beyond levels,
 and standard errors that it is above that."""
-_PULLS = 2.0 ** np.arange(-11, 12)
+PULLS = 2.0 ** np.arange(-11, 12)
 """Rows of the mean of all that are counted beside those of a level."""
 
 
@@ -40,34 +40,34 @@ class Target:
     frame: pl.DataFrame
 
     @cached_property
-    def left(self) -> Float[np.ndarray, "n k"]:
+    def residual(self) -> Float[np.ndarray, "n k"]:
         """What ridge regression on other columns than text of many levels leaves, of any unit."""
-        left, known = np.full_like(self.y, np.nan), ~np.isnan(self.y[:, 0])
+        residual, known = np.full_like(self.y, np.nan), ~np.isnan(self.y[:, 0])
         y = self.y[known]
         y = y / max(np.abs(y).max(initial=0.0), np.finfo(float).tiny)
         few = of_few_levels(self.fitted, self.frame.filter(known))
-        left[known] = residuals_without(few, y, [""])[""] * y.std(axis=0)
-        return left
+        residual[known] = residuals_without(few, y, [""])[""] * y.std(axis=0)
+        return residual
 
 
-def telling_text(series: pl.Series, target: Target, **own: Any) -> TextColumn | None:
+def informative_text(series: pl.Series, target: Target, **own: Any) -> TextColumn | None:
     """Return text as what its spelling tells of the target; None where that is not enough.
 
     own
         As `TextColumn.fit` takes it.
     """
-    known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(target.left[:, 0])
+    known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(target.residual[:, 0])
     rows = np.flatnonzero(known)
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
-    some, left = series[rows], target.left[rows]
-    of_left = TextColumn.fit(some, left, target.labels)
-    if of_left is None or not _is_telling(of_left, some, left):
+    some, residual = series[rows], target.residual[rows]
+    column = TextColumn.fit(some, residual, target.labels)
+    if column is None or not _is_informative(column, some, residual):
         return None
     return TextColumn.fit(series, target.y, target.labels, **own)
 
 
-def _is_telling(column: TextColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
+def _is_informative(column: TextColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
     """Compare squared errors at rows of folds left out; rows of one text are as one."""
     y = y - y.mean(axis=0)
     if not y.any():
@@ -75,14 +75,14 @@ def _is_telling(column: TextColumn, series: pl.Series, y: Float[np.ndarray, "n k
     y = y / np.sqrt(np.mean(y**2))
     place = np.unique(as_levels(series).to_numpy(), return_inverse=True)[1]
     fold, k = folds_of(len(series), None), y.shape[1]
-    told = column.cross_fitted(series, y, fold)[:, :k]
-    gain = _least_error_of_levels(place, y, fold) - np.mean((y - told) ** 2, axis=1)
+    predicted = column.cross_fitted(series, y, fold)[:, :k]
+    gain = least_error_of_levels(place, y, fold) - np.mean((y - predicted) ** 2, axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     standard_error = np.sqrt(np.sum(over_chance**2)) / len(gain)
     return bool(gain.mean() - _ERRORS * standard_error > _LEAST_GAIN)
 
 
-def _least_error_of_levels(
+def least_error_of_levels(
     place: Int[np.ndarray, " n"], y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
     """Return squared errors of a constant, or of the means of levels where these do better.
@@ -96,5 +96,5 @@ def _least_error_of_levels(
 
     count = others(np.ones(len(y)))[:, None]
     total = np.column_stack([others(column) for column in y.T])
-    errors = [np.mean((y - total / (count + pull)) ** 2, axis=1) for pull in _PULLS]
+    errors = [np.mean((y - total / (count + pull)) ** 2, axis=1) for pull in PULLS]
     return min([np.mean(y**2, axis=1), *errors], key=np.mean)
