@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from stored_encoding import stored_and_back
+from stored_encoding import assert_refused, stored_and_back
 
-from bayesprop.table.columns import column_from_dict, fit_column
+from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, folds_of
@@ -74,10 +74,7 @@ def test_levels_are_shrunken_means_and_log_rows(frame):
     ],
 )
 def test_what_is_none_is_refused(frame, change):
-    stored = TableEncoding.fit(frame, "price").to_dict()["columns"][1]
-    assert isinstance(column_from_dict(dict(stored)), TargetEncodedColumn)
-    with pytest.raises((ValueError, TypeError)):
-        column_from_dict(stored | change)
+    assert_refused(TableEncoding.fit(frame, "price"), TargetEncodedColumn, change)
 
 
 @pytest.mark.parametrize("group", [None, "who"])

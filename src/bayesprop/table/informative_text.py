@@ -74,8 +74,8 @@ def _is_informative(column: TextColumn, series: pl.Series, y: Float[np.ndarray, 
         return False
     y = y / np.sqrt(np.mean(y**2))
     place = np.unique(as_levels(series).to_numpy(), return_inverse=True)[1]
-    fold, k = folds_of(len(series), None), y.shape[1]
-    predicted = column.cross_fitted(series, y, fold)[:, :k]
+    fold = folds_of(len(series), None)
+    predicted = column.cross_fitted(series, y, fold)
     gain = least_error_of_levels(place, y, fold) - np.mean((y - predicted) ** 2, axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     standard_error = np.sqrt(np.sum(over_chance**2)) / len(gain)

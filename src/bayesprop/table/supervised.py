@@ -153,14 +153,15 @@ def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Targ
         y, labels, many = target.y, target.labels, "many "
         own = {name: getattr(column, name) for name in ("missing", "marked", "words")}
         known = ~np.isnan(y[:, 0])
-        encoded = levels = TargetEncodedColumn.fit(
-            series.filter(known), y[known], labels, is_numbers=is_numbers, **own
-        )
-        n = len(levels.texts)
-        used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-        spelt = None if is_numbers else informative_text(series, target, **own)
-        if spelt is not None:
-            encoded, used = spelt, _used_for_spelling(labels)
+        text = None if is_numbers else informative_text(series, target, **own)
+        if text is not None:
+            encoded, used = text, _used_for_spelling(labels)
+        else:
+            encoded = TargetEncodedColumn.fit(
+                series.filter(known), y[known], labels, is_numbers=is_numbers, **own
+            )
+            n = len(encoded.texts)
+            used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
     elif not is_numbers:
         return fitted
     used += ", beside the number" if is_numbers else ""

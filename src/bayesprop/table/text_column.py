@@ -41,7 +41,7 @@ class TextColumn(EncodedColumn):
     intercept
         Of text that has none of them.
     labels
-        What is told, such as "mean price".
+        What the sums are of, such as "mean price".
     penalty
         Of the ridge regression: how many rows a weight is pulled to 0 by.
     """
@@ -106,7 +106,7 @@ class TextColumn(EncodedColumn):
         return [f"{self.name} ({label} by spelling)" for label in self.labels]
 
     def encode(self, series: pl.Series) -> Encoded:
-        """Return what text tells."""
+        """Return the sums of weights, NaN where a text is missing."""
         text = as_levels(self.without_words(series))
         values = _counts(text, self.trigrams) @ np.array(self.weights) + np.array(self.intercept)
         values[text.is_null().to_numpy()] = np.nan
@@ -116,15 +116,15 @@ class TextColumn(EncodedColumn):
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Encode training rows, each by the weights that rows of other folds give."""
-        values, text = self.encode(series).X, as_levels(self.without_words(series))
+        text = as_levels(self.without_words(series))
         counts, known = _counts(text, self.trigrams), text.is_not_null().to_numpy()
+        values = np.full(y.shape, np.nan)
         for one in np.unique(fold):
             own, others = known & (fold == one), known & (fold != one) & ~np.isnan(y[:, 0])
-            values[own, : len(self.labels)] = np.nan
             if others.any():
                 weights, intercept = _ridge(counts[others], y[others], self.penalty)
-                values[own, : len(self.labels)] = counts[own] @ weights + intercept
-        return values
+                values[own] = counts[own] @ weights + intercept
+        return self.with_gaps(values, text.is_null()).X
 
 
 def _trigrams(text: pl.Series) -> pl.DataFrame:
