@@ -5,7 +5,7 @@ Each with its defaults, or with what its documentation tells a user to do; nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 
 from bayesprop.model.predictive import GaussianPredictive, Predictive
@@ -26,11 +27,11 @@ Targets = Float[np.ndarray, " n"]
 class Forecaster(Protocol):
     """What a comparison asks of a model."""
 
-    def fit(self, X: Rows, y: Targets) -> Any:
-        """Learn from rows and their targets."""
+    def fit(self, X: Any, y: Any, /) -> Any:
+        """Learn from rows, as a comparison has them, and their targets."""
         ...
 
-    def predict_dist(self, X: Rows) -> Predictive:
+    def predict_dist(self, X: Any, /) -> Any:
         """Predict new rows."""
         ...
 
@@ -75,7 +76,11 @@ class NaturalBoosting:
         """Boost until a tenth of the rows, held out, has not gained for 50 rounds."""
         from ngboost import NGBRegressor  # pyright: ignore[reportMissingImports]
 
-        kept, held, y_kept, y_held = train_test_split(X, y, test_size=0.1, random_state=self.seed)
+        self.imputer_ = SimpleImputer(keep_empty_features=True)
+        filled = self.imputer_.fit_transform(X)
+        kept, held, y_kept, y_held = train_test_split(
+            filled, y, test_size=0.1, random_state=self.seed
+        )
         self.model_ = NGBRegressor(
             n_estimators=self.n_rounds,
             early_stopping_rounds=self.n_patient,
@@ -88,13 +93,19 @@ class NaturalBoosting:
 
     def predict_dist(self, X: Rows) -> Predictive:
         """Predict by the round that was best on the rows held out."""
-        found = self.model_.pred_dist(X, max_iter=self.model_.best_val_loss_itr + 1)
+        found = self.model_.pred_dist(
+            self.imputer_.transform(X), max_iter=self.model_.best_val_loss_itr + 1
+        )
         return GaussianPredictive(found.loc, np.zeros(len(X)), np.square(found.scale))
 
 
-PEERS: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
+def by_name(peers: Iterable[Peer]) -> dict[str, Peer]:
+    """Return them by their names."""
+    return {peer.name: peer for peer in peers}
+
+
+PEERS = by_name(
+    (
         Peer(
             name="NGBoost",
             how="normal distributions, at most 2000 rounds of its step .01, stopped when a tenth "
@@ -116,4 +127,4 @@ PEERS: dict[str, Peer] = {
             has_density=False,
         ),
     )
-}
+)

@@ -29,11 +29,14 @@ class Score:
         Its name in a row's result.
     sign
         1 where more is better, -1 where less is.
+    meaning
+        A sentence for who reads it.
     """
 
     key: str
     title: str
     sign: int
+    meaning: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from bayesprop.model import quantile_predictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
-from papers.contestants import CONTESTANTS, OURS
 from papers.peers import PEERS
 from papers.standing import (
     Field,
@@ -21,6 +20,7 @@ from papers.standing import (
     standings,
     undominated,
 )
+from papers.uci_today import ARENA
 
 LEVELS = np.linspace(0.05, 0.95, 19)
 CRPS = Score("crps", "CRPS", -1)
@@ -116,7 +116,7 @@ def test_a_field_compares_only_splits_that_all_have():
     figures = {"pbp": (1.0, 2.0, 3.0), "linear": (1.1, 2.2, 2.9), "laplace": (2.0, 3.0, 4.0)}
     rows = [row("yacht", m, s, crps=v) for m, vs in figures.items() for s, v in enumerate(vs)]
     rows += [row("yacht", "pbp", 3, crps=9.0), row("yacht", "mcmc", 0, crps=0.1)]
-    field = Field.of(rows, CONTESTANTS)
+    field = Field.of(rows, ARENA.contestants)
     assert field.splits == (0, 1, 2)
     assert field.unfinished == {"mcmc": 1}
     # Differences to pbp: .1, .2, -.1 have mean .067 and standard error .088; 1, 1, 1 are clear.
@@ -127,22 +127,26 @@ def test_a_field_compares_only_splits_that_all_have():
 
 def test_ranks_against_scipy():
     values = [3.0, 1.0, 2.0, 1.0]
-    rows = [row("yacht", m, 0, crps=v) for m, v in zip(OURS, values, strict=False)]
-    field = Field.of(rows, OURS)
+    rows = [row("yacht", m, 0, crps=v) for m, v in zip(ARENA.methods, values, strict=False)]
+    field = Field.of(rows, ARENA.methods)
     assert list(field.ranks(CRPS).values()) == stats.rankdata(values).tolist()
     without = [row("yacht", "pbp", 0, crps=None), row("yacht", "linear", 0)]
-    assert Field.of(without, OURS).ranks(CRPS) == {"linear": 1.0}
-    assert Field.of([], OURS).leaders(CRPS) == set()
+    assert Field.of(without, ARENA.methods).ranks(CRPS) == {"linear": 1.0}
+    assert Field.of([], ARENA.methods).leaders(CRPS) == set()
 
 
 def test_average_ranks_and_who_is_not_on_every_set():
     fields = {
-        "yacht": Field.of([row("yacht", m, 0, crps=c) for c, m in enumerate(OURS[:3])], OURS),
-        "naval": Field.of([row("naval", m, 0, crps=-c) for c, m in enumerate(OURS[:2])], OURS),
+        "yacht": Field.of(
+            [row("yacht", m, 0, crps=c) for c, m in enumerate(ARENA.methods[:3])], ARENA.methods
+        ),
+        "naval": Field.of(
+            [row("naval", m, 0, crps=-c) for c, m in enumerate(ARENA.methods[:2])], ARENA.methods
+        ),
     }
     found = standings(fields, CRPS)
     assert {m: place.mean for m, place in found.items()} == dict(
-        zip(OURS[:3], (1.5, 1.5, 3.0), strict=True)
+        zip(ARENA.methods[:3], (1.5, 1.5, 3.0), strict=True)
     )
     assert [place.is_complete for place in found.values()] == [True, True, False]
 

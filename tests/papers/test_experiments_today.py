@@ -7,15 +7,16 @@ import pytest
 
 from bayesprop.catalogue import METHODS
 from papers import protocol, runner, uci, uci_today
-from papers.contestants import DATASETS, OURS, is_too_slow
 from papers.peers import PEERS
+
+UCI = uci_today.ARENA
 
 
 def test_every_regressor_and_set_is_in_it():
-    assert {name for name, method in METHODS.items() if method.home} == set(OURS)
-    assert len(DATASETS) == 9
-    assert is_too_slow("mcmc", "protein")
-    assert not is_too_slow("mlp", "protein")
+    assert {name for name, method in METHODS.items() if method.home} == set(UCI.methods)
+    assert len(UCI.sets) == 9
+    assert UCI.is_too_slow("mcmc", "protein")
+    assert not UCI.is_too_slow("mlp", "protein")
 
 
 def test_cells(monkeypatch):

@@ -1,4 +1,4 @@
-"""Which method when, in words, from the rows of `uci-today`."""
+"""Which method when, in words, from the rows of a comparison."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papers.contestants import OURS
+from papers.arena import Arena
 from papers.standing import Field, Score, Standing, undominated
 
 Places = Mapping[str, Mapping[str, Standing]]
@@ -17,16 +17,16 @@ _LEVEL = 0.9
 _TOO_NARROW, _TOO_WIDE = 0.85, 0.95
 
 
-def choice(found: Mapping[str, Field], places: Places, scores: Sequence[Score]) -> str:
+def choice(arena: Arena, found: Mapping[str, Field], places: Places) -> str:
     """Write one line a question that a user may have."""
-    whole = [method for method, place in places["crps"].items() if place.is_complete]
-    partial = [method for method in places["crps"] if method not in whole]
+    lead = places[arena.lead.key]
+    whole = [method for method, place in lead.items() if place.is_complete]
     lines = [
-        _best(whole, places, scores),
-        _won(found, scores),
-        _pace(found, whole, places),
-        _intervals(found, whole),
-        *(_partial(method, found, places) for method in partial),
+        _best(whole, places, arena.scores),
+        _won(found, arena),
+        _pace(found, whole, arena, lead),
+        _intervals(found, whole) if arena.has_intervals else "",
+        *(_partial(m, found, arena.lead, place) for m, place in lead.items() if m not in whole),
     ]
     return "\n".join(f"- {line}" for line in lines if line)
 
@@ -76,14 +76,14 @@ def _best(whole: Sequence[str], places: Places, scores: Sequence[Score]) -> str:
     return f"**Best forecasts**, average rank: {'; '.join(leading(score) for score in scores)}."
 
 
-def _won(found: Mapping[str, Field], scores: Sequence[Score]) -> str:
+def _won(found: Mapping[str, Field], arena: Arena) -> str:
     """Count the sets on which a method leads, or lies within a standard error of who does."""
 
     def counted(score: Score) -> str:
         leaders = [field.leaders(score) for field in found.values()]
         counts = {m: sum(m in led for led in leaders) for m in dict.fromkeys(_all(leaders))}
         named = sorted(counts, key=lambda m: -counts[m])[:_NAMED]
-        ours = sum(bool(led & set(OURS)) for led in leaders)
+        ours = sum(bool(led & set(arena.methods)) for led in leaders)
         return (
             f"by {score.title} {_listed(f'{m} on {counts[m]}' for m in named)}, "
             f"some method of this library on {ours}"
@@ -91,7 +91,7 @@ def _won(found: Mapping[str, Field], scores: Sequence[Score]) -> str:
 
     return (
         f"**Sets led** of {len(found)}, or led but for a standard error: "
-        f"{'; '.join(counted(score) for score in scores)}."
+        f"{'; '.join(map(counted, arena.scores))}."
     )
 
 
@@ -99,18 +99,20 @@ def _all(sets: Iterable[set[str]]) -> list[str]:
     return sorted(set().union(*sets))
 
 
-def _pace(found: Mapping[str, Field], whole: Sequence[str], places: Places) -> str:
+def _pace(
+    found: Mapping[str, Field], whole: Sequence[str], arena: Arena, lead: Mapping[str, Standing]
+) -> str:
     seconds = {
         m: sum(Seconds.of(field, m, "fit_cpu_seconds").usual for field in found.values())
         for m in whole
     }
-    rank = {m: places["crps"][m].mean for m in whole}
+    rank = {m: lead[m].mean for m in whole}
     named = undominated(rank, seconds)
     steps = (f"{m} ({rounded(seconds[m])} s; {rank[m]:.1f})" for m in named)
     return (
         "**Better for more time** (processor seconds of one fit of every set together, without "
-        f"compiling; average rank by CRPS): {_listed(steps)}. Every other method is both slower "
-        "than one of these and no better."
+        f"compiling; average rank by {arena.lead.title}): {_listed(steps)}. Every other method is "
+        "both slower than one of these and no better."
     )
 
 
@@ -149,13 +151,12 @@ def _where(
     return f"; {word} ({side} {limit:.0%} of the rows inside): {_listed(named)}" if named else ""
 
 
-def _partial(method: str, found: Mapping[str, Field], places: Places) -> str:
+def _partial(method: str, found: Mapping[str, Field], lead: Score, place: Standing) -> str:
     """Say how a method does that is too slow for some sets."""
-    place = places["crps"][method]
     sets = list(place.ranks)
-    n = max(len(found[name].ranks(Score("crps", "CRPS", -1))) for name in sets)
+    n = max(len(found[name].ranks(lead)) for name in sets)
     slowest = rounded(max(_fit(found[name], method) for name in sets))
     return (
-        f"**{method}** was fitted on {_listed(sets)} only: average rank {place.mean:.1f} by CRPS "
-        f"of up to {n} there, {slowest} processor seconds a fit on the slowest."
+        f"**{method}** was fitted on {_listed(sets)} only: average rank {place.mean:.1f} by "
+        f"{lead.title} of up to {n} there, {slowest} processor seconds a fit on the slowest."
     )

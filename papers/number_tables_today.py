@@ -1,0 +1,37 @@
+"""Where the field stands on real tables of numbers: our methods and what a user would pick instead.
+
+Every model at its defaults, the same splits for all; ours as `bayesprop.fit` gives them to a table.
+"""
+
+from __future__ import annotations
+
+from bayesprop.catalogue import REGRESSION
+from papers import arena, number_peers, table_splits, today_page
+from papers.table_models import Ours
+from papers.uci_today import SECONDS
+
+ARENA = arena.Arena(
+    name="number-tables-today",
+    task=REGRESSION,
+    sets=tuple(table_splits.NUMBERS),
+    scores=(*arena.OF_NUMBERS, arena.INTERVALS),
+    lead=arena.OF_NUMBERS[1],
+    ours=lambda method, seed: Ours(REGRESSION, method, seed),
+    peers=number_peers.PEERS,
+    size=table_splits.size,
+    data=table_splits.train_test,
+    n_splits=table_splits.n_splits,
+    at_hand=table_splits.at_hand,
+    quick=("pbp", "linear", "quantile forest"),
+    seconds=SECONDS
+    | {
+        "CatBoost": (3.0, 2.0),
+        "CatBoost quantiles": (10.0, 10.0),
+        "LightGBM quantiles": (5.0, 2.0),
+        "RealMLP": (4.0, 14.0),
+        "TabM": (5.0, 25.0),
+        "Treeffuser": (5.0, 20.0),
+        "quantile forest": (1.0, 1.0),
+    },
+)
+EXPERIMENT = ARENA.experiment(today_page.section, today_page.draw)

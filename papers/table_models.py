@@ -1,0 +1,72 @@
+"""Models of a table's rows: ours, and what models of other libraries share."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Self
+
+import numpy as np
+
+import bayesprop
+from papers.table_splits import TableRows
+
+AS_THEY_ARE = "its defaults, categories as they are"
+NETWORK = f"of pytabkit; {AS_THEY_ARE}, gaps among numbers at the mean"
+
+
+class Ours:
+    """A method of this library, as `bayesprop.fit` gives it to a table."""
+
+    def __init__(self, task: str, method: str, seed: int) -> None:
+        self.task, self.method, self.seed = task, method, seed
+
+    def fit(self, rows: TableRows, _y: np.ndarray) -> Self:
+        """Learn all rows; none is held out to judge it."""
+        self.model_ = bayesprop.fit(
+            rows.table,
+            target=rows.target,
+            task=self.task,
+            method=self.method,
+            seed=self.seed,
+            test_fraction=0.0,
+        )
+        return self
+
+    def predict_dist(self, rows: TableRows) -> Any:
+        """Predict rows, without a look at their target."""
+        return self.model_.predict_dist(rows.table.drop(rows.target))
+
+
+def catboost(kind: str, seed: int, rows: TableRows, **settings: Any) -> Any:
+    """Make CatBoost, a "Classifier" or "Regressor", told which columns are categories."""
+    import catboost  # pyright: ignore[reportMissingImports]
+
+    words = [i for i, name in enumerate(rows.kept) if name in rows.levels]
+    return getattr(catboost, f"CatBoost{kind}")(
+        verbose=0, random_seed=seed, allow_writing_files=False, cat_features=words, **settings
+    )
+
+
+def pytabkit(name: str, seed: int, **settings: Any) -> Any:
+    """Make a model of pytabkit that is silent and runs on one core."""
+    import pytabkit  # pyright: ignore[reportMissingImports]
+
+    for noisy in ("lightning.pytorch", "pytorch_lightning"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    return getattr(pytabkit, name)(device="cpu", random_state=seed, n_threads=1, **settings)
+
+
+class Filled:
+    """Puts the training mean of a column of numbers into its gaps."""
+
+    def __init__(self, means: Any) -> None:
+        self.means = means
+
+    @classmethod
+    def of(cls, frame: Any) -> Self:
+        """Learn the means of a frame."""
+        return cls(frame.mean(numeric_only=True).fillna(0.0))
+
+    def __call__(self, frame: Any) -> Any:
+        """Fill a frame."""
+        return frame.fillna(self.means)

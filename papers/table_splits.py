@@ -1,0 +1,168 @@
+"""Real tables, as people have them: targets, splits, and rows as ours and as others read them.
+
+They lie in `tables/` below `BAYESPROP_DATA`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.datasets.places import FOLDER_VARIABLE
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import TableError
+from bayesprop.table.read import read_table
+from papers.arena import Data, Size
+from papers.protocol import NothingToRun
+
+CLASSES = {
+    "Vehicle": "Class",
+    "Glass": "Type",
+    "PimaIndiansDiabetes2": "diabetes",
+    "BreastCancer": "Class",
+    "Sonar": "Class",
+    "Vowel": "Class",
+    "credit_data": "Status",
+    "mlc_churn": "churn",
+    "spam": "type",
+    "Satellite": "classes",
+    "HMDA": "deny",
+    "scat": "Species",
+}
+NUMBERS = {
+    "car_prices": "Price",
+    "Sacramento": "price",
+    "ames": "Sale_Price",
+    "HousePrices": "price",
+    "Ozone": "V4",
+    "DoctorVisits": "visits",
+    "CPS1988": "wage",
+    "diamonds": "price",
+}
+MOST_ROWS = 8_000
+_SMALL_ROWS, _SPLITS, _SPLITS_OF_LARGE = 5_000, 5, 2
+_QUICK_ROWS, _QUICK_SPLITS = 1_000, 2
+_MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, with their target.
+
+    table
+        As people have them.
+    target
+        Name of the target's column.
+    matrix
+        Inputs as `bayesprop fit` encodes them; NaN: a gap.
+    kept
+        Columns that the encoding does not drop.
+    levels
+        Training levels of kept columns that are not numbers, by name.
+    """
+
+    table: pl.DataFrame
+    target: str
+    matrix: np.ndarray
+    kept: tuple[str, ...]
+    levels: dict[str, list[str]]
+
+    @cached_property
+    def frame(self) -> Any:
+        """Return kept columns for pandas: floats, and categories of which one is "missing"."""
+        columns = [
+            pl.col(name).cast(pl.String).cast(pl.Enum(levels), strict=False).fill_null(_MISSING)
+            if (levels := self.levels.get(name))
+            else pl.col(name).cast(pl.Float64)
+            for name in self.kept
+        ]
+        frame = self.table.select(columns).to_pandas()
+        frame.columns = [f"x{i}" for i in range(frame.shape[1])]  # LightGBM refuses odd names
+        return frame
+
+
+def at_hand(tables: Sequence[str], *, quick: bool) -> list[str]:
+    """Return the tables that can be had, small ones only if `quick`; warn of the others.
+
+    Raises NothingToRun where none is left.
+    """
+    there = [name for name in tables if _file(name) is not None]
+    if missing := [name for name in tables if name not in there]:
+        warnings.warn(
+            f"left out, no file in {_folder()} ({FOLDER_VARIABLE}): {', '.join(missing)}",
+            stacklevel=3,
+        )
+    found = [name for name in there if not quick or size(name).n <= _QUICK_ROWS]
+    if not found:
+        raise NothingToRun(f"no table in {_folder()}: set {FOLDER_VARIABLE} to where tables/ lies")
+    return found
+
+
+def _folder() -> Path:
+    return Path(os.environ.get(FOLDER_VARIABLE, ".")) / "tables"
+
+
+def _file(name: str) -> Path | None:
+    return next(iter(_folder().glob(f"{name}.csv*")), None)
+
+
+@lru_cache(maxsize=1)
+def _table(name: str) -> pl.DataFrame:
+    """Read the rows of a table whose target is known."""
+    if (file := _file(name)) is None:
+        raise TableError(f"no {name}.csv in {_folder()}: set {FOLDER_VARIABLE}")
+    target = (CLASSES | NUMBERS)[name]
+    table = read_table(str(file)) if file.suffix == ".csv" else pl.read_csv(file)
+    return table.filter(pl.col(target).is_not_null())
+
+
+@cache
+def size(name: str) -> Size:
+    """Count the rows that are used, and the columns beside the target."""
+    table = _table(name)
+    return Size(min(len(table), MOST_ROWS), table.width - 1)
+
+
+def n_splits(name: str, *, quick: bool) -> int:
+    """Count the splits: five, two of tables above 5000 rows."""
+    if quick:
+        return _QUICK_SPLITS
+    return _SPLITS if size(name).n <= _SMALL_ROWS else _SPLITS_OF_LARGE
+
+
+def train_test(name: str, split: int) -> Data:
+    """Return 80 % of the rows, by a permutation of `default_rng(split)`, and the others.
+
+    Test rows of a class that no training row has are left out.
+    """
+    table, target = _table(name), (CLASSES | NUMBERS)[name]
+    order = np.random.default_rng(split).permutation(len(table))[:MOST_ROWS]
+    n_test = round(0.2 * len(order))
+    train, test = table[order[n_test:]], table[order[:n_test]]
+    if name in CLASSES:
+        test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    encoding = TableEncoding.fit(train, target, CLASSIFICATION if name in CLASSES else REGRESSION)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, x_test = encoding.transform(train), encoding.transform(test)
+        x = encoding.cross_fitted(x, train, None)
+    kept = tuple(column.name for column in encoding.columns)
+    words = [column for column in kept if not train.schema[column].is_numeric()]
+    levels = {
+        column: sorted({*train[column].cast(pl.String).drop_nulls(), _MISSING}) for column in words
+    }
+    return Data(
+        TableRows(train, target, x, kept, levels),
+        encoding.target(train),
+        TableRows(test, target, x_test, kept, levels),
+        encoding.target(test),
+    )

@@ -1,0 +1,113 @@
+"""Real tables: splits, rows as others read them, scores by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from papers import class_tables_today, number_tables_today, runner, table_splits
+from papers.arena import Data
+from papers.protocol import NothingToRun
+
+
+@pytest.fixture(autouse=True)
+def made_tables(tmp_path, monkeypatch):
+    """Tables of known names, with words, gaps and a class that has one row."""
+    rng = np.random.default_rng(0)
+    n = 120
+    x, code = rng.normal(size=n), rng.integers(3, size=n)
+    number = x + (code == 0) + 0.1 * rng.normal(size=n)
+    label = np.where(number > 0.0, "high", "low")
+    label[0] = "once"
+    colour = [("red", "green", None)[i] for i in code]
+    gaps = [None if i % 7 == 0 else float(v) for i, v in enumerate(x)]
+    (tmp_path / "tables").mkdir()
+    frame = pl.DataFrame({"x": gaps, "colour": colour})
+    frame.with_columns(Type=label).write_csv(tmp_path / "tables" / "Glass.csv")
+    frame.with_columns(V4=number).write_csv(tmp_path / "tables" / "Ozone.csv")
+    monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
+    table_splits.size.cache_clear()
+    table_splits._table.cache_clear()
+    yield
+    table_splits.size.cache_clear()
+    table_splits._table.cache_clear()
+
+
+def split(name: str, number: int) -> Data:
+    return table_splits.train_test(name, number)
+
+
+def test_a_split_is_a_permutation():
+    data = split("Ozone", 1)
+    order = np.random.default_rng(1).permutation(120)
+    every = pl.read_csv(table_splits._file("Ozone"))["V4"].to_numpy()
+    np.testing.assert_allclose(data.y_test, every[order[:24]])
+    np.testing.assert_allclose(data.y_train, every[order[24:]])
+    assert table_splits.size("Ozone") == (120, 2)
+    assert table_splits.n_splits("Ozone", quick=False) == 5
+
+
+def test_a_class_without_a_training_row_is_not_asked_for():
+    splits = [split("Glass", number) for number in range(5)]
+    assert all(set(data.y_test) <= set(data.y_train) for data in splits)
+    alone = [data for data in splits if "once" not in data.y_train]
+    assert all(len(data.y_test) == 23 for data in alone)
+
+
+def test_rows_for_pandas():
+    """Gaps stay among numbers; words are categories, of which one is "missing"."""
+    pytest.importorskip("pandas")
+    rows = split("Ozone", 0).train
+    assert np.isnan(rows.frame["x0"]).sum() == rows.table["x"].null_count() > 0
+    colours = rows.table["colour"].fill_null("missing").to_list()
+    assert rows.frame["x1"].to_list() == colours
+    assert set(colours) == {"red", "green", "missing"}
+    new = pl.DataFrame({"x": [1.0, None], "colour": ["blue", "red"], "V4": [0.0, 0.0]})
+    frame = table_splits.TableRows(new, "V4", rows.matrix, rows.kept, rows.levels).frame
+    assert frame["x1"].to_list() == ["missing", "red"]
+
+
+def test_scores_by_hand(tmp_path):
+    rows = runner.run(
+        class_tables_today.EXPERIMENT, out=tmp_path, only=["Glass", "constant", "pbp"], quick=True
+    )
+    data = split("Glass", 1)
+    labels, counts = np.unique(data.y_train, return_counts=True)
+    shares = dict(zip(labels, counts / counts.sum(), strict=True))
+    one = next(r for r in rows if r.cell == {"dataset": "Glass", "method": "constant", "split": 1})
+    assert one.result is not None
+    loss = -np.mean([np.log(shares[label]) for label in data.y_test])
+    assert one.result["log_loss"] == pytest.approx(loss)
+    brier = np.mean(
+        [sum((p - (name == label)) ** 2 for name, p in shares.items()) for label in data.y_test]
+    )
+    assert one.result["brier"] == pytest.approx(brier)
+    most = labels[counts.argmax()]
+    assert one.result["error"] == pytest.approx(np.mean(data.y_test != most))
+    text = (tmp_path / "class-tables-today.md").read_text()
+    assert text.count("| *constant* |") == 7
+    assert "### Calibration error" in text
+
+
+def test_numbers_with_gaps(tmp_path):
+    only = ["Ozone", "linear", "Gaussian process", "quantile boosting"]
+    rows = runner.run(number_tables_today.EXPERIMENT, out=tmp_path, only=only, quick=True)
+    assert len(rows) == 6
+    by_method = {row.cell["method"]: row.result for row in rows if row.cell["split"] == 0}
+    assert by_method["linear"]["rmse"] < np.std(split("Ozone", 0).y_test)
+    assert by_method["quantile boosting"]["log_likelihood"] is None
+    assert by_method["linear"]["interval_score"] > 0.0
+    text = (tmp_path / "number-tables-today.md").read_text()
+    assert "### interval score" in text
+    assert "### Coverage of 90 % intervals" in text
+    assert (tmp_path / "number-tables-today.svg").stat().st_size > 10_000
+
+
+def test_no_table_at_hand(monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path / "nowhere"))
+    with (
+        pytest.warns(UserWarning, match="left out, no file in"),
+        pytest.raises(NothingToRun, match="set BAYESPROP_DATA"),
+    ):
+        table_splits.at_hand(["Glass"], quick=False)
