@@ -20,7 +20,8 @@ from sklearn.metrics import roc_auc_score
 
 from bayesprop import BayesianMLPClassifier, DeepEnsembleClassifier
 from bayesprop.cli.console import print_table
-from benchmarks.tables import TARGETS, Split, asked_for, split_of
+from benchmarks.tables import Split, asked_for, split_of
+from papers.table_splits import CLASSES
 
 RARE, RARE_SHARE = ("mlc_churn", "HMDA"), 0.02
 FURTHER = (1.0, 2.0, 4.0)
@@ -122,7 +123,7 @@ def doubts(one: Predictions) -> list[float]:
 def cases() -> dict[str, tuple[str, bool]]:
     """Return tables, and whether they are thinned, by the names they have here."""
     rare = {f"{name}, 2 %": (name, True) for name in RARE}
-    return {name: (name, False) for name in TARGETS} | rare
+    return {name: (name, False) for name in CLASSES} | rare
 
 
 def measure(folder: Path, out: Path, n_splits: int) -> None:

@@ -117,10 +117,13 @@ def _file(name: str) -> Path | None:
 
 @lru_cache(maxsize=1)
 def _table(name: str) -> pl.DataFrame:
-    """Read the rows of a table whose target is known."""
     if (file := _file(name)) is None:
         raise TableError(f"no {name}.csv in {_folder()}: set {FOLDER_VARIABLE}")
-    target = (CLASSES | NUMBERS)[name]
+    return rows_with((CLASSES | NUMBERS)[name], file)
+
+
+def rows_with(target: str, file: Path) -> pl.DataFrame:
+    """Read the rows of a table whose target is known."""
     table = read_table(str(file)) if file.suffix == ".csv" else pl.read_csv(file)
     return table.filter(pl.col(target).is_not_null())
 
@@ -140,17 +143,29 @@ def n_splits(name: str, *, quick: bool) -> int:
 
 
 def train_test(name: str, split: int) -> Data:
-    """Return 80 % of the rows, by a permutation of `default_rng(split)`, and the others.
+    """Return a split of a table."""
+    train, test = divided(_table(name), split)
+    if name in CLASSES:
+        return of_classes(train, test, CLASSES[name])
+    return encoded(train, test, NUMBERS[name], REGRESSION)
 
-    Test rows of a class that no training row has are left out.
-    """
-    table, target = _table(name), (CLASSES | NUMBERS)[name]
+
+def divided(table: pl.DataFrame, split: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return 80 % of the rows, by a permutation of `default_rng(split)`, and the others."""
     order = np.random.default_rng(split).permutation(len(table))[:MOST_ROWS]
     n_test = round(0.2 * len(order))
-    train, test = table[order[n_test:]], table[order[:n_test]]
-    if name in CLASSES:
-        test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
-    encoding = TableEncoding.fit(train, target, CLASSIFICATION if name in CLASSES else REGRESSION)
+    return table[order[n_test:]], table[order[:n_test]]
+
+
+def of_classes(train: pl.DataFrame, test: pl.DataFrame, target: str) -> Data:
+    """Encode both; test rows of a class that no training row has are left out."""
+    test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    return encoded(train, test, target, CLASSIFICATION)
+
+
+def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> Data:
+    """Encode both as `bayesprop fit` does."""
+    encoding = TableEncoding.fit(train, target, task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x, x_test = encoding.transform(train), encoding.transform(test)
