@@ -1,8 +1,8 @@
 """What the benchmarks on real tables share: splits, and lines of JSON that are not measured twice.
 
 80/20 splits by permutations of `default_rng(split)`, at most 8000 rows, columns as `bayesprop fit`
-encodes them. Methods and other libraries side by side: `python -m papers class-tables-today` and
-`number-tables-today`.
+encodes them. Methods and other libraries side by side: `python -m papers tables-today-classes` and
+`tables-today-numbers`.
 """
 
 from __future__ import annotations

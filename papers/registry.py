@@ -77,8 +77,8 @@ _PAPERS = {
         "mnist-strangers": "doubt about Fashion-MNIST after learning MNIST: AUROC of the entropy",
         "uci-default": "the untuned default on the UCI sets, and on sets it was not made on",
         "uci-today": "all methods and what a user would pick instead, untuned, on the UCI sets",
-        "number-tables-today": "the same on real tables whose target is a number",
-        "class-tables-today": "the same on real tables whose target is a class",
+        "tables-today-numbers": "the same on real tables whose target is a number",
+        "tables-today-classes": "the same on real tables whose target is a class",
     },
 }
 

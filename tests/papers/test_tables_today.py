@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from papers import class_tables_today, number_tables_today, runner, table_splits
+from papers import runner, table_splits, tables_today_classes, tables_today_numbers
 from papers.arena import Data
 from papers.protocol import NothingToRun
 
@@ -70,7 +70,7 @@ def test_rows_for_pandas():
 
 def test_scores_by_hand(tmp_path):
     rows = runner.run(
-        class_tables_today.EXPERIMENT, out=tmp_path, only=["Glass", "constant", "pbp"], quick=True
+        tables_today_classes.EXPERIMENT, out=tmp_path, only=["Glass", "constant", "pbp"], quick=True
     )
     data = split("Glass", 1)
     labels, counts = np.unique(data.y_train, return_counts=True)
@@ -85,23 +85,23 @@ def test_scores_by_hand(tmp_path):
     assert one.result["brier"] == pytest.approx(brier)
     most = labels[counts.argmax()]
     assert one.result["error"] == pytest.approx(np.mean(data.y_test != most))
-    text = (tmp_path / "class-tables-today.md").read_text()
+    text = (tmp_path / "tables-today-classes.md").read_text()
     assert text.count("| *constant* |") == 7
     assert "### Calibration error" in text
 
 
 def test_numbers_with_gaps(tmp_path):
     only = ["Ozone", "linear", "Gaussian process", "quantile boosting"]
-    rows = runner.run(number_tables_today.EXPERIMENT, out=tmp_path, only=only, quick=True)
+    rows = runner.run(tables_today_numbers.EXPERIMENT, out=tmp_path, only=only, quick=True)
     assert len(rows) == 6
     by_method = {row.cell["method"]: row.result for row in rows if row.cell["split"] == 0}
     assert by_method["linear"]["rmse"] < np.std(split("Ozone", 0).y_test)
     assert by_method["quantile boosting"]["log_likelihood"] is None
     assert by_method["linear"]["interval_score"] > 0.0
-    text = (tmp_path / "number-tables-today.md").read_text()
+    text = (tmp_path / "tables-today-numbers.md").read_text()
     assert "### interval score" in text
     assert "### Coverage of 90 % intervals" in text
-    assert (tmp_path / "number-tables-today.svg").stat().st_size > 10_000
+    assert (tmp_path / "tables-today-numbers.svg").stat().st_size > 10_000
 
 
 def test_no_table_at_hand(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from papers.table_models import Ours
 from papers.uci_today import SECONDS
 
 ARENA = arena.Arena(
-    name="class-tables-today",
+    name="tables-today-classes",
     task=CLASSIFICATION,
     sets=tuple(table_splits.CLASSES),
     scores=arena.OF_CLASSES,

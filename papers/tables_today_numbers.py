@@ -11,7 +11,7 @@ from papers.table_models import Ours
 from papers.uci_today import SECONDS
 
 ARENA = arena.Arena(
-    name="number-tables-today",
+    name="tables-today-numbers",
     task=REGRESSION,
     sets=tuple(table_splits.NUMBERS),
     scores=(*arena.OF_NUMBERS, arena.INTERVALS),
