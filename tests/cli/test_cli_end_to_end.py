@@ -42,6 +42,27 @@ def test_fit_prints_held_out_metrics_beside_baselines(cli, houses, tmp_path):
     assert told["command"].startswith("bayesprop fit ")
 
 
+def test_a_target_brings_its_unit(cli, houses, tmp_path):
+    """It is said and shown, and another one is refused; `update` then changes nothing."""
+    frame = pl.read_csv(houses)
+    tables = {unit: tmp_path / f"{name}.csv" for name, unit in (("dollars", "$"), ("euros", "€"))}
+    for unit, path in tables.items():
+        price = unit + pl.col("price").round(0).cast(pl.Int64).cast(pl.String)
+        frame.with_columns(price=price).write_csv(path)
+    out = tmp_path / "m.bayesprop"
+    fitted = cli("fit", tables["$"], "-t", "price", "--out", out, *FAST[:-1])
+    assert "column 'price': '$" in fitted.err
+    assert "(in $)" in fitted.out
+    assert cli("inspect", out, "--json").json["unit"] == "$"
+    assert cli("evaluate", out, houses, "--json").json["unit"] == "$"
+    before = out.read_bytes()
+    for command in (("evaluate", out), ("update", out)):
+        refused = cli(*command, tables["€"])
+        assert refused.code == 2
+        assert "and the model has learnt it in '$'" in refused.err
+    assert out.read_bytes() == before
+
+
 def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
     model, page = diabetes
     told = cli("inspect", model, "--json").json

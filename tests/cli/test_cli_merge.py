@@ -64,8 +64,12 @@ def test_what_does_not_go_together_is_refused(cli, tables):
     a, c = fitted(cli, tables, "a", "linear"), fitted(cli, tables, "c", "linear")
     other = fitted(cli, tables, "a", "linear", "other", more=("--drop", "group"))
     ebp = fitted(cli, tables, "a", "mlp", more=("--epochs", "2"))
+    metres, feet = (
+        fitted(cli, tables, "a", "linear", unit, more=("--unit", unit)) for unit in ("m", "ft")
+    )
     for words, error in (
         (("merge", a, other), "differs from the first model in its columns"),
+        (("merge", metres, feet), "has a target in ft, the first model in m: convert one"),
         (("merge", a, ebp), "a model by mlp, the others by linear"),
         (("merge", a, a), "names a file twice"),
         (("merge",), "one model file at least"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import polars as pl
 import pytest
 
+from bayesprop.table.classes import Marks
 from bayesprop.table.columns import fit_column
+from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
@@ -107,6 +112,53 @@ def test_numbers_that_may_stand_for_missing_ones_are_asked_about():
     assert "holds -999 in 2 rows, far from all others: if that stands for a missing value" in said
     assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).questions == ()
     assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).questions == ()
+
+
+def target_of(words: list[str]) -> TableEncoding:
+    return TableEncoding.fit(pl.DataFrame({"x": range(len(words)), "y": words}), "y")
+
+
+@pytest.mark.parametrize(
+    ("words", "same", "value", "other", "unit"),
+    [
+        ([f"{k} kg" for k in range(40)], ["7 kg", "7"], 7.0, "7 lb", "kg"),
+        ([f"${k}.50" for k in range(40)], ["$7.25", "7.25"], 7.25, "€7.25", "$"),
+        ([*(f"${k}M" for k in range(39)), "$7K"], ["$2M", "$2000000", "2M"], 2e6, "€2M", "$"),
+        ([f"{k},92" for k in range(40)], ["1,234", "1.234"], 1.234, None, ""),
+    ],
+)
+def test_the_unit_of_a_target_is_remembered(words, same, value, other, unit):
+    """A decimal comma stays one; numbers without a unit are in that of the model."""
+    encoding = target_of(words)
+    again = TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
+    assert again == encoding
+    assert encoding.marks is not None
+    assert encoding.marks.unit == unit
+    assert re.match(r"column 'y': '\S+( kg)?' is read as \d", encoding.report[0])
+    assert again.text_columns == ("y",)
+    for word in same:
+        assert again.target(pl.DataFrame({"x": [1], "y": [word]})).tolist() == [value]
+    if other is not None:
+        with pytest.raises(TableError, match=r"in data row 2, and the model has learnt it in"):
+            again.target(pl.DataFrame({"x": [1, 1], "y": [None, other]}))
+
+
+def test_marks_of_a_file_that_are_none():
+    stored = target_of([f"{k} kg" for k in range(40)]).to_dict()
+    assert TableEncoding.from_dict(stored | {"marks": None}).marks is None
+    for broken in (["roman", "kg"], "kg", ["", 3], {}):
+        with pytest.raises(ValueError, match="marks of a target must be a form and a unit"):
+            TableEncoding.from_dict(stored | {"marks": broken})
+
+
+def test_a_part_of_a_target_is_read_as_the_whole():
+    """Of eight rows that all have three digits behind the comma only the whole tells."""
+    words = ["1,234"] * 8 + [f"{k},5" for k in range(32)]
+    frame = pl.DataFrame({"x": range(40), "y": words})
+    parts = divide(frame, "y", None, HoldOut(0.0))
+    assert parts.frame["y"][:8].to_list() == [1.234] * 8
+    parts = parts._replace(is_test=parts.numbers > 8)
+    assert parts.encoding().marks == Marks("decimal comma", "")
 
 
 def test_a_target_with_marks_is_a_number():

@@ -61,6 +61,12 @@ def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
                 f"{path} differs from the first model in its {words}: prepare the tables alike, or "
                 "let all go on from one model by `bayesprop update`"
             )
+    units = {model.notes.unit for model in (first, model)} - {""}
+    if len(units) > 1:
+        raise InputError(
+            f"{path} has a target in {model.notes.unit}, the first model in {first.notes.unit}:"
+            " convert one of the tables"
+        )
 
 
 def _rows_learnt(models: list[TableModel], start: TableModel | None) -> dict[str, int]:

@@ -1,9 +1,10 @@
-"""A target column: whether it asks for a number or a class, and which classes there are."""
+"""A target column: whether it asks for a number or a class, how it is written, which classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -12,15 +13,17 @@ from bayesprop.table.columns import FEW_LEVELS
 from bayesprop.table.date_forms import check_dates, dated
 from bayesprop.table.errors import TableError, at_rows, counted, listed, one_line, quoted
 from bayesprop.table.values import (
+    WRITTEN,
     as_numbers,
     check_dtype,
     cleaned,
     is_number,
-    is_usual,
     looks_like_number,
+    reading,
     remedy,
     typed,
     unmarked,
+    without_magnitudes,
 )
 
 Label = str | bool | int
@@ -35,6 +38,31 @@ class TaskChoice(NamedTuple):
 
     task: str
     remark: str | None = None
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How the numbers of a target are written (one of `WRITTEN`), and their unit, such as "$".
+
+    sentence
+        Shows how one was read; not stored.
+    """
+
+    written: str
+    unit: str
+    sentence: str = field(default="", compare=False)
+
+    def to_stored(self) -> list[str]:
+        """Return plain values."""
+        return [self.written, self.unit]
+
+    @classmethod
+    def from_stored(cls, stored: Any) -> Marks:
+        """Rebuild them; ValueError where they are none."""
+        match stored:
+            case [str(written), str(unit)] if written in WRITTEN:
+                return cls(written, unit)
+        raise ValueError(f"the marks of a target must be a form and a unit, got {stored!r}")
 
 
 def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
@@ -80,7 +108,7 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
     return TaskChoice("regression")
 
 
-def known_values(target: pl.Series) -> pl.Series:
+def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
     if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
@@ -93,16 +121,20 @@ def known_values(target: pl.Series) -> pl.Series:
     if target.dtype == pl.String:
         values = typed(cleaned(target))
         is_many = values.dtype == pl.String and values.n_unique() > FEW_LEVELS
-        return _without_marks(values) if is_many else values
+        return _without_marks(values, marks) if is_many else values
     if target.dtype == pl.Decimal:
         return target.cast(pl.Float64)
     return target.fill_nan(None) if target.dtype.is_float() else target
 
 
-def target_numbers(target: pl.Series) -> pl.Series:
-    """Return a target as floats, nulls where it is missing; TableError if it is not numeric."""
-    values = known_values(target)
-    values = _without_marks(values) if values.dtype == pl.String else values
+def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
+    """Return a target as floats, nulls where it is missing; TableError if it is not numeric.
+
+    marks
+        How an earlier table wrote its numbers, and in what unit; None: found out.
+    """
+    values = known_values(target, marks)
+    values = _without_marks(values, marks) if values.dtype == pl.String else values
     is_words = values.dtype == pl.String and values.null_count() < len(values)
     if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
         raise TableError(
@@ -113,11 +145,33 @@ def target_numbers(target: pl.Series) -> pl.Series:
     return as_numbers(values)
 
 
-def _without_marks(text: pl.Series) -> pl.Series:
-    """Return numbers for text in which all have one currency, percent signs or magnitudes."""
-    marked = unmarked(text)
-    if marked is None or not is_usual(marked.unit):
+def marks_of(target: pl.Series) -> Marks | None:
+    """Return how the numbers of a target are written; None where they are plain or none."""
+    if target.dtype != pl.String:
+        return None
+    text = cleaned(target)
+    marked = unmarked(text) if typed(text).dtype == pl.String else None
+    if marked is None:
+        return None
+    sentence = reading(text, marked.numbers)
+    return Marks(marked.written, without_magnitudes(marked.unit), sentence)
+
+
+def _without_marks(text: pl.Series, marks: Marks | None) -> pl.Series:
+    """Return numbers for text in which all have one unit or are plain; else the text.
+
+    TableError where it is another unit than that of the marks.
+    """
+    marked = unmarked(text, None if marks is None else marks.written)
+    if marked is None:
         return text
+    unit = without_magnitudes(marked.unit)
+    if marks is not None and unit and marks.unit not in ("", unit):
+        row = int(text.is_not_null().arg_max() or 0)
+        raise TableError(
+            f"target {quoted(text.name)} is {quoted(text[row])} in data row {row + 1}, and the"
+            f" model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
+        )
     return marked.numbers.alias(text.name)
 
 

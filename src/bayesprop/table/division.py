@@ -13,10 +13,12 @@ import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.classes import (
+    Marks,
     choose_task,
     class_codes,
     fit_classes,
     known_values,
+    marks_of,
     target_numbers,
 )
 from bayesprop.table.columns import fit_column, fit_columns
@@ -77,6 +79,8 @@ class Division(NamedTuple):
         groups.
     remarks
         Sentences on the task and on what was left out.
+    marks
+        How a target was written that is numbers here; None: plain.
     """
 
     task: str
@@ -88,6 +92,7 @@ class Division(NamedTuple):
     target: pl.DataFrame
     amounts: tuple[str, ...]
     remarks: list[str]
+    marks: Marks | None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -142,7 +147,7 @@ class Division(NamedTuple):
         # Of the whole column: a part of it may look like something else.
         wholes = {column.name: fit_column(column) for column in self.frame.drop(target)}
         train = self.frame.filter(~self.is_test)
-        return TableEncoding.fit(train, target, self.task, wholes, self.amounts)
+        return TableEncoding.fit(train, target, self.task, wholes, self.amounts, self.marks)
 
 
 def divide(
@@ -166,7 +171,10 @@ def divide(
     _check_values(frame, target, task, hold_out, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
+    marks = marks_of(series) if task == "regression" else None
     values = target_numbers(series) if task == "regression" else known_values(series)
+    if marks is not None:  # the marks of a part of the rows may look otherwise
+        frame = frame.with_columns(values)
     group = None if hold_out.group is None else groups_of(frame[hold_out.group])
     moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
     weight = weights_of(frame, hold_out.weights, target, where)
@@ -197,7 +205,7 @@ def divide(
     if group is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
     return Division(
-        task, frame, places + 1, weight, group, is_test, target_of_all, amounts, remarks
+        task, frame, places + 1, weight, group, is_test, target_of_all, amounts, remarks, marks
     )
 
 

@@ -15,10 +15,12 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import (
     Label,
+    Marks,
     choose_task,
     class_codes,
     classes_from_stored,
     fit_classes,
+    marks_of,
     target_numbers,
 )
 from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
@@ -113,6 +115,8 @@ class TableEncoding:
         The labels that the target may have, sorted; empty where the target is a number.
     questions
         Those of the report that ask the owner of the table something; not stored.
+    marks
+        How the numbers of the target were written, and their unit; None: plain.
     """
 
     target_name: str
@@ -120,6 +124,7 @@ class TableEncoding:
     report: list[str] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
     questions: list[str] = field(default_factory=list, compare=False)
+    marks: Marks | None = None
 
     @classmethod
     def fit(
@@ -129,6 +134,7 @@ class TableEncoding:
         task: str | None = None,
         wholes: Mapping[str, FittedColumn] = NONE,
         amounts: Collection[str] = (),
+        marks: Marks | None = None,
     ) -> TableEncoding:
         """Choose an encoding from training rows.
 
@@ -138,11 +144,14 @@ class TableEncoding:
             What columns were found to be, of which these are some of the rows.
         amounts
             Columns whose numbers name nothing.
+        marks
+            How a target was written that is plain numbers here.
         """
         series = column_of(frame, target)
         is_class = (task or choose_task(series).task) == "classification"
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
+        marks = None if is_class else marks or marks_of(series)
         fitted = fit_columns(frame.drop(target), wholes=wholes)
         frame = frame.with_columns(
             one.column.without_words(frame[one.name]) for one in fitted if one.column is not None
@@ -160,12 +169,14 @@ class TableEncoding:
         fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
         fitted = [target_encoded_if_many(one, frame[one.name], of_texts) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = joined(text for one in fitted for text in (*one.sentences, *one.questions))
+        of_target = [marks.sentence] if marks is not None else []
+        of_columns = (text for one in fitted for text in (*one.sentences, *one.questions))
+        report = joined([*of_target, *of_columns])
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        return cls(target, columns, report, classes, questions)
+        return cls(target, columns, report, classes, questions, marks)
 
     @property
     def task(self) -> str:
@@ -191,14 +202,14 @@ class TableEncoding:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns whose levels are known, and the target if its classes are words.
+        """Columns whose levels are known, and the target if it is words or numbers with marks.
 
         They are to be read as text: "1.10" is another level than "1.1". So are numbers with marks,
         whose commas mean what they meant in training.
         """
         words = [column.name for column in self.columns if column.is_read_as_text]
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
-        return (*words, *([self.target_name] if is_word else []))
+        return (*words, *([self.target_name] if is_word or self.marks is not None else []))
 
     def encode(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Encoded:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
@@ -271,7 +282,9 @@ class TableEncoding:
     def _targets(self, frame: pl.DataFrame) -> pl.Series:
         """Return numbers or places in `classes`, null where they are missing."""
         series = column_of(frame, self.target_name)
-        return class_codes(series, self.classes) if self.classes else target_numbers(series)
+        if self.classes:
+            return class_codes(series, self.classes)
+        return target_numbers(series, self.marks)
 
     def rows(
         self, frame: pl.DataFrame, *, allow_absent: bool = False, averages_unseen: bool = False
@@ -301,6 +314,7 @@ class TableEncoding:
             "columns": [column.to_dict() for column in self.columns],
             "report": list(self.report),
             "classes": list(self.classes),
+            "marks": self.marks and self.marks.to_stored(),
         }
 
     @classmethod
@@ -314,13 +328,15 @@ class TableEncoding:
             columns = tuple(column_from_dict(column) for column in stored["columns"])
             target, report = stored["target"], list(stored["report"])
             classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
+            marks = stored.get("marks")  # nor these
         except (KeyError, TypeError) as error:
             raise ValueError(f"the table encoding is incomplete: {error!r}") from error
         if not isinstance(target, str) or not all(isinstance(line, str) for line in report):
             raise ValueError("the target and the report of a table encoding must be text")
         if not columns or len({column.name for column in columns}) != len(columns):
             raise ValueError("the columns of a table encoding must be there and differ")
-        return cls(target, columns, report, classes)
+        own = None if marks is None else Marks.from_stored(marks)
+        return cls(target, columns, report, classes, marks=own)
 
 
 def _lacks(absent: list[str], frame: pl.DataFrame, n_columns: int) -> str:

@@ -240,9 +240,9 @@ def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
     return own if unit in (None, own) else None
 
 
-def is_usual(unit: str) -> bool:
-    """Whether a unit is a currency, percent or a magnitude, which another table shares."""
-    return unit.removesuffix(_MAGNITUDES) in ("", *"%$€£¥")
+def without_magnitudes(unit: str) -> str:
+    """Return a unit without thousands or millions, which numbers are multiplied out of."""
+    return unit.removesuffix(_MAGNITUDES)
 
 
 def reading(text: pl.Series, numbers: pl.Series) -> Remark:

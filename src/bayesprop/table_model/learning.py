@@ -156,6 +156,8 @@ def fit_table(
     task = request.task_or(target.task)
     parts = divided(replace(request, test_fraction=share), frame, target.name, task)
     listener.warn(parts.remarks)
+    if parts.marks is not None and request.unit is None:
+        target = target._replace(unit=parts.marks.unit)
     if request.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(request.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
