@@ -1,13 +1,18 @@
-"""Models of a table's rows: ours, and what models of other libraries share."""
+"""Real tables as an arena: ours, and what models of other libraries share."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 import bayesprop
+from papers import table_splits
+from papers.arena import Arena
+from papers.peers import Peer
 from papers.table_splits import TableRows
 
 AS_THEY_ARE = "its defaults, categories as they are"
@@ -70,3 +75,17 @@ class Filled:
     def __call__(self, frame: Any) -> Any:
         """Fill a frame."""
         return frame.fillna(self.means)
+
+
+def arena_of_tables(task: str, peers: Mapping[str, Peer], **how: Any) -> Arena:
+    """Return the arena of real tables of a task; `how` are further fields of it."""
+    return Arena(
+        task=task,
+        peers=peers,
+        ours=partial(Ours, task),
+        size=table_splits.size,
+        data=table_splits.train_test,
+        n_splits=table_splits.n_splits,
+        at_hand=table_splits.at_hand,
+        **how,
+    )

@@ -142,6 +142,7 @@ def n_splits(name: str, *, quick: bool) -> int:
     return _SPLITS if size(name).n <= _SMALL_ROWS else _SPLITS_OF_LARGE
 
 
+@lru_cache(maxsize=1)
 def train_test(name: str, split: int) -> Data:
     """Return a split of a table."""
     train, test = divided(_table(name), split)

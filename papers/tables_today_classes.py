@@ -6,22 +6,18 @@ Every model at its defaults, the same splits for all; ours as `bayesprop.fit` gi
 from __future__ import annotations
 
 from bayesprop.catalogue import CLASSIFICATION
-from papers import arena, class_peers, table_splits, today_page
-from papers.table_models import Ours
+from papers import arena, table_splits, today_page
+from papers.class_peers import PEERS
+from papers.table_models import arena_of_tables
 from papers.uci_today import SECONDS
 
-ARENA = arena.Arena(
+ARENA = arena_of_tables(
+    CLASSIFICATION,
+    PEERS,
     name="tables-today-classes",
-    task=CLASSIFICATION,
     sets=tuple(table_splits.CLASSES),
     scores=arena.OF_CLASSES,
     lead=arena.OF_CLASSES[0],
-    ours=lambda method, seed: Ours(CLASSIFICATION, method, seed),
-    peers=class_peers.PEERS,
-    size=table_splits.size,
-    data=table_splits.train_test,
-    n_splits=table_splits.n_splits,
-    at_hand=table_splits.at_hand,
     quick=("pbp", "logistic", "LogisticRegression", "constant"),
     seconds=SECONDS
     | {

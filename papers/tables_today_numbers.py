@@ -6,22 +6,18 @@ Every model at its defaults, the same splits for all; ours as `bayesprop.fit` gi
 from __future__ import annotations
 
 from bayesprop.catalogue import REGRESSION
-from papers import arena, number_peers, table_splits, today_page
-from papers.table_models import Ours
+from papers import arena, table_splits, today_page
+from papers.number_peers import PEERS
+from papers.table_models import arena_of_tables
 from papers.uci_today import SECONDS
 
-ARENA = arena.Arena(
+ARENA = arena_of_tables(
+    REGRESSION,
+    PEERS,
     name="tables-today-numbers",
-    task=REGRESSION,
     sets=tuple(table_splits.NUMBERS),
     scores=(*arena.OF_NUMBERS, arena.INTERVALS),
     lead=arena.OF_NUMBERS[1],
-    ours=lambda method, seed: Ours(REGRESSION, method, seed),
-    peers=number_peers.PEERS,
-    size=table_splits.size,
-    data=table_splits.train_test,
-    n_splits=table_splits.n_splits,
-    at_hand=table_splits.at_hand,
     quick=("pbp", "linear", "quantile forest"),
     seconds=SECONDS
     | {

@@ -27,11 +27,12 @@ def made_tables(tmp_path, monkeypatch):
     frame.with_columns(Type=label).write_csv(tmp_path / "tables" / "Glass.csv")
     frame.with_columns(V4=number).write_csv(tmp_path / "tables" / "Ozone.csv")
     monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
-    table_splits.size.cache_clear()
-    table_splits._table.cache_clear()
+    kept = (table_splits.size, table_splits._table, table_splits.train_test)
+    for one in kept:
+        one.cache_clear()
     yield
-    table_splits.size.cache_clear()
-    table_splits._table.cache_clear()
+    for one in kept:
+        one.cache_clear()
 
 
 def split(name: str, number: int) -> Data:
