@@ -1,4 +1,4 @@
-"""The same training in PyTorch, eager, as a competent user would write it by hand."""
+"""The same training in PyTorch, as a competent user would write it by hand: eager, or compiled."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from benchmarks.network_problem import (
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Wrap = Callable[[Loss], Loss]
 
 _SHARE, _WIDE_STD, _NARROW_STD = 0.5, 1.0, math.exp(-6.0)
 _PRIOR_VAR = 1.0
@@ -117,7 +118,7 @@ def _back_prop(*, mixture: bool) -> Epoch:
     return train_epoch(net.parameters(), loss)
 
 
-def _local() -> Epoch:
+def _local(wrap: Wrap) -> Epoch:
     net = _stack(LogVarianceLinear)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
@@ -131,7 +132,7 @@ def _local() -> Epoch:
             x = functional.relu(x) if k < len(net) - 1 else x
         return functional.cross_entropy(x, y) + kl / (BATCH_SIZE * N_STEPS)
 
-    return train_epoch(net.parameters(), loss)
+    return train_epoch(net.parameters(), wrap(loss))
 
 
 def _relu_moments(m: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,7 +145,7 @@ def _relu_moments(m: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return mean, second - mean * mean
 
 
-def _closed_form() -> Epoch:
+def _closed_form(wrap: Wrap) -> Epoch:
     net = _stack(LogVarianceLinear)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
@@ -162,7 +163,11 @@ def _closed_form() -> Epoch:
         curvature = 0.5 * (p * (1.0 - p) * v_z).sum(dim=1)
         return functional.cross_entropy(m_z, y) + curvature.mean() + kl / (BATCH_SIZE * N_STEPS)
 
-    return train_epoch(net.parameters(), loss, optimizer_type=torch.optim.Adam)
+    return train_epoch(net.parameters(), wrap(loss), optimizer_type=torch.optim.Adam)
+
+
+def _as_it_is(loss: Loss) -> Loss:
+    return loss
 
 
 torch.set_num_threads(N_THREADS)
@@ -174,6 +179,8 @@ EPOCHS: dict[str, Callable[[], Epoch]] = {
     "mc-dropout": partial(_plain, dropout=True),
     "bbb-mixture": partial(_back_prop, mixture=True),
     "bbb-gaussian": partial(_back_prop, mixture=False),
-    "local": _local,
-    "closed-form": _closed_form,
+    "local": partial(_local, _as_it_is),
+    "closed-form": partial(_closed_form, _as_it_is),
+    "local, compiled": partial(_local, torch.compile),
+    "closed-form, compiled": partial(_closed_form, torch.compile),
 }

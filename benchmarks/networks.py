@@ -41,8 +41,12 @@ LINES = (
         "bbb-gaussian",
         ("torch:bbb-gaussian", "peer:bayesian-torch"),
     ),
-    Line("local reparameterisation", "local", ("torch:local",)),
-    Line("closed form (Roth & Pernkopf)", "closed-form", ("torch:closed-form",)),
+    Line("local reparameterisation", "local", ("torch:local", "torch:local, compiled")),
+    Line(
+        "closed form (Roth & Pernkopf)",
+        "closed-form",
+        ("torch:closed-form", "torch:closed-form, compiled"),
+    ),
 )
 
 
@@ -108,13 +112,20 @@ def measure(line: Line, *, n_turns: int = N_TURNS) -> list[Measured]:
     return [
         Measured(
             line.text,
-            program.what.partition(":")[2] if program.what.startswith("peer") else "torch, by hand",
+            _named(program.what),
             median(ours),
             median(theirs),
             median(b / a for a, b in zip(ours, theirs, strict=True)),
         )
         for program, theirs in zip(running[1:], others, strict=True)
     ]
+
+
+def _named(what: str) -> str:
+    library, _, name = what.partition(":")
+    if library == "peer":
+        return name
+    return "torch.compile" if name.endswith("compiled") else "torch, by hand"
 
 
 def print_measured(measured: Sequence[Measured]) -> None:
