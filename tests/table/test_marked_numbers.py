@@ -34,6 +34,12 @@ from bayesprop.table.values import unmarked
         (["115th", "116th"], [115.0, 116.0], ""),
         (["$545K", "$1.2M", "$3B", "$7", None], [545e3, 1.2e6, 3e9, 7.0, None], ""),
         (["14k", "1,200", "2M"], [14e3, 1200.0, 2e6], "thousands"),
+        (["1.234,56 €", "12 €", "1.999 €"], [1234.56, 12.0, 1999.0], "1.234,5"),
+        (["1 234 567,5", "-12"], [1234567.5, -12.0], "1.234,5"),
+        (["R$ 1.200,50", "R$5"], [1200.5, 5.0], "1.234,5"),
+        (["CHF 1'200", "CHF -5", "-CHF 7"], [1200.0, -5.0, -7.0], "thousands"),
+        (["₹1,200", "₹5"], [1200.0, 5.0], "thousands"),
+        (["Rs. 500", "Rs. 20"], [500.0, 20.0], ""),
     ],
 )
 def test_one_mark_for_all(words, numbers, written):
@@ -66,6 +72,10 @@ def test_later_rows_are_of_the_same_unit():
         ["12%", "12"],
         ["12 kg", "3 lb"],
         ["$5M", "€5K"],
+        ["USD 5", "EUR 5"],
+        ["ABC 12", "ABC 13"],
+        ["1.234,56", "1.5"],
+        ["1.23,4"],
         ["1,2,3", "4"],
         ["1.5,2"],
         [None],
@@ -87,6 +97,29 @@ def test_commas_mean_what_they_meant_in_training(tmp_path):
     again = TableEncoding.from_dict(encoding.to_dict())
     assert again.encode(read_table(str(later), again.text_columns)).X.tolist() == [[2.438]]
     assert again.encode(pl.DataFrame({"share": [2.5]})).X.tolist() == [[2.5]]
+
+
+@pytest.mark.parametrize(
+    "words", [[f"{k},92" for k in range(40)], [f"{k}.100,5" for k in range(40)]]
+)
+def test_a_later_table_with_points(words):
+    """Programs write points: what cannot be as the training table had it is a plain number."""
+    column = fit_column(
+        pl.Series("c", ["1.200,5", *words[1:]] if "." in words[0] else words)
+    ).column
+    assert column.encode(pl.Series("c", ["2.5", "13.25"])).X.ravel().tolist() == [2.5, 13.25]
+    with pytest.raises(TableError, match="must hold numbers, got 'three' in data row 2"):
+        column.encode(pl.Series("c", ["2.5", "three"]))
+
+
+def test_german_numbers_of_a_file(tmp_path):
+    path = tmp_path / "de.csv"
+    rows = [f"{k}.{k:03d},50;{k}" for k in range(1, 40)]
+    path.write_text("preis;x\n" + "\n".join(rows) + "\n")
+    frame = read_table(str(path))
+    encoding = TableEncoding.fit(frame, "preis")
+    assert encoding.target(frame)[:2].tolist() == [1001.5, 2002.5]
+    assert "column 'preis': '10.010,50' is read as 10010.5" in encoding.report
 
 
 def test_magnitudes_mean_the_same_in_any_company():
@@ -125,6 +158,7 @@ def target_of(words: list[str]) -> TableEncoding:
         ([f"${k}.50" for k in range(40)], ["$7.25", "7.25"], 7.25, "€7.25", "$"),
         ([*(f"${k}M" for k in range(39)), "$7K"], ["$2M", "$2000000", "2M"], 2e6, "€2M", "$"),
         ([f"{k},92" for k in range(40)], ["1,234", "1.234"], 1.234, None, ""),
+        ([f"{k}.100,5 €" for k in range(1, 41)], ["1.234 €", "1234"], 1234.0, "$ 1.234", "€"),
     ],
 )
 def test_the_unit_of_a_target_is_remembered(words, same, value, other, unit):
@@ -134,7 +168,7 @@ def test_the_unit_of_a_target_is_remembered(words, same, value, other, unit):
     assert again == encoding
     assert encoding.marks is not None
     assert encoding.marks.unit == unit
-    assert re.match(r"column 'y': '\S+( kg)?' is read as \d", encoding.report[0])
+    assert re.match(r"column 'y': '\S+( \S+)?' is read as \d", encoding.report[0])
     assert again.text_columns == ("y",)
     for word in same:
         assert again.target(pl.DataFrame({"x": [1], "y": [word]})).tolist() == [value]

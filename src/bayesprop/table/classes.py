@@ -119,9 +119,11 @@ def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     if target.dtype in (pl.Categorical, pl.Enum):
         return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype == pl.String:
+        if marks is not None:
+            return _without_marks(cleaned(target), marks)
         values = typed(cleaned(target))
         is_many = values.dtype == pl.String and values.n_unique() > FEW_LEVELS
-        return _without_marks(values, marks) if is_many else values
+        return _without_marks(values) if is_many else values
     if target.dtype == pl.Decimal:
         return target.cast(pl.Float64)
     return target.fill_nan(None) if target.dtype.is_float() else target
@@ -134,7 +136,7 @@ def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
         How an earlier table wrote its numbers, and in what unit; None: found out.
     """
     values = known_values(target, marks)
-    values = _without_marks(values, marks) if values.dtype == pl.String else values
+    values = _without_marks(values) if values.dtype == pl.String else values
     is_words = values.dtype == pl.String and values.null_count() < len(values)
     if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
         raise TableError(
@@ -157,14 +159,14 @@ def marks_of(target: pl.Series) -> Marks | None:
     return Marks(marked.written, without_magnitudes(marked.unit), sentence)
 
 
-def _without_marks(text: pl.Series, marks: Marks | None) -> pl.Series:
+def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return numbers for text in which all have one unit or are plain; else the text.
 
     TableError where it is another unit than that of the marks.
     """
     marked = unmarked(text, None if marks is None else marks.written)
     if marked is None:
-        return text
+        return typed(text)
     unit = without_magnitudes(marked.unit)
     if marks is not None and unit and marks.unit not in ("", unit):
         row = int(text.is_not_null().arg_max() or 0)

@@ -29,18 +29,23 @@ DOUBTFUL = (
 """Missing values among numbers and dates, levels among words: "None", "Some", "Marked"."""
 _CODE = r"^\d{4,}$"
 _UNIT = r"[^\d\s_+-]{0,6}"
-_MARKED_NUMBER = rf"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
+_CURRENCY = (
+    r"(?:\p{Sc}|R\$|Rs\.?|kr\.?|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
+    r"|RUB|TRY|BRL|MXN|ZAR|KRW|SGD|HKD|TWD|THB|IDR|MYR|PHP|ILS)?"
+)
+_MARKED_NUMBER = rf"^[<>~]?{_CURRENCY}\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
-_NUMBER = rf"^([$€£¥]?)\s*([+-]?)\s*([$€£¥]?)\s*(\d[\d.,' ]*)\s*({_UNIT})$"
+_NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*(\d[\d.,' ]*)\s*({_UNIT})$"
 _SCALES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9}
 _MAGNITUDES = "(K, M, B)"
-THOUSANDS, DECIMAL_COMMA, PLAIN = "thousands", "decimal comma", ""
+THOUSANDS, DECIMAL_COMMA, BOTH, PLAIN = "thousands", "decimal comma", "1.234,5", ""
 _FORMS = {
     PLAIN: r"^\d+\.?\d*$",
     THOUSANDS: r"^(\d+|[1-9]\d{0,2}([,' ]\d{3})+)(\.\d+)?$",
     DECIMAL_COMMA: r"^\d+(,\d+)?$",
+    BOTH: r"^(\d+|[1-9]\d{0,2}([.' ]\d{3})+)(,\d+)?$",
 }
-WRITTEN = tuple(_FORMS)
+WRITTEN, _WITH_COMMA = tuple(_FORMS), (DECIMAL_COMMA, BOTH)
 
 
 def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
@@ -78,9 +83,13 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
         text = without(cleaned(series), DOUBTFUL)
-        series = text if written == DECIMAL_COMMA else typed(text)
-        if series.dtype == pl.String and (found := unmarked(text, written, unit)) is not None:
+        plain = None if written in _WITH_COMMA else typed(text)
+        if plain is not None and plain.dtype != pl.String:
+            series = plain
+        elif (found := unmarked(text, written, unit)) is not None:
             series = found.numbers.alias(text.name)
+        else:
+            series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
             stray = ~is_number(text) & text.is_not_null()
             raise TableError(
@@ -198,7 +207,7 @@ def unmarked(
 
     One unit for all: rows in euros do not stand beside rows in dollars, nor "3 kg" beside "7 lb",
     but "$545K" beside "$1.2M". Where three digits follow each comma it parts thousands, else it is
-    a decimal comma.
+    a decimal comma, and then dots and blanks may part thousands.
 
     written, unit
         As the numbers of an earlier table had; None: found out.
@@ -216,9 +225,10 @@ def unmarked(
     if form is None:
         return None
     plain = text.str.extract(_NUMBER, 4).str.strip_chars()
-    plain = (
-        plain.str.replace(",", ".") if form == DECIMAL_COMMA else plain.str.replace_all("[,' ]", "")
-    )
+    if form in _WITH_COMMA:
+        plain = plain.str.replace_all("[.' ]", "").str.replace(",", ".")
+    else:
+        plain = plain.str.replace_all("[,' ]", "")
     numbers = (text.str.extract(_NUMBER, 2) + plain).cast(pl.Float64, strict=False)
     if unit.endswith(_MAGNITUDES):
         numbers *= text.str.extract(_NUMBER, 5).replace_strict(_SCALES, return_dtype=pl.Float64)
