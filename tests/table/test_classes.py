@@ -72,6 +72,9 @@ def test_two_whole_numbers_are_two_classes_and_said_to_be():
     few = choose_task(target([4, 5, 6, 7] * 10))
     assert few.task == "regression"
     assert "4 whole numbers only: taken as numbers (--task classification" in str(few.remark)
+    marked = choose_task(target(["10 kg", "20 kg"] * 20))
+    assert marked.task == "classification"
+    assert "2 texts such as '10 kg' only: taken as classes (--task regression" in str(marked.remark)
     for values in (["a", "b"] * 20, [0.5, 1.5, 2.5, 3.5] * 10, list(range(N)), [7] * N):
         assert choose_task(target(values)).remark is None
 

@@ -81,7 +81,14 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
     if values.dtype == pl.String:
         n_levels, n_known = values.drop_nulls().n_unique(), len(values) - values.null_count()
         _check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2) or is_category)
-        return TaskChoice("classification")
+        if is_category or marks_of(values) is None:
+            return TaskChoice("classification")
+        return TaskChoice(
+            "classification",
+            f"target {quoted(values.name)} holds {n_levels} texts such as"
+            f" {quoted(values.drop_nulls()[0])} only: taken as classes (--task regression takes"
+            " them as numbers)",
+        )
     return _choose_for_numbers(values)
 
 
