@@ -24,6 +24,7 @@ def choice(arena: Arena, found: Mapping[str, Field], places: Places) -> str:
     lines = [
         _best(whole, places, arena.scores),
         _won(found, arena),
+        _against(found, next((m for m in whole if m in arena.methods), None), arena),
         _pace(found, whole, arena, lead),
         _intervals(found, whole) if arena.has_intervals else "",
         *(_partial(m, found, arena.lead, place) for m, place in lead.items() if m not in whole),
@@ -92,6 +93,26 @@ def _won(found: Mapping[str, Field], arena: Arena) -> str:
     return (
         f"**Sets led** of {len(found)}, or led but for a standard error: "
         f"{'; '.join(map(counted, arena.scores))}."
+    )
+
+
+def _against(found: Mapping[str, Field], method: str | None, arena: Arena) -> str:
+    """Compare a method with the best of the other libraries on every set, by the leading score."""
+    ratios = {}
+    for name, field in found.items():
+        means = {m: float(v.mean()) for m, v in field.values(arena.lead.key).items()}
+        others = [mean for m, mean in means.items() if m in arena.peers]
+        if method in means and others:
+            ratios[name] = means[method] / min(others)
+    if not ratios:
+        return ""
+    mean = math.exp(np.mean(np.log(list(ratios.values()))))
+    worst = max(ratios, key=lambda name: ratios[name])
+    return (
+        f"**{method} against the best of the other libraries on each set**: its {arena.lead.title} "
+        f"is {mean:.2f} times theirs in the geometric mean, lower on "
+        f"{sum(ratio < 1.0 for ratio in ratios.values())} of {len(ratios)} sets, {worst} the worst "
+        f"for it ({ratios[worst]:.2f})."
     )
 
 

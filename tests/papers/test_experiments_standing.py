@@ -12,6 +12,7 @@ from bayesprop.model import quantile_predictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
+from papers import today_words
 from papers.peers import PEERS
 from papers.standing import (
     Field,
@@ -163,3 +164,22 @@ def test_better_for_more_time():
     quality = {"a": 5.0, "b": 4.0, "c": 4.5, "d": 1.0, "e": 1.0}
     seconds = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 9.0, "e": 10.0}
     assert undominated(quality, seconds) == ["a", "b", "d"]
+
+
+def test_ours_against_the_best_of_the_others_of_each_set():
+    """Ratios 2/4 and 9/3 by hand; a set where no other library stands does not count."""
+    figures = {
+        "yacht": {"pbp": 2.0, "linear": 1.0, "NGBoost": 4.0, "Gaussian process": 5.0},
+        "naval": {"pbp": 9.0, "linear": 9.5, "NGBoost": 3.0},
+        "boston": {"pbp": 1.0, "linear": 2.0},
+    }
+    fields = {
+        name: Field.of([row(name, m, 0, crps=v) for m, v in values.items()], ARENA.contestants)
+        for name, values in figures.items()
+    }
+    text = today_words.choice(ARENA, fields, {s.key: standings(fields, s) for s in ARENA.scores})
+    assert (
+        "**pbp against the best of the other libraries on each set**: its CRPS is 1.22 times"
+        in text
+    )
+    assert "lower on 1 of 2 sets, naval the worst for it (3.00)" in text
