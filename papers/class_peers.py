@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop.model.class_predictive import ClassPredictive
-from papers.peers import NaturalBoosting, Peer, by_name
+from papers.number_peers import NaturalBoosting
+from papers.peers import Peer, by_name
 from papers.table_models import AS_THEY_ARE, NETWORK, Filled, catboost, pytabkit
 from papers.table_splits import TableRows
 

@@ -1,4 +1,4 @@
-"""Other libraries' regressors of tables: what a user would pick instead.
+"""Other libraries' regressors: what a user would pick instead.
 
 Each at its defaults, or with what its documentation tells a user to do; nothing tuned to a table.
 """
@@ -6,6 +6,8 @@ Each at its defaults, or with what its documentation tells a user to do; nothing
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
-from papers.peers import NaturalBoosting, Peer, by_name
-from papers.table_models import AS_THEY_ARE, NETWORK, Filled, catboost, pytabkit
+from papers.peers import Peer, by_name
+from papers.table_models import AS_THEY_ARE, NETWORK, Filled, OfMatrix, catboost, pytabkit
 from papers.table_splits import TableRows
 
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -25,20 +27,39 @@ _VALIDATION = 0.2
 _TREEFFUSER_DRAWS = 200
 
 
-class OfMatrix:
-    """A regressor of encoded rows."""
+class NaturalBoosting:
+    """NGBoost with normal distributions (Duan et al. 2020)."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    n_rounds, n_patient = 2000, 50
 
-    def fit(self, rows: TableRows, y: np.ndarray) -> Self:
-        """Learn rows."""
-        self.model.fit(rows.matrix, y)
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Boost until a tenth of the rows, held out, has not gained for 50 rounds."""
+        from ngboost import NGBRegressor  # pyright: ignore[reportMissingImports]
+
+        self.imputer_ = SimpleImputer(keep_empty_features=True)
+        filled = self.imputer_.fit_transform(X)
+        kept, held, y_kept, y_held = train_test_split(
+            filled, y, test_size=0.1, random_state=self.seed
+        )
+        self.model_ = NGBRegressor(
+            n_estimators=self.n_rounds,
+            early_stopping_rounds=self.n_patient,
+            random_state=self.seed,
+            verbose=False,
+        )
+        with redirect_stdout(StringIO()):  # it tells, verbose or not, that it uses the held rows
+            self.model_.fit(kept, y_kept, X_val=held, Y_val=y_held)
         return self
 
-    def predict_dist(self, rows: TableRows) -> Any:
-        """Predict rows."""
-        return self.model.predict_dist(rows.matrix)
+    def predict_dist(self, X: np.ndarray) -> Predictive:
+        """Predict by the round that was best on the rows held out."""
+        found = self.model_.pred_dist(
+            self.imputer_.transform(X), max_iter=self.model_.best_val_loss_itr + 1
+        )
+        return GaussianPredictive(found.loc, np.zeros(len(X)), np.square(found.scale))
 
 
 class Quantiles:

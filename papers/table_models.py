@@ -42,6 +42,22 @@ class Ours:
         return self.model_.predict_dist(rows.table.drop(rows.target))
 
 
+class OfMatrix:
+    """A regressor of encoded rows: any with `predict_dist`."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, rows: TableRows, y: np.ndarray) -> Self:
+        """Learn rows."""
+        self.model.fit(rows.matrix, y)
+        return self
+
+    def predict_dist(self, rows: TableRows) -> Any:
+        """Predict rows."""
+        return self.model.predict_dist(rows.matrix)
+
+
 def catboost(kind: str, seed: int, rows: TableRows, **settings: Any) -> Any:
     """Make CatBoost, a "Classifier" or "Regressor", told which columns are categories."""
     import catboost  # pyright: ignore[reportMissingImports]

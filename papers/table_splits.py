@@ -76,6 +76,12 @@ class TableRows:
     kept: tuple[str, ...]
     levels: dict[str, list[str]]
 
+    @classmethod
+    def of_numbers(cls, matrix: np.ndarray) -> TableRows:
+        """Return rows of numbers without names."""
+        table = pl.DataFrame(matrix, [f"x{i}" for i in range(matrix.shape[1])])
+        return cls(table, "", matrix, tuple(table.columns), {})
+
     @cached_property
     def frame(self) -> Any:
         """Return kept columns for pandas: floats, and categories of which one is "missing"."""

@@ -19,15 +19,6 @@ ARENA = arena_of_tables(
     scores=(*arena.OF_NUMBERS, arena.INTERVALS),
     lead=arena.OF_NUMBERS[1],
     quick=("pbp", "linear", "quantile forest"),
-    seconds=SECONDS
-    | {
-        "CatBoost": (3.0, 2.0),
-        "CatBoost quantiles": (10.0, 10.0),
-        "LightGBM quantiles": (5.0, 2.0),
-        "RealMLP": (4.0, 14.0),
-        "TabM": (5.0, 25.0),
-        "Treeffuser": (5.0, 20.0),
-        "quantile forest": (1.0, 1.0),
-    },
+    seconds=SECONDS,
 )
 EXPERIMENT = ARENA.experiment(today_page.section, today_page.draw)

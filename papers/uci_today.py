@@ -10,7 +10,9 @@ from bayesprop.catalogue import REGRESSION, make
 from bayesprop.datasets import registry
 from papers import today_page, uci
 from papers.arena import OF_NUMBERS, Arena, Data, Size
-from papers.peers import PEERS
+from papers.number_peers import PEERS
+from papers.table_models import OfMatrix
+from papers.table_splits import TableRows
 
 SPLITS_OF_LARGE = 5
 # Of a fit, by method: some processor seconds, and seconds a thousand rows; measured on one core.
@@ -30,6 +32,13 @@ SECONDS = {
     "NGBoost": (3.0, 10.0),
     "Gaussian process": (6.0, 1.5),
     "quantile boosting": (5.0, 1.0),
+    "CatBoost": (3.0, 2.0),
+    "CatBoost quantiles": (10.0, 10.0),
+    "LightGBM quantiles": (5.0, 2.0),
+    "RealMLP": (4.0, 14.0),
+    "TabM": (5.0, 25.0),
+    "Treeffuser": (30.0, 20.0),
+    "quantile forest": (1.0, 1.0),
 }
 
 
@@ -48,7 +57,8 @@ def n_splits(dataset: str, *, quick: bool = False) -> int:
 def data(dataset: str, split: int) -> Data:
     """Return a standard split."""
     of = uci.train_test(dataset, split)
-    return Data(of.X_train, of.y_train, of.X_test, of.y_test)
+    train, test = (TableRows.of_numbers(X) for X in (of.X_train, of.X_test))
+    return Data(train, of.y_train, test, of.y_test)
 
 
 ARENA = Arena(
@@ -57,7 +67,7 @@ ARENA = Arena(
     sets=tuple(name for name in uci.DATASETS if name != "year"),
     scores=OF_NUMBERS,
     lead=OF_NUMBERS[1],
-    ours=lambda method, seed: make(method, random_state=seed),
+    ours=lambda method, seed: OfMatrix(make(method, random_state=seed)),
     peers=PEERS,
     size=size,
     data=data,

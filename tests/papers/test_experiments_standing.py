@@ -13,7 +13,7 @@ from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
 from papers import today_words
-from papers.peers import PEERS
+from papers.number_peers import PEERS
 from papers.standing import (
     Field,
     Score,
@@ -21,6 +21,7 @@ from papers.standing import (
     standings,
     undominated,
 )
+from papers.table_splits import TableRows
 from papers.uci_today import ARENA
 
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -108,7 +109,8 @@ def test_quantile_boosting_sees_the_noise_change(curve):
 def test_ngboost_where_it_is_installed(curve):
     pytest.importorskip("ngboost")
     X, y = curve
-    predicted = PEERS["NGBoost"].make(0).fit(X[:300], y[:300]).predict_dist(X[300:])
+    train, test = map(TableRows.of_numbers, (X[:300], X[300:]))
+    predicted = PEERS["NGBoost"].make(0).fit(train, y[:300]).predict_dist(test)
     assert metrics.rmse(predicted, y[300:]) < 0.6 * y.std()
     assert 0.7 < metrics.coverage(predicted, y[300:], 0.9) < 1.0
 

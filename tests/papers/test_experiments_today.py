@@ -7,7 +7,7 @@ import pytest
 
 from bayesprop.catalogue import METHODS
 from papers import protocol, runner, uci, uci_today
-from papers.peers import PEERS
+from papers.number_peers import PEERS
 
 UCI = uci_today.ARENA
 
