@@ -52,7 +52,7 @@ def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> 
 
 def split_of(folder: Path, name: str, number: int) -> Split:
     """Divide and encode a table; test rows of a class without training rows are left out."""
-    target = table_splits.CLASSES[name]
+    target = table_splits.CLASSES[name].target
     parts = divided(folder, name, target, number)
     return Split.of(table_splits.of_classes(*parts, target))
 
