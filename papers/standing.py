@@ -18,7 +18,7 @@ from papers.compare import Estimate
 from papers.rows import Row
 
 _LEAST_SHARE = 0.5
-"""A method with a smaller share of the splits that others have finished is not compared yet."""
+"""A method with no more than this share of the splits that others finished is not compared yet."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Field:
             if row.result is not None:
                 found.setdefault(row.cell["method"], {})[row.cell["split"]] = row.result
         most = max((len(by_split) for by_split in found.values()), default=0)
-        able = [m for m in order if m in found and len(found[m]) >= _LEAST_SHARE * most]
+        able = [m for m in order if m in found and len(found[m]) > _LEAST_SHARE * most]
         shared = set.intersection(*(set(found[m]) for m in able)) if able else set()
         splits = tuple(sorted(shared))
         return cls(
