@@ -138,8 +138,12 @@ class _Page:
         """Say what was compared, how it was set, and what is missing."""
         mine = [m for m in self.arena.methods if m in self.methods]
         peers = self.arena.peers
-        absent = [f"{m}: not run" for m in self.arena.methods if m not in self.methods]
-        absent += [peers[m].missing or f"{m}: not run" for m in peers if m not in self.methods]
+        begun = {m for field in self.found.values() for m in field.unfinished}
+        absent = [
+            f"{m}: {'too few splits' if m in begun else 'not run'}"
+            for m in self.arena.contestants
+            if m not in self.methods
+        ]
         lines = [
             f"- this library: {', '.join(mine)} (`bayesprop methods`)",
             *(f"- {name}: {peer.how}" for name, peer in peers.items() if name in self.methods),
