@@ -166,7 +166,7 @@ class Arena:
         for line in lacking.values():
             warnings.warn(f"left out: {line}", stacklevel=2)
         sets = self.at_hand(sets, quick=quick and not asked.named)
-        found = [
+        cells = [
             Cell(
                 {"dataset": name, "method": method, "split": split},
                 self.expected_seconds(method, name),
@@ -177,7 +177,7 @@ class Arena:
             if not self.is_too_slow(method, name)
             for split in range(self.n_splits(name, quick=quick))
         ]
-        return sorted(found, key=lambda cell: (cell.key["split"], sets.index(cell.key["dataset"])))
+        return sorted(cells, key=lambda cell: (cell.key["split"], sets.index(cell.key["dataset"])))
 
     def experiment(self, section: Callable[..., str], draw: Callable[..., None]) -> Experiment:
         """Return the experiment, with what writes its page and draws its picture."""

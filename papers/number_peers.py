@@ -56,10 +56,10 @@ class NaturalBoosting:
 
     def predict_dist(self, X: np.ndarray) -> Predictive:
         """Predict by the round that was best on the rows held out."""
-        found = self.model_.pred_dist(
+        normal = self.model_.pred_dist(
             self.imputer_.transform(X), max_iter=self.model_.best_val_loss_itr + 1
         )
-        return GaussianPredictive(found.loc, np.zeros(len(X)), np.square(found.scale))
+        return GaussianPredictive(normal.loc, np.zeros(len(X)), np.square(normal.scale))
 
 
 class Quantiles:

@@ -117,10 +117,10 @@ def at_hand(tables: Sequence[str], *, quick: bool) -> list[str]:
             f"left out, no file in {_folder()} ({FOLDER_VARIABLE}): {', '.join(missing)}",
             stacklevel=3,
         )
-    found = [name for name in there if not quick or size(name).n <= _QUICK_ROWS]
-    if not found:
+    chosen = [name for name in there if not quick or size(name).n <= _QUICK_ROWS]
+    if not chosen:
         raise NothingToRun(f"no table in {_folder()}: set {FOLDER_VARIABLE} to where tables/ lies")
-    return found
+    return chosen
 
 
 def _folder() -> Path:

@@ -20,25 +20,25 @@ _NO_SCORE, _TOO_SLOW, _NOT_RUN = "none", "too slow", "–"
 
 def fields(arena: Arena, rows: Sequence[Row]) -> dict[str, Field]:
     """Gather the finished rows by set, in the order of the sets."""
-    found = {
+    by_set = {
         name: Field.of([row for row in rows if row.cell["dataset"] == name], arena.contestants)
         for name in arena.sets
     }
-    return {name: field for name, field in found.items() if field.results}
+    return {name: field for name, field in by_set.items() if field.results}
 
 
 def section(arena: Arena, rows: Sequence[Row]) -> str:
     """Write which method when, ranks, and a table a score."""
     finished = markdown.latest(rows)
-    found = fields(arena, finished)
-    if not found:
+    by_set = fields(arena, finished)
+    if not by_set:
         return markdown.section(arena.name, rows, [])
-    page = _Page(arena, found)
-    places = {score.key: standings(found, score) for score in arena.scores}
+    page = _Page(arena, by_set)
+    places = {score.key: standings(by_set, score) for score in arena.scores}
     parts = {
         "budget": f"{BUDGET:.0f}",
         "sets": page.sets(),
-        "choice": today_words.choice(arena, found, places),
+        "choice": today_words.choice(arena, by_set, places),
         "ranks": page.ranks(places),
         "picture": f"![Average ranks]({arena.name}.svg)",
         "scores": "\n\n".join(map(page.score, arena.scores)),
@@ -54,25 +54,25 @@ def section(arena: Arena, rows: Sequence[Row]) -> str:
 class _Page:
     """Tables of what came of the methods of an arena."""
 
-    def __init__(self, arena: Arena, found: Mapping[str, Field]) -> None:
-        self.arena, self.found = arena, found
+    def __init__(self, arena: Arena, by_set: Mapping[str, Field]) -> None:
+        self.arena, self.by_set = arena, by_set
         self.methods = [
-            m for m in arena.contestants if any(m in field.results for field in found.values())
+            m for m in arena.contestants if any(m in field.results for field in by_set.values())
         ]
 
     def sets(self) -> str:
         """Say how large the sets are, and how many splits are compared."""
-        sizes = [self.arena.size(name) for name in self.found]
+        sizes = [self.arena.size(name) for name in self.by_set]
         splits = [
             f"{len(field.splits)} of {self.arena.n_splits(name, quick=False)}"
-            for name, field in self.found.items()
+            for name, field in self.by_set.items()
         ]
         lines = (
             ["rows", *(str(one.n) for one in sizes)],
             ["inputs", *(str(one.d) for one in sizes)],
             ["splits compared", *splits],
         )
-        return markdown.table(("set", *self.found), lines)
+        return markdown.table(("set", *self.by_set), lines)
 
     def ranks(self, places: Mapping[str, Mapping[str, Standing]]) -> str:
         """Set the average ranks, best first by the leading score."""
@@ -85,17 +85,17 @@ class _Page:
                     f"{place.mean:.1f}" if (place := places[s.key].get(method)) else _NO_SCORE
                     for s in scores
                 ),
-                f"{sum(method in field.results for field in self.found.values())} "
-                f"of {len(self.found)}",
+                f"{sum(method in field.results for field in self.by_set.values())} "
+                f"of {len(self.by_set)}",
             ]
             for method in sorted(self.methods, key=lambda m: lead[m].mean)
         ]
         about = (
             "Rank among the methods compared on a set, 1 the best, averaged over "
-            f"{len(self.found)} sets. A method that is too slow for some sets is ranked on the "
+            f"{len(self.by_set)} sets. A method that is too slow for some sets is ranked on the "
             "others."
         )
-        gap = critical_difference(len(lead), len(self.found))
+        gap = critical_difference(len(lead), len(self.by_set))
         if np.isfinite(gap):
             about += (
                 f" By sets alone, average ranks of {len(lead)} methods would have to differ by "
@@ -129,16 +129,16 @@ class _Page:
     def table(self, cell: Callable[[Field, str], str]) -> str:
         """Set one line a method and one column a set."""
         lines = [
-            [self._styled(m), *(self._cell(name, m, cell) for name in self.found)]
+            [self._styled(m), *(self._cell(name, m, cell) for name in self.by_set)]
             for m in self.methods
         ]
-        return markdown.table(("method", *self.found), lines)
+        return markdown.table(("method", *self.by_set), lines)
 
     def who(self) -> str:
         """Say what was compared, how it was set, and what is missing."""
         mine = [m for m in self.arena.methods if m in self.methods]
         peers = self.arena.peers
-        begun = {m for field in self.found.values() for m in field.unfinished}
+        begun = {m for field in self.by_set.values() for m in field.unfinished}
         absent = [
             f"{m}: {'too few splits' if m in begun else 'not run'}"
             for m in self.arena.contestants
@@ -157,7 +157,7 @@ class _Page:
         return f"*{method}*" if method in self.arena.peers else method
 
     def _cell(self, name: str, method: str, cell: Callable[[Field, str], str]) -> str:
-        field = self.found[name]
+        field = self.by_set[name]
         if method in field.results:
             return cell(field, method)
         if method in field.unfinished:
@@ -189,16 +189,16 @@ def _time(seconds: Seconds, *, unit: float) -> str:
 
 def draw(arena: Arena, rows: Sequence[Row], stem: Path) -> None:
     """Draw the ranks by every score, methods in the order of their average rank by the lead."""
-    found = fields(arena, rows)
-    if not found:
+    by_set = fields(arena, rows)
+    if not by_set:
         return
-    places = {score.key: standings(found, score) for score in arena.scores}
+    places = {score.key: standings(by_set, score) for score in arena.scores}
     panels = [
         rank_figure.Panel(
             title=score.title,
             ranks={m: list(standing.ranks.values()) for m, standing in place.items()},
             partial=frozenset(m for m, standing in place.items() if not standing.is_complete),
-            critical=critical_difference(len(place), len(found)),
+            critical=critical_difference(len(place), len(by_set)),
         )
         for score, place in zip(arena.scores, places.values(), strict=True)
     ]

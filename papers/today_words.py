@@ -17,17 +17,17 @@ _LEVEL = 0.9
 _TOO_NARROW, _TOO_WIDE = 0.85, 0.95
 
 
-def choice(arena: Arena, found: Mapping[str, Field], places: Places) -> str:
+def choice(arena: Arena, by_set: Mapping[str, Field], places: Places) -> str:
     """Write one line a question that a user may have."""
     lead = places[arena.lead.key]
     whole = [method for method, place in lead.items() if place.is_complete]
     lines = [
         _best(whole, places, arena.scores),
-        _won(found, arena),
-        _against(found, next((m for m in whole if m in arena.methods), None), arena),
-        _pace(found, whole, arena, lead),
-        _intervals(found, whole) if arena.has_intervals else "",
-        *(_partial(m, found, arena.lead, place) for m, place in lead.items() if m not in whole),
+        _won(by_set, arena),
+        _against(by_set, next((m for m in whole if m in arena.methods), None), arena),
+        _pace(by_set, whole, arena, lead),
+        _intervals(by_set, whole) if arena.has_intervals else "",
+        *(_partial(m, by_set, arena.lead, place) for m, place in lead.items() if m not in whole),
     ]
     return "\n".join(f"- {line}" for line in lines if line)
 
@@ -55,8 +55,8 @@ class Seconds(NamedTuple):
     @property
     def usual(self) -> float:
         """Those of later calls, where there are any."""
-        found = self.later if self.later is not None else self.first
-        return math.nan if found is None else found
+        usual = self.later if self.later is not None else self.first
+        return math.nan if usual is None else usual
 
 
 def _fit(field: Field, method: str) -> float:
@@ -77,11 +77,11 @@ def _best(whole: Sequence[str], places: Places, scores: Sequence[Score]) -> str:
     return f"**Best forecasts**, average rank: {'; '.join(leading(score) for score in scores)}."
 
 
-def _won(found: Mapping[str, Field], arena: Arena) -> str:
+def _won(by_set: Mapping[str, Field], arena: Arena) -> str:
     """Count the sets on which a method leads, or lies within a standard error of who does."""
 
     def counted(score: Score) -> str:
-        leaders = [field.leaders(score) for field in found.values()]
+        leaders = [field.leaders(score) for field in by_set.values()]
         counts = {m: sum(m in led for led in leaders) for m in dict.fromkeys(_all(leaders))}
         named = sorted(counts, key=lambda m: -counts[m])[:_NAMED]
         ours = sum(bool(led & set(arena.methods)) for led in leaders)
@@ -91,15 +91,15 @@ def _won(found: Mapping[str, Field], arena: Arena) -> str:
         )
 
     return (
-        f"**Sets led** of {len(found)}, or led but for a standard error: "
+        f"**Sets led** of {len(by_set)}, or led but for a standard error: "
         f"{'; '.join(map(counted, arena.scores))}."
     )
 
 
-def _against(found: Mapping[str, Field], method: str | None, arena: Arena) -> str:
+def _against(by_set: Mapping[str, Field], method: str | None, arena: Arena) -> str:
     """Compare a method with the best of the other libraries on every set, by the leading score."""
     ratios = {}
-    for name, field in found.items():
+    for name, field in by_set.items():
         means = {m: float(v.mean()) for m, v in field.values(arena.lead.key).items()}
         others = [mean for m, mean in means.items() if m in arena.peers]
         if method in means and others:
@@ -121,10 +121,10 @@ def _all(sets: Iterable[set[str]]) -> list[str]:
 
 
 def _pace(
-    found: Mapping[str, Field], whole: Sequence[str], arena: Arena, lead: Mapping[str, Standing]
+    by_set: Mapping[str, Field], whole: Sequence[str], arena: Arena, lead: Mapping[str, Standing]
 ) -> str:
     seconds = {
-        m: sum(Seconds.of(field, m, "fit_cpu_seconds").usual for field in found.values())
+        m: sum(Seconds.of(field, m, "fit_cpu_seconds").usual for field in by_set.values())
         for m in whole
     }
     rank = {m: lead[m].mean for m in whole}
@@ -142,9 +142,9 @@ def rounded(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= 10.0 else f"{seconds:.2g}"
 
 
-def _intervals(found: Mapping[str, Field], whole: Sequence[str]) -> str:
+def _intervals(by_set: Mapping[str, Field], whole: Sequence[str]) -> str:
     coverage = {
-        m: np.array([field.values("coverage_90")[m].mean() for field in found.values()])
+        m: np.array([field.values("coverage_90")[m].mean() for field in by_set.values()])
         for m in whole
     }
     off = {m: float(np.mean(np.abs(values - _LEVEL))) for m, values in coverage.items()}
@@ -172,11 +172,11 @@ def _where(
     return f"; {word} ({side} {limit:.0%} of the rows inside): {_listed(named)}" if named else ""
 
 
-def _partial(method: str, found: Mapping[str, Field], lead: Score, place: Standing) -> str:
+def _partial(method: str, by_set: Mapping[str, Field], lead: Score, place: Standing) -> str:
     """Say how a method does that is too slow for some sets."""
     sets = list(place.ranks)
-    n = max(len(found[name].ranks(lead)) for name in sets)
-    slowest = rounded(max(_fit(found[name], method) for name in sets))
+    n = max(len(by_set[name].ranks(lead)) for name in sets)
+    slowest = rounded(max(_fit(by_set[name], method) for name in sets))
     return (
         f"**{method}** was fitted on {_listed(sets)} only: average rank {place.mean:.1f} by "
         f"{lead.title} of up to {n} there, {slowest} processor seconds a fit on the slowest."

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
-from papers import runner, table_splits, tables_today_classes, tables_today_numbers
-from papers.arena import Data
+from bayesprop.model.predictive import GaussianPredictive
+from papers import number_peers, runner, table_splits, tables_today_classes, tables_today_numbers
+from papers.arena import Data, class_scores, number_scores
+from papers.class_peers import Classifier
 from papers.protocol import NothingToRun
+from papers.table_models import Filled
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +116,43 @@ def test_no_table_at_hand(monkeypatch, tmp_path):
         pytest.raises(NothingToRun, match="set BAYESPROP_DATA"),
     ):
         table_splits.at_hand(["Glass"], quick=False)
+
+
+def test_gaps_take_the_training_mean():
+    pandas = pytest.importorskip("pandas")
+    train = pandas.DataFrame({"x0": [1.0, 3.0, None], "x1": [None, None, None]}, dtype=float)
+    new = pandas.DataFrame({"x0": [None, 9.0], "x1": [None, 4.0]}, dtype=float)
+    assert Filled.of(train)(new).to_numpy().tolist() == [[2.0, 0.0], [9.0, 4.0]]
+
+
+def test_a_probability_of_0_costs_what_1e_15_does():
+    """The labels of the two training classes; a tree is sure of either."""
+    matrix = np.array([[0.0], [1.0]])
+    rows = table_splits.TableRows.of_numbers(matrix)
+    model = Classifier(DecisionTreeClassifier(), lambda rows: rows.matrix)
+    predicted = model.fit(rows, np.array(["b", "a"])).predict_dist(rows)
+    assert predicted.classes.tolist() == ["a", "b"]
+    scores = class_scores(predicted, np.array(["b", "b"]))
+    assert scores["log_loss"] == pytest.approx(-0.5 * np.log(1e-15))
+    assert (scores["error"], scores["brier"]) == (0.5, pytest.approx(1.0))
+
+
+def test_scores_of_normal_forecasts():
+    """Closed forms at y = mean: density 1 / (s sqrt(2 pi)), CRPS s (sqrt(2) - 1) / sqrt(pi)."""
+    std, y = 2.0, np.array([1.0, 1.0])
+    predicted = GaussianPredictive(y, np.zeros(2), np.full(2, std**2))
+    scores = number_scores(predicted, y)
+    assert scores["log_likelihood"] == pytest.approx(-np.log(std * np.sqrt(2.0 * np.pi)))
+    assert scores["crps"] == pytest.approx(std * (np.sqrt(2.0) - 1.0) / np.sqrt(np.pi))
+    assert scores["interval_score"] == pytest.approx(2.0 * 1.6448536269514722 * std)
+    assert (scores["rmse"], scores["coverage_90"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["CatBoost", "CatBoost quantiles", "LightGBM quantiles", "TabM"])
+def test_peers_where_they_are_installed(name):
+    if number_peers.PEERS[name].missing:
+        pytest.skip(f"{name} is not installed")
+    data = split("Ozone", 0)
+    predicted = number_peers.PEERS[name].make(0).fit(data.train, data.y_train)
+    scores = number_scores(predicted.predict_dist(data.test), data.y_test)
+    assert scores["rmse"] < np.std(data.y_test)

@@ -49,6 +49,11 @@ def test_logistic_baseline_equals_scikit_learn(load, strength):
     np.testing.assert_allclose(ours.predict_dist(x).proba, other.predict_proba(z), atol=1e-3)
 
 
+def test_a_variance_beyond_floats_is_infinite():
+    assert ConstantBaseline.fit(np.array([1e200, 3e200])).var == np.inf
+    assert ConstantBaseline.fit(np.array([1e200, 1e200])).var == np.inf
+
+
 def test_the_constant_baselines():
     pred = ConstantBaseline.fit(np.array([1.0, 2.0, 6.0])).predict_dist(np.zeros((2, 5)))
     np.testing.assert_allclose(pred.mean, [3.0, 3.0])

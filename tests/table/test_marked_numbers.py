@@ -177,6 +177,23 @@ def test_the_unit_of_a_target_is_remembered(words, same, value, other, unit):
             again.target(pl.DataFrame({"x": [1, 1], "y": [None, other]}))
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["€1,200", "€1,300"], "is '€1,200' in data row 1, and the model has learnt it in '$'"),
+        (["1,92 €", None], "is '1,92 €' in data row 1, and the model has learnt it in '$'"),
+        (["$5", "$6", "€6"], "all in '$' or all as plain numbers, got '$5', and '€6' in data row"),
+        (["$5", None, "6"], "all in '$' or all as plain numbers, got '$5', and '6' in data row 3"),
+        (["three", "four"], "must be a number, got 'three'"),
+    ],
+)
+def test_another_unit_is_refused_however_it_is_written(words, message):
+    encoding = target_of([f"${k}.50" for k in range(40)])
+    with pytest.raises(TableError, match=message.replace("$", r"\$")):
+        encoding.target(pl.DataFrame({"x": range(len(words)), "y": words}))
+    assert encoding.target(pl.DataFrame({"x": [1], "y": ["$1,200.50"]})).tolist() == [1200.5]
+
+
 def test_marks_of_a_file_that_are_none():
     stored = target_of([f"{k} kg" for k in range(40)]).to_dict()
     assert TableEncoding.from_dict(stored | {"marks": None}).marks is None

@@ -40,8 +40,9 @@ class ConstantBaseline:
         Of equal targets the std is 1e-6 of their size: a variance of zero has no density.
         """
         is_constant = float(np.ptp(y)) == 0.0
-        least = (1e-6 * (float(np.max(np.abs(y))) or 1.0)) ** 2
-        return cls(float(np.mean(y)), least if is_constant else float(np.var(y)))
+        with np.errstate(over="ignore"):  # an infinite variance says what is wrong
+            least = np.square(1e-6 * (np.max(np.abs(y)) or 1.0))
+            return cls(float(np.mean(y)), float(least if is_constant else np.var(y)))
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Predict every row alike."""

@@ -143,8 +143,11 @@ def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
         How an earlier table wrote its numbers, and in what unit; None: found out.
     """
     values = known_values(target, marks)
-    values = _without_marks(values) if values.dtype == pl.String else values
+    if values.dtype == pl.String:
+        values = _without_marks(values, marks)
     is_words = values.dtype == pl.String and values.null_count() < len(values)
+    if is_words and marks is not None and looks_like_number(values).any():
+        _refuse_mixed(values, marks)
     if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
         raise TableError(
             f"target {quoted(target.name)} must be a number, got"
@@ -169,9 +172,10 @@ def marks_of(target: pl.Series) -> Marks | None:
 def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return numbers for text in which all have one unit or are plain; else the text.
 
-    TableError where it is another unit than that of the marks.
+    As the marks have them where that is possible. TableError where it is another unit than theirs.
     """
-    marked = unmarked(text, None if marks is None else marks.written)
+    marked = None if marks is None else unmarked(text, marks.written)
+    marked = unmarked(text) if marked is None and typed(text).dtype == pl.String else marked
     if marked is None:
         return typed(text)
     unit = without_magnitudes(marked.unit)
@@ -182,6 +186,19 @@ def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
             f" model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
         )
     return marked.numbers.alias(text.name)
+
+
+def _refuse_mixed(text: pl.Series, marks: Marks) -> None:
+    """Name two values of a target that no one reading serves."""
+    known = text.drop_nulls().unique(maintain_order=True)
+    others = (v for v in known if unmarked(pl.Series([known[0], v])) is None)
+    other = next(others, known[0])
+    row = int((text == other).fill_null(False).arg_max() or 0)
+    unit = f"all in {quoted(marks.unit)} or all" if marks.unit else "all"
+    raise TableError(
+        f"target {quoted(text.name)} must be written in one way, {unit} as plain numbers, got"
+        f" {quoted(known[0])}, and {quoted(other)} in data row {row + 1}"
+    )
 
 
 def fit_classes(target: pl.Series) -> tuple[Label, ...]:

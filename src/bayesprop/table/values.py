@@ -86,8 +86,8 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         plain = None if written in _WITH_COMMA else typed(text)
         if plain is not None and plain.dtype != pl.String:
             series = plain
-        elif (found := unmarked(text, written, unit)) is not None:
-            series = found.numbers.alias(text.name)
+        elif (marked := unmarked(text, written, unit)) is not None:
+            series = marked.numbers.alias(text.name)
         else:
             series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
