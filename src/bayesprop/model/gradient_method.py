@@ -1,13 +1,20 @@
-"""The contract of a method that learns by gradient steps: init, update, sample. Types only."""
+"""The contract of a method that learns by gradient steps: init, update, sample.
+
+And what its optimiser is where the noise depends on the input: one of bounded gradients.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop.model.network_likelihoods import InputNoise, NetworkLikelihood
 from bayesprop.numerics.loops import Batch
+
+_LONGEST_GRADIENT = 10.0
 
 Apply = Callable[[Any, Float[Array, "..."]], Float[Array, " k"]]
 """A network: its parameters and ONE input to the outputs at it; batched with vmap."""
@@ -54,3 +61,24 @@ class GradientMethod(NamedTuple):
     update: Callable[[PRNGKeyArray, Any, Batch], tuple[Any, Info]]
     sample: Callable[[PRNGKeyArray, Any], Draw]
     mean: Callable[[Any], Draw]
+
+
+def clipped(
+    optimizer: optax.GradientTransformation, likelihood: NetworkLikelihood
+) -> optax.GradientTransformation:
+    """Bound the gradients that an optimiser takes, if the noise depends on the input.
+
+    A residual counts by the exponential of minus the log noise variance. Where a network has no
+    idea of that yet, at a row far from most, one batch would throw all its weights away: no
+    gradient is longer than 10, in nats a row (Pascanu et al. 2013, algorithm 1). The optimiser's
+    memory is that of the one given.
+    """
+    if not isinstance(likelihood, InputNoise):
+        return optimizer
+    clip = optax.clip_by_global_norm(_LONGEST_GRADIENT)
+
+    def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        gradients, _ = clip.update(gradients, optax.EmptyState())
+        return optimizer.update(gradients, state, params)
+
+    return optax.GradientTransformation(optimizer.init, update)

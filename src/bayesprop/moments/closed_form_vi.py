@@ -18,7 +18,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Draw, GradientMethod, Info, clipped
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights, plain_propagate
 from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
@@ -166,7 +166,7 @@ def closed_form_vi(
 
     The gradient does not need the value of the KL: `update` computes it once an epoch.
     """
-    optimizer = optax.adam(learning_rate)
+    optimizer = clipped(optax.adam(learning_rate), model.likelihood)
 
     def init(key: PRNGKeyArray, weights: Weights) -> VIState:
         del key

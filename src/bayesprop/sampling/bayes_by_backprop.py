@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, GradientMethod, Info
+from bayesprop.model.gradient_method import Apply, GradientMethod, Info, clipped
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import plain_activation
 from bayesprop.model.priors import ClosedPrior, Prior, log_prior
@@ -117,6 +117,7 @@ def bayes_by_backprop(
     The gradient does not need the value of the KL, which is costly: `update` computes it once an
     epoch. Raises ValueError for a combination that does not exist.
     """
+    optimizer = clipped(optimizer, likelihood)
     kl: KL = "closed" if isinstance(prior, ClosedPrior) else "sampled"
     nonlinearity = plain_activation(apply) if local_reparameterisation else None
     if local_reparameterisation and nonlinearity is None:

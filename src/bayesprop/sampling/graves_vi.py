@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, GradientMethod, Info
+from bayesprop.model.gradient_method import Apply, GradientMethod, Info, clipped
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import NormalPrior
 from bayesprop.numerics.gaussian import Gaussian
@@ -92,6 +92,7 @@ def graves_vi(
     init_std
         Standard deviation of every weight at the start.
     """
+    optimizer = clipped(optimizer, likelihood)
 
     def gradient(
         params: Params, slopes: RowSlopes, prior: Gaussian, share: float | Array

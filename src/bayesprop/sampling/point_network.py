@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info, clipped
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import Prior, log_prior
 from bayesprop.numerics.loops import Batch
@@ -56,6 +56,7 @@ def point_network(
         the sign of the loss's gradient (Lakshminarayanan et al. 2017, section 2.3); 0: none.
     """
     forward = forward or (lambda _, weights, x: jax.vmap(partial(apply, weights))(x))
+    optimizer = clipped(optimizer, likelihood)
 
     def penalty(weights: Any) -> Float[Array, ""]:
         if prior is None:
