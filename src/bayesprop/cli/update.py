@@ -19,6 +19,7 @@ from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import Scores, plain
+from bayesprop.table_model.predicting import scored
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import column, divided, fingerprint, table_name
 
@@ -64,7 +65,7 @@ def run(options: Update) -> None:
             "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
         )
     warn(remarks)
-    before = model.scores(model.predictive(rows), rows)
+    before = scored(model.predictions(rows, model.notes.baselines), rows).scores
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import metrics
 from bayesprop.catalogue import method_and_task
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
@@ -23,7 +22,7 @@ from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
 from bayesprop.table_model.plain_values import Scores, figure
-from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.target_kind import outside_support
 
 _CLEAR = 2.0  # standard errors
@@ -128,11 +127,7 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     method, _ = method_and_task(estimator)
     remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
-    return judged._replace(
-        scores={name: metrics.summarise(one, rows.y) for name, one in simple.items()},
-        errors=metrics.summary(models["model"], rows.y, rows.group).errors,
-        remarks=remarks,
-    )
+    return judged._replace(**scored(simple, rows)._asdict(), remarks=remarks)
 
 
 def cross_validated(

@@ -81,8 +81,6 @@ class Notes:
             "source": self.source,
             "unit": self.unit,
             "seed": self.seed,
-            "baselines": self.baselines,
-            "positive": self.positive and self.positive.place,
             "rule": self.rule,
             "base_rate": self.base_rate,
             **self.picture,
