@@ -43,22 +43,14 @@ class Contents(Generic[Details]):
 
     target, unit, source, created
         In the user's own words; empty where nothing is known.
-    reproduction
-        (name, text) pairs: what reproduces the model.
-    data_notes
-        Sentences on what was filled, grouped or dropped.
     base_rate
         What the weights of the fit did to the shares of the classes; empty if nothing.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
-    remarks
-        Sentences on how it was judged, and the warnings of the fit.
     models
         The fitted model, its baselines and peers, in the order of the values of `scores`.
     comparison
         With the linear or logistic baseline; None where there is none, or nothing was held out.
-    rivals
-        The model against each baseline and peer on the rows held out; empty where there are none.
     epistemic_share
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
@@ -67,12 +59,6 @@ class Contents(Generic[Details]):
         Rows of most doubt, wrong answers of least doubt, and a sample of all.
     pictures
         By place among the judged rows, those that are shown, where rows are pictures.
-    is_standardised
-        Whether the model standardises its inputs.
-    weights
-        Of a linear model.
-    details
-        What only this task has.
     """
 
     target: str
@@ -132,8 +118,6 @@ def collect(
     estimator
         Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
         `classes_`, which makes it a classifier.
-    encoding
-        How the table became numbers; it groups encoded columns and names them.
     train
         The rows it was fitted to, which the effects are averaged over. None for a model whose
         training rows are gone; then the effects are those over `test`.

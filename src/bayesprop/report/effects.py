@@ -139,11 +139,7 @@ MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1
 
 
 def probabilities(predicted: ClassPredictive) -> View:
-    """Average the probability of the positive one of two classes, or of that which moves most.
-
-    predicted
-        Some rows of these classes.
-    """
+    """Average the probability of the positive one of two classes, or of that which moves most."""
     names = list(map(str, predicted.classes))
 
     def curve(averages: Float[np.ndarray, "k g"]) -> Curve:
@@ -173,13 +169,9 @@ class Effect(NamedTuple):
         The values that the feature was set to; 0, 1, ... for levels.
     levels
         Names of the levels, or empty for a number of more than two values.
-    curve
-        The average prediction at each value.
     edges, n_rows
         Rows between neighbouring edges, so that thin data can be seen; those of each level, whose
         edges are empty.
-    hidden_levels
-        Levels left out because there are too many.
     """
 
     name: str
@@ -194,8 +186,6 @@ class Effect(NamedTuple):
 class Effects(NamedTuple):
     """Effects that move the prediction most, and the movement of all others.
 
-    n_background
-        Rows averaged over.
     screened
         Whether the others were measured on a coarse grid only.
     """

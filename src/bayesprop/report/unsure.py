@@ -65,11 +65,7 @@ def describe(
     standardise: Callable[[np.ndarray], np.ndarray],
     gap_shares: Float[np.ndarray, " k"],
 ) -> tuple[UnsureRow, ...]:
-    """Describe some rows; `features` is empty where unusual values say nothing.
-
-    gap_shares
-        Of the doubt about each of them, what its missing values make.
-    """
+    """Describe some rows; `features` is empty where unusual values say nothing."""
     z = standardise(rows.X[places])
     return tuple(
         UnsureRow(

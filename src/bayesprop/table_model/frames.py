@@ -43,11 +43,7 @@ def _of_pandas(frame: Any, name: str) -> pl.DataFrame:
 
 
 def read_any(table: Any, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
-    """Read a file or data set, or take a frame as it is.
-
-    text, check
-        Columns of a file that stay text, and what else refuses it.
-    """
+    """Read a file or data set as `read_source` does, or take a frame as it is."""
     if isinstance(table, str | Path):
         return read_source(str(table), text, check)
     return from_frame(table)

@@ -96,8 +96,6 @@ def judge(
 
     positive
         Place of the positive one of two classes.
-    with_peers
-        Whether scikit-learn's boosting and Gaussian process are fitted beside them.
     """
     current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
@@ -142,13 +140,7 @@ def judged_in_folds(
     positive: int | None,
     listener: Listener,
 ) -> Judged:
-    """Judge every row by a fit to the other folds; none where the time is too short for that.
-
-    make
-        Builds the estimator.
-    positive
-        As `judge` takes it.
-    """
+    """Judge every row by a fit to the other folds; none where the time is too short for that."""
     text = f"judging {len(division.frame)} rows in {N_FOLDS} folds"
     with listener.doing(text, time_share=_FOLDS_TIME) as going:
         try:

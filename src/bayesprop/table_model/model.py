@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,6 @@ from bayesprop.table.read import Check
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
-    Decision,
     NumberAnswers,
     answers_of,
     free_name,
@@ -43,13 +42,6 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 _NO_BASELINES = "The model file does not hold the baselines, which need the training rows."
-
-
-class Chunk(NamedTuple):
-    """What is predicted for some rows; `start` is the place of the first."""
-
-    start: int
-    predictive: Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +118,7 @@ class TableModel:
             answers = self.answers(intervals, np.atleast_1d(quantiles).tolist(), self.notes.rule)
             encoded = self._encoded(table, allow_missing_columns)
             answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
-            parts = [answers.columns(one.predictive) for one in self.predictives(encoded.X)]
+            parts = [answers.columns(some) for _, some in self.predictives(encoded.X)]
         warn_in_python(encoded.warnings)
         return like(table, {k: np.concatenate([part[k] for part in parts]) for k in parts[0]})
 
@@ -183,8 +175,6 @@ class TableModel:
 
         intervals, quantiles
             Levels; of numbers an interval of 0.9 where none is asked for.
-        rule
-            How two classes are decided; None: not at all.
         others
             Names of columns that stand beside.
         """
@@ -203,7 +193,7 @@ class TableModel:
         if not isinstance(answers, ClassAnswers):
             return answers
         if self.positive is not None and rule is not None:
-            answers = replace(answers, decision=Decision(self.positive, rule))
+            answers = replace(answers, positive=self.positive, rule=rule)
         taken = {*replace(answers, label="").names, *others}
         return replace(answers, label=free_name(answers.label, taken))
 
@@ -213,11 +203,7 @@ class TableModel:
         save_model(path, saved.estimator, table=self.encoding, metadata=saved.metadata)
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
-        """Take a frame, or read a table: what the model knows as text stays text.
-
-        check
-            What else refuses the table; None: `encode`.
-        """
+        """Take a frame, or read a table; what the model knows as text stays text."""
         return read_any(table, self.encoding.text_columns, check or self.encode)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
@@ -254,8 +240,10 @@ class TableModel:
         model = self.predictive(rows)
         return {"model": model, **(baselines.predict(rows.X, model) if baselines else {})}
 
-    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
+    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[tuple[int, Any]]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
+
+        Yields the place of the first of them with what is predicted.
 
         first
             Place of the first row in its table, for messages.
@@ -265,10 +253,8 @@ class TableModel:
             part = X[start : start + CHUNK_ROWS]
             numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                chunk = Chunk(
-                    start, predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
-                )
-            yield chunk
+                predicted = predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
+            yield start, predicted
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""
@@ -297,11 +283,7 @@ class TableModel:
         self._write_page(path, about, train, judged.rows, models)
 
     def report_rows(self, path: str | Path, rows: Rows, command: str, source: str) -> None:
-        """Write the page that judges it on other rows; InputError where one cannot be predicted.
-
-        command, source
-            What reproduces the page, and what it calls the table.
-        """
+        """Write the page that judges it on other rows; InputError where one cannot be predicted."""
         baselines = self.notes.baselines
         note = _NO_BASELINES if baselines is None else baselines.note
         about = {"command": command, "source": source, "baseline_note": note}

@@ -25,18 +25,11 @@ class Notes:
 
     rows
         Counts of rows: "train" and "held_out".
-    target_sha256
-        Digest of the target of the whole table, by which the table is known.
     updates
         What was noted of every table that the model has learnt since.
-    held_out
-        The metrics of the fit on the rows that it held out.
-    errors, judged_by
-        Standard errors of the model's metrics, and which rows these are.
-
-    Warnings
-    --------
-        What was to be said of the table and of the fit, sentences.
+    held_out, errors, judged_by
+        The metrics of the fit on rows that it had not learnt, the standard errors of the model's,
+        and which rows these are.
     positive, rule
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate

@@ -20,7 +20,7 @@ from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.in_shards import ROUNDS, workers
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.sources import ToLearn, target_of, to_learn
+from bayesprop.table_model.sources import target_of, to_learn
 
 
 def is_partitioned(table: Any) -> bool:
@@ -31,7 +31,7 @@ def is_partitioned(table: Any) -> bool:
 @contextmanager
 def rows_to_learn(
     request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]
-) -> Iterator[ToLearn]:
+) -> Iterator[tuple[pl.DataFrame, AllRows | None]]:
     """Read the rows of a fit as `to_learn` does; those of a dask DataFrame are on workers."""
     if not is_partitioned(table):
         yield to_learn(request, table, read)
@@ -40,8 +40,7 @@ def rows_to_learn(
         target = target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
         aside = Aside(request.weights, request.group, request.time)
         partitions: Any = Partitions(table, client, request)
-        of = PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
-        yield ToLearn(*of)
+        yield PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
 
 
 def _client(request: FitRequest) -> AbstractContextManager[Any]:

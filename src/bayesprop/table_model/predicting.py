@@ -53,8 +53,6 @@ def predict_rows(
 
     numbers
         What the table calls the rows, for the message.
-    positive
-        Place of the positive one of two classes.
     """
     with refusals_by_name(features, encoding, numbers):
         predictive = predict(features)
