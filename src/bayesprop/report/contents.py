@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from bayesprop.report.scores import Score, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import percent
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
 
 KIND_NOTES = {
     POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,9 +15,7 @@ from jaxtyping import Float, Int
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.words import join, label, number, value
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import TableEncoding
 
 MAX_SHOWN = 12
 MAX_LEVELS = 12

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.report.effects import Feature
 from bayesprop.report.words import join, label, number, percent, value
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import Rows
 
 N_ROWS, MAX_DRAWN = 10, 300
 _N_VALUES = 3

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.table.classes import class_text
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.plain_values import figure, figure_beside
-
-if TYPE_CHECKING:
-    from bayesprop.decisions.thresholds import Rule
-    from bayesprop.model.predictive import Predictive
-    from bayesprop.table.encoding import TableEncoding
-    from bayesprop.table_model.deciding import Positive
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3

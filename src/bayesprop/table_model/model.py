@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoded import Encoded
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.read import Check
 from bayesprop.table_model.answers import (
     Answers,
@@ -33,11 +36,6 @@ from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from bayesprop.decisions.thresholds import Rule
-    from bayesprop.table.encoded import Encoded
-    from bayesprop.table.encoding import TableEncoding
     from bayesprop.table_model.learning import Fitted
 
 CHUNK_ROWS = 65_536

@@ -6,16 +6,14 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines
+from bayesprop.store import SavedModel
 from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
-
-if TYPE_CHECKING:
-    from bayesprop.store import SavedModel
 
 _Kind = TypeVar("_Kind", Baselines, Rule)
 
