@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import Comparison, compare, in_words, rivals
+from bayesprop.report.rivals import Comparison, Rival, compare, in_words, rivals
 from bayesprop.report.words import join
 from bayesprop.table.column_checks import Likely, likely_group
 from bayesprop.table.division import Division, groups_of, whole_groups
@@ -129,7 +129,8 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
         return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     method, _ = method_and_task(estimator)
-    remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
+    others = rivals(models, rows.y, rows.group)
+    remarks = (*_what_does_as_well(simple, rows, others, method), *_which_peers_win(others))
     return judged._replace(**scored(simple, rows)._asdict(), remarks=remarks)
 
 
@@ -276,14 +277,16 @@ def _of_groups(
     )
 
 
-def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
+def _what_does_as_well(
+    models: Mapping[str, Any], rows: Rows, others: Sequence[Rival], method: str
+) -> list[str]:
     """Say whether a constant predicts as well as the model, or a line where it is none itself.
 
     As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
     decide, is the model clearly ahead.
     """
     gains = {name: compare(models["model"], model, rows.y) for name, model in models.items()}
-    beaten = {rival.name for rival in rivals(models, rows.y, rows.group) if rival.winner == "model"}
+    beaten = {rival.name for rival in others if rival.winner == "model"}
     level = {
         name: gain
         for name, gain in gains.items()
@@ -301,13 +304,9 @@ def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> li
     return []
 
 
-def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
+def _which_peers_win(others: Sequence[Rival]) -> list[str]:
     """Say which peers of scikit-learn are better by the score of the whole distribution."""
-    winners = [
-        rival
-        for rival in rivals(models, rows.y, rows.group)
-        if rival.is_peer and rival.winner == "rival"
-    ]
+    winners = [rival for rival in others if rival.is_peer and rival.winner == "rival"]
     if not winners:
         return []
     names = join([one.name for one in winners])
