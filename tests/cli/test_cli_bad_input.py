@@ -191,6 +191,8 @@ def test_odd_notes_in_a_model_file_count_as_not_said(cli, house_model, houses, t
     assert "not recorded" in cli("inspect", path).out
     assert list(cli("evaluate", path, houses, "--json").json["metrics"]) == ["model"]
     assert cli("report", path, houses, "--out", tmp_path / "r.html").code == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "does not hold the baselines, which need the training rows" in page
 
 
 def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, houses, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.datasets import load_digits, load_wine
@@ -13,6 +13,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
+from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import Rows, TableEncoding
 
@@ -29,7 +30,7 @@ METADATA = {
     "versions": {"bayesprop": "0.1.0", "numpy": "2.4.6"},
     "created": "2026-11-21",
     "unit": "MPa",
-    "baselines": None,
+    "baseline_note": "",
 }
 
 
@@ -167,12 +168,24 @@ WINE = halves(load_wine().data, load_wine().target_names[load_wine().target])
 DIGITS = halves(*load_digits(return_X_y=True), share=0.2)
 
 
-def given(train: Rows | None, test: Rows | None, **changes) -> dict:
-    """What a report is given, of the fake that fits the rows."""
+def given(train: Rows | None, test: Rows | None, positive: int = 1, **changes) -> dict:
+    """What a report is given, of the fake that fits the rows and of the baselines."""
     reference = test if train is None else train
     assert reference is not None
     x, is_numbers = reference.X, reference.y.dtype == np.float64
     settings = {"encoding": encoding(x.shape[1]), "train": train, "test": test}
     if "estimator" not in changes:
         settings["estimator"] = regressor(x.shape[1]) if is_numbers else classifier(reference)
-    return settings | {"metadata": METADATA} | changes
+    settings |= {"metadata": METADATA} | changes
+    return {"models": predictions(settings["estimator"], train, test, positive)} | settings
+
+
+def predictions(estimator, train: Rows | None, test: Rows | None, positive: int = 1) -> dict:
+    judged, classes = test or train, getattr(estimator, "classes_", None)
+    assert judged is not None
+    model = estimator.predict_dist(judged.X)
+    if classes is not None:
+        model = replace(model, positive=positive)
+    if train is None:
+        return {"model": model}
+    return {"model": model, **Baselines.fit(train.X, train.y, classes).predict(judged.X, model)}

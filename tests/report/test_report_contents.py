@@ -24,7 +24,6 @@ from sklearn import metrics
 
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes
-from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.table.encoding import TableEncoding
 
@@ -140,27 +139,10 @@ def test_the_kind_of_rows_is_known(task):
 
 
 @both_tasks
-def test_baselines_of_a_stored_model(task):
-    train, test = task
-    estimator = given(train, test)["estimator"]
-    fresh = collected(task)
-    stored = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
-    for part in (None, train):
-        kept = collected(
-            (part, test), estimator=estimator, metadata=METADATA | {"baselines": stored}
-        )
-        assert kept.scores == fresh.scores
-    none = collected((None, test), estimator=estimator)
+def test_a_model_without_baselines_is_best_at_nothing(task):
+    none = collected((None, task[1]))
     assert none.models == ("model",)
-    assert none.baseline_note
     assert not any(any(one.best) for one in none.scores)
-
-
-def test_a_prediction_that_is_not_finite_is_refused():
-    with pytest.raises(ValueError, match="row 1 is not finite"):
-        collected(estimator=regressor(offset=np.nan))
-    with pytest.raises(ValueError, match=f"row {TEST.numbers[0]} is not finite"):
-        collected(FRAUD, estimator=classifier(TRAIN, sharpness=np.nan))
 
 
 def test_the_least_sure_rows_are_those_of_largest_std():

@@ -170,7 +170,6 @@ def test_no_held_out_rows_is_stated(tmp_path, task):
 def test_a_table_given_later_is_named(tmp_path, task):
     text = text_of(tmp_path, (None, TASKS[task][1]))
     assert "measured on the table given" in text
-    assert "which need the training rows" in text
 
 
 def hostile(y: np.ndarray) -> dict:
@@ -369,7 +368,7 @@ def test_baselines_are_compared_by_name_whatever_their_order(tmp_path, task):
         )
     models = {"model": about["estimator"].predict_dist(test.X)}
     for names in (line, reversed(line)):
-        ordered = models | {name: line[name] for name in names}
-        write_report(tmp_path / "r.html", collect(**about, models=ordered))
+        about["models"] = models | {name: line[name] for name in names}
+        write_report(tmp_path / "r.html", collect(**about))
         text = plain((tmp_path / "r.html").read_text())
         assert all(plain(words) in text for words in said)

@@ -16,8 +16,8 @@ COSTS = Costs(fn=10.0, fp=1.0)
 
 def test_the_positive_class_and_the_rule_are_those_of_the_model():
     train, test = FRAUD
-    about = METADATA | {"positive": 0, "rule": Rule.of_costs(COSTS)}
-    contents = collect(**given(train, test, metadata=about))
+    about = METADATA | {"rule": Rule.of_costs(COSTS)}
+    contents = collect(**given(train, test, positive=0, metadata=about))
     two = contents.details.two
     predicted = classifier(train).predict_dist(test.X)
     flagged, positive = predicted.proba[:, 0] >= 1 / 11, test.y == "clean"

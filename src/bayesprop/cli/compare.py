@@ -6,9 +6,10 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
@@ -39,9 +40,6 @@ from bayesprop.table_model.request import (
 )
 from bayesprop.table_model.sources import Target, divided, read_to_learn, target_of
 from bayesprop.table_model.target_kind import settings_of_kind
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CONSTANT = "constant"
 PICTURES = (".svg", ".png")

@@ -41,11 +41,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def width(stream: TextIO | None = None) -> int | None:
-    """Return the columns of a terminal, or as the variable COLUMNS says; None if it is none.
-
-    stream
-        Default: stdout.
-    """
+    """Return the columns of a terminal, or as the variable COLUMNS says; None if it is none."""
     is_one = is_terminal(sys.stdout if stream is None else stream)
     return shutil.get_terminal_size().columns if is_one else None
 
@@ -110,11 +106,7 @@ def print_table(
 def print_scores(
     title: str, scores: Scores, unit: str, errors: Mapping[str, float] | None = None
 ) -> None:
-    """Print one row a metric, one column a model, and what the metric means.
-
-    errors
-        Standard errors of the model's.
-    """
+    """Print one row a metric, one column a model and its standard errors, and what it means."""
     rows = []
     for metric in scores["model"]:
         label, meaning = LABELS.get(metric, (metric, ""))

@@ -14,6 +14,7 @@ from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import scored
 from bayesprop.table_model.sources import table_name
 
 MAX_SHOWN_CLASSES = 10
@@ -24,8 +25,8 @@ def run(options: Evaluate) -> None:
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"evaluating {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(options.table)
-        predictive = model.predictive(rows)
-        scores, errors = model.scores(predictive, rows), model.errors(predictive, rows)
+        models = model.predictions(rows, model.notes.baselines)
+        predictive, (scores, errors) = models["model"], scored(models, rows)
         decided = _decided(model, predictive, rows)
         confusion = _confusion(predictive, rows) if model.encoding.classes else None
     warn(rows.remarks)

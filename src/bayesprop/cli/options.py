@@ -50,11 +50,7 @@ def output(help: str, default: Any = None) -> Any:
 def argument(
     metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
 ) -> Any:
-    """Declare a field that has a place and no flag.
-
-    complete
-        What the shell completes it by.
-    """
+    """Declare a field that has a place and no flag; `complete` is for the shell."""
     parser = Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
     return field(metadata={"parser": parser}, **default)
 

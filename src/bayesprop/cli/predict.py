@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,9 @@ from bayesprop.cli.console import note, progress, warn
 from bayesprop.cli.options import check_output
 from bayesprop.datasets import registry
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
-from bayesprop.decisions.thresholds import UnreachableError
+from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import Predictive
 from bayesprop.scale.encoded_tables import EncodedTables
 from bayesprop.scale.large_table import large_table
 from bayesprop.table.encoding import Rows
@@ -31,11 +32,6 @@ from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import refusals_by_name
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import table_name
-
-if TYPE_CHECKING:
-    from bayesprop.decisions.thresholds import Rule
-    from bayesprop.model.class_predictive import ClassPredictive
-    from bayesprop.model.predictive import Predictive
 
 ABSTAINED = "abstained"
 _ALL = "all"

@@ -19,15 +19,9 @@ from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import Scores, plain
+from bayesprop.table_model.predicting import scored
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import column, divided, fingerprint, table_name
-
-
-class Measured(NamedTuple):
-    """The rows of a table to learn; `target` is that of rows of weight 0, too."""
-
-    rows: Rows
-    target: np.ndarray
 
 
 class Updated(NamedTuple):
@@ -64,7 +58,7 @@ def run(options: Update) -> None:
             "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
         )
     warn(remarks)
-    before = model.scores(model.predictive(rows), rows)
+    before = scored(model.predictions(rows, model.notes.baselines), rows).scores
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -98,8 +92,11 @@ def run(options: Update) -> None:
         note(f"model: {out}", quiet=options.quiet)
 
 
-def _measured(table: str, model: TableModel) -> Measured:
-    """Read the rows of a table that have a target, and their weights if the fit had any."""
+def _measured(table: str, model: TableModel) -> tuple[Rows, np.ndarray]:
+    """Read the rows of a table to learn, with their weights if the fit had any.
+
+    Returned beside is the target, that of rows of weight 0, too.
+    """
     frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
     asked, target = model.notes.learning(table), model.encoding.target_name
@@ -108,12 +105,12 @@ def _measured(table: str, model: TableModel) -> Measured:
         group = groups_of(column(frame, asked.group, table))
         rows = rows._replace(group=group[rows.numbers - 1])
     if weight is None:
-        return Measured(rows, rows.y)
+        return rows, rows.y
     weight = weight[rows.numbers - 1]
     if not np.any(weight > 0.0):
         raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
     # Rows of weight 0 teach nothing, and judge nothing.
-    return Measured(rows._replace(weight=weight).of(weight > 0.0), rows.y)
+    return rows._replace(weight=weight).of(weight > 0.0), rows.y
 
 
 def _streamed(options: Update, model: TableModel, rows: Rows) -> Updated:
@@ -129,7 +126,7 @@ def _refitted(options: Update, model: TableModel, rows: Rows) -> Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
     old, encoding = model.estimator, model.encoding
     first, test = _division(options.known[0], model).encoded(encoding)
-    later = [_measured(table, model).rows for table in options.known[1:]]
+    later = [_measured(table, model)[0] for table in options.known[1:]]
     train = _joined([first, *later, rows])
     remarks = _forgotten(options, model, len(train.y) - len(rows.y))
     estimator = type(old)(**old.get_params(deep=False))

@@ -39,8 +39,6 @@ class Promise(NamedTuple):
 
     low, high
         What comes of an honest promise lies between them 95 times of 100.
-    n_rows
-        Behind each share.
     """
 
     promised: Float[np.ndarray, " g"]
@@ -61,8 +59,6 @@ class Histogram(NamedTuple):
 class Abstaining(NamedTuple):
     """Errors among the surest rows, for growing shares of them.
 
-    answered
-        Share of the rows that are answered, the surest first.
     error, expected
         Share of wrong answers among them, and what their own confidences say it should be.
     std

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
-from bayesprop.report.baselines import SIMPLE, Baselines
+from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.effects import MOMENTS, Effects, effects, features_of, probabilities
 from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
@@ -23,9 +23,7 @@ from bayesprop.report.scores import Score, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import percent
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
 
 KIND_NOTES = {
     POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
@@ -34,7 +32,6 @@ KIND_NOTES = {
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
 }
 _LITTLE = 0.01  # of the doubt
-_MISSING = "The model file does not hold the baselines, which need the training rows."
 Details = TypeVar("Details", NumberDetails, ClassDetails)
 
 
@@ -44,22 +41,14 @@ class Contents(Generic[Details]):
 
     target, unit, source, created
         In the user's own words; empty where nothing is known.
-    reproduction
-        (name, text) pairs: what reproduces the model.
-    data_notes
-        Sentences on what was filled, grouped or dropped.
     base_rate
         What the weights of the fit did to the shares of the classes; empty if nothing.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
-    remarks
-        Sentences on how it was judged, and the warnings of the fit.
     models
         The fitted model, its baselines and peers, in the order of the values of `scores`.
     comparison
         With the linear or logistic baseline; None where there is none, or nothing was held out.
-    rivals
-        The model against each baseline and peer on the rows held out; empty where there are none.
     epistemic_share
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
@@ -68,12 +57,6 @@ class Contents(Generic[Details]):
         Rows of most doubt, wrong answers of least doubt, and a sample of all.
     pictures
         By place among the judged rows, those that are shown, where rows are pictures.
-    is_standardised
-        Whether the model standardises its inputs.
-    weights
-        Of a linear model.
-    details
-        What only this task has.
     """
 
     target: str
@@ -125,53 +108,37 @@ def collect(
     encoding: TableEncoding,
     train: Rows | None,
     test: Rows | None,
+    models: Mapping[str, Any],
     metadata: Mapping[str, Any],
-    models: Mapping[str, Any] | None = None,
 ) -> Contents[Any]:
     """Judge a fitted regressor of one output, or a classifier.
 
     estimator
         Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
         `classes_`, which makes it a classifier.
-    encoding
-        How the table became numbers; it groups encoded columns and names them.
     train
-        The rows it was fitted to: what the baselines are fitted to and the effects averaged over.
-        None for a model whose training rows are gone; then the effects are those over `test`.
+        The rows it was fitted to, which the effects are averaged over. None for a model whose
+        training rows are gone; then the effects are those over `test`.
     test
         The rows to judge it on. None if there are no others: then it is judged on `train`, and
         the page says how little that means.
-    metadata
-        Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
-        the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
-        the fit, or None. "positive", the place of the positive one of two classes (default: the
-        second), and "rule", the `Rule` by which it is decided (default: none); "base_rate", what
-        the weights of the fit did to the shares of the classes (default: nothing). Where its rows
-        are pictures, "image_shape" is [height, width], and "image_pixels" says which value
-        of the picture each column is. "remarks", where there are any, are sentences on how it was
-        judged, "peer_notes" on how the peers among `models` were fitted.
     models
-        Predictions of the rows to judge on: "model", its baselines and peers. None: those of the
-        estimator and of the baselines alone.
-
-    Raises ValueError if a prediction is not finite.
+        Predictions of the rows to judge on: "model", its baselines and peers.
+    metadata
+        Text: "unit", "source" (name of the table), "command", "created", "baseline_note" (on the
+        baselines and peers among `models`). "seed", which also draws the rows of the figures;
+        "versions", a dict of library versions. "rule", the `Rule` by which two classes are decided
+        (default: none); "base_rate", what the weights of the fit did to the shares of the classes
+        (default: nothing). Where its rows are pictures, "image_shape" is [height, width], and
+        "image_pixels" says which value of the picture each column is. "remarks", where there are
+        any, are sentences on how it was judged.
     """
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
     judged: Any = train if test is None else test
     reference = judged if train is None else train
     y, seed = judged.y, max(metadata["seed"], 0)
-    baselines = _baselines(train, metadata["baselines"], classes)
-    if models is None:
-        model = estimator.predict_dist(judged.X)
-        if metadata.get("positive") is not None:
-            model = replace(model, positive=metadata["positive"])
-        beside = {} if baselines is None else baselines.predict(judged.X, model)
-        models = {"model": model, **beside}
     predicted: Any = models["model"]
-    if not np.all(is_usable := predicted.is_finite):
-        number = judged.numbers[int(np.argmin(is_usable))]
-        raise ValueError(f"the prediction of row {number} is not finite")
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
     standardise = (scaler if is_standardised else Standardiser.fit(reference.filled)).transform
@@ -223,9 +190,7 @@ def collect(
         # On training rows the more flexible model wins, whatever it is worth.
         comparison=None if test is None or line is None else compare(predicted, line, y),
         rivals=() if test is None else rivals(models, y, judged.group),
-        baseline_note=_MISSING
-        if baselines is None
-        else " ".join((baselines.note, *metadata.get("peer_notes", ()))).strip(),
+        baseline_note=metadata["baseline_note"],
         epistemic_share=predicted.epistemic_share,
         verdict=verdict(predicted, y),
         conformal="" if test is None else task.conformal(predicted, y),
@@ -265,15 +230,6 @@ def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
         f"{n} of {len(gap)} {have} missing values make {percent(cost)} of the doubt on average: "
         "measuring them would take it away.",
     )
-
-
-def _baselines(
-    train: Rows | None, stored: Baselines | None, classes: np.ndarray | None
-) -> Baselines | None:
-    """Return those stored with the model, or fit them; None where neither goes."""
-    if train is not None and (stored is None or stored.line is None):
-        return Baselines.fit(train.X, train.y, classes)
-    return stored
 
 
 def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,9 +15,7 @@ from jaxtyping import Float, Int
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.words import join, label, number, value
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import TableEncoding
 
 MAX_SHOWN = 12
 MAX_LEVELS = 12
@@ -139,11 +137,7 @@ MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1
 
 
 def probabilities(predicted: ClassPredictive) -> View:
-    """Average the probability of the positive one of two classes, or of that which moves most.
-
-    predicted
-        Some rows of these classes.
-    """
+    """Average the probability of the positive one of two classes, or of that which moves most."""
     names = list(map(str, predicted.classes))
 
     def curve(averages: Float[np.ndarray, "k g"]) -> Curve:
@@ -173,13 +167,9 @@ class Effect(NamedTuple):
         The values that the feature was set to; 0, 1, ... for levels.
     levels
         Names of the levels, or empty for a number of more than two values.
-    curve
-        The average prediction at each value.
     edges, n_rows
         Rows between neighbouring edges, so that thin data can be seen; those of each level, whose
         edges are empty.
-    hidden_levels
-        Levels left out because there are too many.
     """
 
     name: str
@@ -194,8 +184,6 @@ class Effect(NamedTuple):
 class Effects(NamedTuple):
     """Effects that move the prediction most, and the movement of all others.
 
-    n_background
-        Rows averaged over.
     screened
         Whether the others were measured on a coarse grid only.
     """

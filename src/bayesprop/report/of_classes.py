@@ -73,18 +73,14 @@ class ClassDetails:
         Whether a class has more than 90 % of the rows, so that accuracy says little.
     largest
         Share of the commonest class among the rows, and its name.
-    mean_confidence
-        Mean probability of the most probable class.
     diagram
         Of the positive one of two classes; of the answers, where there are more.
     class_scores
         Of every class; of more than 200, of those whose rows are found worst.
     counts
         Rows by actual class (first axis) and answer; None where there are too many to look at.
-    confused
-        The pairs of classes that are confused most often.
     two
-        What is said of the positive one of two classes; None where there are more.
+        None where there are more.
     """
 
     classes: tuple[str, ...]

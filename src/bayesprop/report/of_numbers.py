@@ -21,9 +21,8 @@ _CONFORMAL = 0.9
 
 
 class Cloud(NamedTuple):
-    """Rows to draw, by place; all else in y. `low` and `high` bound the 90 % interval."""
+    """Rows to draw, all in y. `low` and `high` bound the 90 % interval."""
 
-    places: Int[np.ndarray, " p"]
     actual: Float[np.ndarray, " p"]
     mean: Float[np.ndarray, " p"]
     low: Float[np.ndarray, " p"]
@@ -81,7 +80,7 @@ def details(
 def _cloud(predicted: Predictive, y: np.ndarray, drawn: np.ndarray) -> Cloud:
     chosen = predicted[drawn]
     interval = chosen.interval(0.9)
-    return Cloud(drawn, y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
+    return Cloud(y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
 
 
 def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:

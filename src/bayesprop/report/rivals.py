@@ -83,11 +83,7 @@ def rivals(
     y: np.ndarray,
     group: Shaped[np.ndarray, " n"] | None = None,
 ) -> tuple[Rival, ...]:
-    """Compare "model" with every other prediction of the same rows; none below ten rows.
-
-    group
-        Labels of rows that are not independent.
-    """
+    """Compare "model" with every other prediction of the same rows; none below ten rows."""
     if len(y) < _MIN_ROWS:
         return ()
     own = losses(models["model"], y)

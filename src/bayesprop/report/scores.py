@@ -63,11 +63,7 @@ _OF_A_RARE_CLASS = (*_RANKS, *_PROPER, _CALIBRATION, _BALANCED, _ACCURACY)
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of every model, the fitted one first.
-
-    values, errors
-        The metric and its standard error; None where there is none.
-    """
+    """One metric of every model, the fitted one first, and its standard error if it has one."""
 
     metric: Metric
     values: tuple[float, ...]

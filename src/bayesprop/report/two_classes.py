@@ -42,8 +42,6 @@ class TwoClasses:
         None where either class has fewer than five rows.
     rule
         How the model decides; None: by the likelier class.
-    at
-        What that does on the judged rows.
     costs
         None where the rule is not by costs.
     """
@@ -97,13 +95,7 @@ def two_classes(
     names: tuple[str, str],
     rule: Rule | None,
 ) -> TwoClasses:
-    """Compute it.
-
-    p
-        Probability of the positive class.
-    names
-        Of the positive class and of the other.
-    """
+    """Compute it; `names` are those of the positive class and of the other, `p` is of the first."""
     threshold = LIKELIER if rule is None else rule.threshold
     at = AtThreshold.of(p >= threshold, positive)
     costs = None if rule is None or rule.costs is None else _cost_curve(p, positive, rule.costs, at)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.report.effects import Feature
 from bayesprop.report.words import join, label, number, percent, value
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import Rows
 
 N_ROWS, MAX_DRAWN = 10, 300
 _N_VALUES = 3
@@ -65,11 +63,7 @@ def describe(
     standardise: Callable[[np.ndarray], np.ndarray],
     gap_shares: Float[np.ndarray, " k"],
 ) -> tuple[UnsureRow, ...]:
-    """Describe some rows; `features` is empty where unusual values say nothing.
-
-    gap_shares
-        Of the doubt about each of them, what its missing values make.
-    """
+    """Describe some rows; `features` is empty where unusual values say nothing."""
     z = standardise(rows.X[places])
     return tuple(
         UnsureRow(

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.table.classes import class_text
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.plain_values import figure, figure_beside
-
-if TYPE_CHECKING:
-    from bayesprop.decisions.thresholds import Rule
-    from bayesprop.model.predictive import Predictive
-    from bayesprop.table.encoding import TableEncoding
-    from bayesprop.table_model.deciding import Positive
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
@@ -112,32 +108,13 @@ class NumberAnswers:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """Which of two classes to act on, and what that is expected to cost if costs were given."""
-
-    positive: Positive
-    rule: Rule
-
-    def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
-        """Return it for some rows as named columns."""
-        p = predictive.proba[:, self.positive.place]
-        flagged = self.rule.flags(p)
-        decided = predictive.classes[
-            np.where(flagged, self.positive.place, 1 - self.positive.place)
-        ]
-        if self.rule.costs is None:
-            return {"decision": decided}
-        return {"decision": decided, "expected_cost": self.rule.costs.expected(p, flagged)}
-
-
-@dataclass(frozen=True)
 class ClassAnswers:
     """The likeliest class in column `label`, probabilities of classes, entropies in nats.
 
-    decision
+    positive, rule
         Of two classes, how to decide; None: the likeliest class is all that is said.
     has_gaps
-        Whether to say of every row what its missing inputs cost.
+        As of `NumberAnswers`.
     order, ordered
         Places of ordered classes from the lowest to the highest, and intervals and quantiles of
         them; None: they have no order.
@@ -145,7 +122,8 @@ class ClassAnswers:
 
     label: str
     classes: tuple[str, ...]
-    decision: Decision | None = None
+    positive: Positive | None = None
+    rule: Rule | None = None
     doubts: tuple[str, ...] = ("entropy", "mutual_information", GAP_SHARE)
     has_gaps: bool = False
     order: tuple[int, ...] | None = None
@@ -180,8 +158,8 @@ class ClassAnswers:
         """
         proba = predictive.proba
         columns = {self.label: predictive.label}
-        if self.decision is not None:
-            columns |= self.decision.columns(predictive)
+        if self.positive is not None and self.rule is not None:
+            columns |= _decision(predictive, self.positive.place, self.rule)
         columns |= {name: predictive.quantile(at) for name, at in self._quantiles.items()}
         if len(self.classes) <= MAX_CLASS_COLUMNS:
             places = range(len(self.classes)) if self.order is None else self.order
@@ -214,6 +192,18 @@ class ClassAnswers:
         )
 
 
+def _decision(predictive: ClassPredictive, positive: int, rule: Rule) -> dict[str, np.ndarray]:
+    """Return which of two classes to act on, and what that costs on average if costs were given."""
+    p = predictive.proba[:, positive]
+    flagged = rule.flags(p)
+    decided = {"decision": predictive.classes[np.where(flagged, positive, 1 - positive)]}
+    return (
+        decided
+        if rule.costs is None
+        else decided | {"expected_cost": rule.costs.expected(p, flagged)}
+    )
+
+
 Answers = NumberAnswers | ClassAnswers
 
 
@@ -231,11 +221,7 @@ def answers_of(
     numbers: NumberAnswers,
     order: tuple[int, ...] | None = None,
 ) -> Answers:
-    """Return how what a table's model predicts is written; `label` is the column of a class.
-
-    order
-        Places of ordered classes from the lowest to the highest.
-    """
+    """Return how what a table's model predicts is written; `label` is the column of a class."""
     classes = tuple(map(class_text, encoding.classes))
     if not classes:
         return numbers

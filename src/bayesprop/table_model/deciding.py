@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesprop.decisions.thresholds import Costs, Rate, Rule
 from bayesprop.table.classes import Label, class_text
+from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listed, one_line
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows
 
 _MOVED = 1.25
 

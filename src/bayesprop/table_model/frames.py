@@ -16,38 +16,28 @@ from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import read_source
 
 
-def from_frame(frame: Any, name: str = "table") -> pl.DataFrame:
+def from_frame(frame: Any) -> pl.DataFrame:
     """Return a frame of any kind that narwhals knows as a table; the index is no column.
 
     What pandas calls a category is one, even of numbers; a column of mixed kinds is text.
-
-    name
-        Of the argument, for the message. InputError where it is no frame.
+    InputError where it is no frame.
     """
     import narwhals as nw
 
     if nw.dependencies.is_pandas_like_dataframe(frame):
-        return _of_pandas(frame, name)
+        names = column_names([str(column) for column in frame.columns], "table")
+        return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
     try:
         return nw.from_native(frame, eager_only=True).to_polars()
     except TypeError as error:
         raise InputError(
-            f"{name} must be a data frame (pandas, polars, ...), a file or the name of a data set,"
+            "table must be a data frame (pandas, polars, ...), a file or the name of a data set,"
             f" got {type(frame).__name__}; estimators such as BayesianMLPRegressor take arrays"
         ) from error
 
 
-def _of_pandas(frame: Any, name: str) -> pl.DataFrame:
-    names = column_names([str(column) for column in frame.columns], name)
-    return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
-
-
 def read_any(table: Any, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
-    """Read a file or data set, or take a frame as it is.
-
-    text, check
-        Columns of a file that stay text, and what else refuses it.
-    """
+    """Read a file or data set as `read_source` does, or take a frame as it is."""
     if isinstance(table, str | Path):
         return read_source(str(table), text, check)
     return from_frame(table)

@@ -17,11 +17,11 @@ from bayesprop.table.classes import class_text
 from bayesprop.table.errors import TableWarning
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.frames import read_any, with_target
+from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.partitions import is_partitioned, rows_to_learn
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
 

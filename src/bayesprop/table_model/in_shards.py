@@ -1,18 +1,29 @@
-"""The training rows of a table learnt in shards: on this machine, or on a Dask cluster."""
+"""Rows learnt in shards: those of a table, dealt; or a dask DataFrame's partitions, where they lie.
+
+Workers are threads of this machine, or a Dask cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
 
 import numpy as np
+import polars as pl
 
-from bayesprop.scale.cluster import connected
-from bayesprop.scale.shards import fit_shards
-from bayesprop.table.encoding import Rows
+from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
+from bayesprop.scale.cluster import Workers, connected, results
+from bayesprop.scale.large_table import Part
+from bayesprop.scale.rare_values import RareValues
+from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table_model.frames import from_frame
+from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.sources import target_of, to_learn
 
 ROUNDS = 10
 
@@ -48,3 +59,139 @@ def workers(request: FitRequest) -> Iterator[Any]:
     how = "the same command goes on" if is_safe else "with --checkpoint FILE a fit can go on"
     with connected(request.cluster, f"start it again: {how} after the last round") as client:
         yield client
+
+
+def is_partitioned(table: Any) -> bool:
+    """Whether a table is a dask DataFrame."""
+    return hasattr(table, "npartitions") and hasattr(table, "to_delayed")
+
+
+@contextmanager
+def rows_to_learn(
+    request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]
+) -> Iterator[tuple[pl.DataFrame, AllRows | None]]:
+    """Read the rows of a fit as `to_learn` does; those of a dask DataFrame are on workers."""
+    if not is_partitioned(table):
+        yield to_learn(request, table, read)
+        return
+    with _client(request) as client:
+        target = target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
+        aside = Aside(request.weights, request.group, request.time)
+        partitions: Any = Partitions(table, client, request)
+        yield PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
+
+
+def _client(request: FitRequest) -> AbstractContextManager[Any]:
+    """Return the client of the cluster that was named, or the one that there is."""
+    if request.cluster is not None:
+        return workers(request)
+    from distributed import default_client
+
+    try:
+        return nullcontext(default_client())
+    except ValueError as error:
+        raise InputError(
+            "a dask DataFrame is learnt by a cluster: make a dask.distributed.Client first, or "
+            "name a scheduler by --cluster"
+        ) from error
+
+
+class Partitions:
+    """Frames on the workers of Dask as one table.
+
+    frames, firsts
+        Futures of all partitions, and the places of their first rows in the table, from 0.
+    """
+
+    def __init__(self, table: Any, client: Any, request: FitRequest) -> None:
+        """Let workers read all partitions; ValueError names one that cannot be."""
+        self.client, self.request, self.columns = client, request, tuple(table.columns)
+        self.submit = Workers(client).submit
+        read = client.compute(list(table.to_delayed()))
+        self.frames = [self.submit(from_frame, one) for one in read]
+        counts = [self.submit(len, frame) for frame in self.frames]
+        ends = np.cumsum(results(counts, range(len(counts))))
+        self.firsts, self.n_rows = [0, *ends[:-1].tolist()], int(ends[-1])
+
+    @property
+    def located(self) -> list[tuple[Any, int]]:
+        """Every partition with its first place."""
+        return list(zip(self.frames, self.firsts, strict=True))
+
+    def sample(self, n: int, seed: int, target: str | None = None) -> Part:
+        """Draw rows as `LargeTable.sample` does, with a few of every rare value."""
+        rng = np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
+        parts = np.split(chosen, np.searchsorted(chosen, self.firsts[1:]))
+        pairs = zip(self.located, parts, strict=True)
+        jobs = [self.submit(_rows_at, frame, part - first) for (frame, first), part in pairs]
+        frame = pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed")
+        rare = RareValues.of(self.columns, target)
+        looks = [self.submit(_rare, rare, *one) for one in self.located]
+        for few, places, names in results(looks, range(len(looks))):
+            rare.only(names)
+            rare.look(few, places)
+        return Part(*rare.beside(frame, chosen))
+
+
+class PartitionedRows(AllRows):
+    """Learns all partitions after a sample of their rows, which count once."""
+
+    table: Any
+
+    def remark(self, estimator: Any) -> str:
+        """Say which rows were learnt, and by which the fit was chosen and judged."""
+        return (
+            f"learnt {estimator.fit_report_.n_rows} rows in {len(self.table.frames)} partitions, "
+            f"after a sample of {len(self.places)} of {self.table.n_rows} rows, by which the fit "
+            "is judged"
+        )
+
+    @staticmethod
+    def are_learnt_by(estimator: Any) -> bool:
+        """Whether what an estimator learns of partitions can be put together; ValueError if not."""
+        check_combines(estimator)
+        return True
+
+    def learn(
+        self, encoding: TableEncoding, division: Division, estimator: Any, sample: Rows
+    ) -> None:
+        """Fit an estimator to the sample, from which it goes on to all other rows."""
+        estimator.fit(sample.X, sample.y, **sample.weights)
+        held_out, request, submit = HeldOut(self, division), self.table.request, self.table.submit
+        places = self.places if remembers_start(estimator) else self.places[:0]
+        sampled = AllRows(cast(Any, None), places, self.aside, self.seed)
+        fitted = fit_shards(
+            estimator,
+            [submit(_others, sampled, *one, encoding, held_out) for one in self.table.located],
+            rounds=request.rounds or ROUNDS,
+            executor=self.table.client,
+            start=estimator,
+            checkpoint=request.checkpoint,
+        )
+        estimator.learned_ = fitted.learned_
+
+
+def _rows_at(frame: pl.DataFrame, at: np.ndarray) -> pl.DataFrame:
+    return frame[at]
+
+
+def _rare(
+    rare: RareValues, frame: pl.DataFrame, first: int
+) -> tuple[pl.DataFrame, np.ndarray, list[str]]:
+    """Return rows of values that may be rare, their places, and columns that have few values."""
+    own = RareValues(rare.most)
+    own.look(frame, np.arange(first, first + len(frame)))
+    return own.frames[0], own.places[0], list(own.numbers)
+
+
+def _others(
+    rows: AllRows, frame: pl.DataFrame, first: int, encoding: TableEncoding, held_out: HeldOut
+) -> tuple[Any, Any, Any]:
+    """Encode the rows of a partition that are neither sampled nor held out."""
+    places = np.arange(first, first + len(frame))
+    is_new = ~np.isin(places, rows.places)
+    if not is_new.any():
+        return np.empty((0, len(encoding.feature_names))), np.empty(0), None
+    new = rows.encoded(Part(frame.filter(is_new), places[is_new]), encoding, held_out)
+    return new.X, new.y, new.weight

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import metrics
 from bayesprop.catalogue import method_and_task
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
-from bayesprop.model.progress import current, following
+from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import Comparison, compare, in_words, rivals
+from bayesprop.report.rivals import Comparison, Rival, compare, in_words, rivals
 from bayesprop.report.words import join
 from bayesprop.table.column_checks import Likely, likely_group
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
+from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import Scores, figure
-from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.predicting import predict_rows, scored
+from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.target_kind import outside_support
 
+N_FOLDS = 5
+_FOLDS_TIME = 0.8
+"""Share of the time left after the fit that folds may take."""
 _CLEAR = 2.0  # standard errors
 
 
@@ -92,8 +96,6 @@ def judge(
 
     positive
         Place of the positive one of two classes.
-    with_peers
-        Whether scikit-learn's boosting and Gaussian process are fitted beside them.
     """
     current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
@@ -127,40 +129,49 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
         return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     method, _ = method_and_task(estimator)
-    remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
-    return judged._replace(
-        scores={name: metrics.summarise(one, rows.y) for name, one in simple.items()},
-        errors=metrics.summary(models["model"], rows.y, rows.group).errors,
-        remarks=remarks,
-    )
+    others = rivals(models, rows.y, rows.group)
+    remarks = (*_what_does_as_well(simple, rows, others, method), *_which_peers_win(others))
+    return judged._replace(**scored(simple, rows)._asdict(), remarks=remarks)
 
 
-def cross_validated(
+def judged_in_folds(
+    request: FitRequest,
     division: Division,
-    n_folds: int,
-    seed: int,
     make: Callable[[], Any],
-    positive: int | None = None,
-    *,
-    with_peers: bool = False,
+    positive: int | None,
+    listener: Listener,
 ) -> Judged:
-    """Judge every row by a fit to the other folds.
+    """Judge every row by a fit to the other folds; none where the time is too short for that."""
+    text = f"judging {len(division.frame)} rows in {N_FOLDS} folds"
+    with listener.doing(text, time_share=_FOLDS_TIME) as going:
+        try:
+            folds = _folds(request, division, make, positive)
+        except NothingLearntError as error:
+            return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))
+        judged = _scored(_pooled(division, folds), make())
+    if not going.cuts:
+        return judged
+    remark = f"judged by fits of less time than the one that is saved: {going.cuts[0]}"
+    return judged._replace(remarks=(*judged.remarks, remark))
 
-    make
-        Builds the estimator.
-    positive, with_peers
-        As `judge` takes them.
-    """
-    going = current()
-    folds: list[Any] = []
-    for k, part in enumerate(division.in_folds(n_folds, seed)):
-        here, name = (k / n_folds, (k + 1) / n_folds), f"fold {k + 1} of {n_folds}"
-        with following(going.part(*here, name, time_share=1.0 / (n_folds - k))):
+
+def _folds(
+    request: FitRequest, division: Division, make: Callable[[], Any], positive: int | None
+) -> list[Any]:
+    going, folds = current(), []
+    for k, part in enumerate(division.in_folds(N_FOLDS, request.seed)):
+        here, name = (k / N_FOLDS, (k + 1) / N_FOLDS), f"fold {k + 1} of {N_FOLDS}"
+        with following(going.part(*here, name, time_share=1.0 / (N_FOLDS - k))):
             encoding, estimator = part.encoding(), make()
             train, test = part.encoded(encoding)
             _learn_silently(estimator, train)
-            judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
-            folds.append(judged)
+            peers = request.with_peers
+            folds.append(_predicted(estimator, encoding, train, test, positive, with_peers=peers))
+    return folds
+
+
+def _pooled(division: Division, folds: list[Any]) -> Judged:
+    """Put together what each fold predicts, in the order of the rows."""
     encoding = division.encoding()
     rows, _ = division.encoded(encoding)
     numbers = np.concatenate([fold.rows.numbers for fold in folds])
@@ -176,8 +187,7 @@ def cross_validated(
     baselines = replace(
         Baselines.fit(rows.X, rows.y, classes), peer_notes=folds[-1].baselines.peer_notes
     )
-    judged = Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
-    return _scored(judged, make())
+    return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
 
 
 def _learn_silently(estimator: Any, rows: Rows) -> None:
@@ -202,25 +212,27 @@ class NewGroups(NamedTuple):
     remark: str
 
 
-def of_new_groups(
+def judged_on_new_groups(
+    request: FitRequest,
     division: Division,
-    seed: int,
     judged: Judged,
     make: Callable[[], Any],
-    nominal: Collection[str] = (),
+    nominal: Collection[str],
 ) -> NewGroups | None:
     """Fit again without some groups of a column that looks like one; None where none does.
 
     nominal
         Columns whose numbers name things.
     """
-    target = division.target.columns[0]
-    likely = likely_group(division.frame, target, nominal)
-    if likely is None or judged.models is None or judged.rows is None:
+    asked = (request.group, request.time, request.test, request.shards)
+    if any(a is not None for a in asked) or judged.rows is None or judged.scores is None:
+        return None
+    likely = likely_group(division.frame, division.target.columns[0], nominal)
+    if likely is None:
         return None
     try:
         labels = groups_of(division.frame[likely.column])
-        is_test = whole_groups(labels, len(judged.rows.y), seed, likely.column)
+        is_test = whole_groups(labels, len(judged.rows.y), request.seed, likely.column)
         again = division._replace(is_test=is_test)
         encoding, estimator = again.encoding(), make()
         train, test = again.encoded(encoding)
@@ -229,7 +241,7 @@ def of_new_groups(
     except ValueError as error:  # what can be learnt of all groups may not of some
         remark = f"{_seems(likely)}, but the fit cannot be judged on new ones: {error}"
         return NewGroups(likely.column, 0, 0, {}, is_worse=False, remark=remark)
-    if new.scores is None or judged.scores is None:
+    if new.scores is None:
         return None
     unsure = [one.errors.get("log_likelihood", np.inf) for one in (judged, new)]
     gap = judged.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
@@ -265,14 +277,16 @@ def _of_groups(
     )
 
 
-def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
+def _what_does_as_well(
+    models: Mapping[str, Any], rows: Rows, others: Sequence[Rival], method: str
+) -> list[str]:
     """Say whether a constant predicts as well as the model, or a line where it is none itself.
 
     As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
     decide, is the model clearly ahead.
     """
     gains = {name: compare(models["model"], model, rows.y) for name, model in models.items()}
-    beaten = {rival.name for rival in rivals(models, rows.y, rows.group) if rival.winner == "model"}
+    beaten = {rival.name for rival in others if rival.winner == "model"}
     level = {
         name: gain
         for name, gain in gains.items()
@@ -290,13 +304,9 @@ def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> li
     return []
 
 
-def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
+def _which_peers_win(others: Sequence[Rival]) -> list[str]:
     """Say which peers of scikit-learn are better by the score of the whole distribution."""
-    winners = [
-        rival
-        for rival in rivals(models, rows.y, rows.group)
-        if rival.is_peer and rival.winner == "rival"
-    ]
+    winners = [rival for rival in others if rival.is_peer and rival.winner == "rival"]
     if not winners:
         return []
     names = join([one.name for one in winners])

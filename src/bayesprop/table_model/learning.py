@@ -19,20 +19,23 @@ from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.judged_by import (
-    is_judged_in_folds,
+from bayesprop.table_model.frames import read_any
+from bayesprop.table_model.judging import (
+    INTERRUPTED,
+    Judged,
+    NewGroups,
+    judge,
     judged_in_folds,
     judged_on_new_groups,
-    own_rows,
-    title_of,
+    learn,
 )
-from bayesprop.table_model.judging import INTERRUPTED, Judged, NewGroups, judge, learn
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.request import FitRequest, make_estimator, method_of
 from bayesprop.table_model.sources import (
     Target,
+    column,
     divided,
     fingerprint,
     table_name,
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
     from bayesprop.scale.all_rows import AllRows
 
+_FEW_ROWS = 300
+"""Below which a tenth of the rows judges nothing, and folds judge instead."""
 FITTING, FITTING_BEFORE_FOLDS = 0.7, 0.4
 """Shares of the time that the fit may take; folds, which judge a small table, are fits as well."""
 
@@ -174,7 +179,7 @@ def _fit(
     listener: Listener,
     all_rows: AllRows | None,
 ) -> Fitted:
-    in_folds = is_judged_in_folds(request, parts)
+    in_folds = _is_judged_in_folds(request, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
@@ -189,7 +194,7 @@ def _fit(
     listener.warn([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
-        test = own_rows(request.test, encoding, train)
+        test = _own_rows(request.test, encoding, train)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
@@ -234,9 +239,10 @@ def _fit(
     rule, unreached = _rule(request.asked, positive, judged)
     listener.warn(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
-    nominal, new = encoding.nominal_columns, None
+    new = None
     if not going.cuts:
-        new = judged_on_new_groups(request, parts, judged, make, listener, nominal)
+        with listener.doing("looking for rows that belong together"):
+            new = judged_on_new_groups(request, parts, judged, make, encoding.nominal_columns)
     if new is not None and new.is_worse:
         known.append(new.remark)
     listener.warn(known)
@@ -244,7 +250,7 @@ def _fit(
         listener.note(new.remark)
     remarks = [*parts.remarks, *table, *remarks, *test.remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
-    title = title_of(request, judged, in_folds=in_folds)
+    title = _title(request, judged, in_folds=in_folds)
     return Fitted(
         request,
         target,
@@ -263,6 +269,42 @@ def _fit(
         "".join(moved),
         0 if all_rows is None or learn_all is None else estimator.fit_report_.n_rows,
     )
+
+
+def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
+    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
+    asked = request.test_fraction, request.test, request.time, request.shards
+    is_asked = any(a is not None for a in asked)
+    return not is_asked and len(parts.frame) < _FEW_ROWS
+
+
+def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
+    """Read rows to judge by; InputError where there are none, or they are those learnt."""
+    frame = read_any(table, encoding.text_columns)
+    column(frame, encoding.target_name, table)
+    rows = encoding.rows(frame)
+    if not len(rows.y):
+        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
+    if fingerprint(rows.y) == fingerprint(train.y):
+        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
+    return rows
+
+
+def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
+    """Say which rows judge a fit."""
+    rows = judged.rows
+    if rows is None:
+        return ""
+    if in_folds:
+        whole = f", divided by {one_line(request.group)}" if request.group else ""
+        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
+    if request.test is not None:
+        return f"{len(rows.y)} rows of {table_name(request.test)}"
+    if rows.group is not None:
+        n = len(np.unique(rows.group))
+        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(request.group))}"
+    late = f", the latest by {one_line(request.time)}" if request.time else ""
+    return f"{len(rows.y)} held-out rows{late}"
 
 
 def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 
-from bayesprop import metrics
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.progress import current, following
+from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoded import Encoded
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.read import Check
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
-    Decision,
     NumberAnswers,
     answers_of,
     free_name,
@@ -27,28 +29,17 @@ from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.frames import like, read_any
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import Scores
-from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
 from bayesprop.table_model.sources import column, fingerprint, table_name
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from bayesprop.decisions.thresholds import Rule
-    from bayesprop.table.encoded import Encoded
-    from bayesprop.table.encoding import TableEncoding
     from bayesprop.table_model.learning import Fitted
 
 CHUNK_ROWS = 65_536
-
-
-class Chunk(NamedTuple):
-    """What is predicted for some rows; `start` is the place of the first."""
-
-    start: int
-    predictive: Any
+_NO_BASELINES = "The model file does not hold the baselines, which need the training rows."
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +116,7 @@ class TableModel:
             answers = self.answers(intervals, np.atleast_1d(quantiles).tolist(), self.notes.rule)
             encoded = self._encoded(table, allow_missing_columns)
             answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
-            parts = [answers.columns(one.predictive) for one in self.predictives(encoded.X)]
+            parts = [answers.columns(some) for _, some in self.predictives(encoded.X)]
         warn_in_python(encoded.warnings)
         return like(table, {k: np.concatenate([part[k] for part in parts]) for k in parts[0]})
 
@@ -145,7 +136,7 @@ class TableModel:
         """
         with in_python_words():
             rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
-            scores = self.scores(self.predictive(rows), rows)
+            scores = scored(self.predictions(rows, self.notes.baselines), rows).scores
         warn_in_python(rows.remarks)
         return scores
 
@@ -182,8 +173,6 @@ class TableModel:
 
         intervals, quantiles
             Levels; of numbers an interval of 0.9 where none is asked for.
-        rule
-            How two classes are decided; None: not at all.
         others
             Names of columns that stand beside.
         """
@@ -202,7 +191,7 @@ class TableModel:
         if not isinstance(answers, ClassAnswers):
             return answers
         if self.positive is not None and rule is not None:
-            answers = replace(answers, decision=Decision(self.positive, rule))
+            answers = replace(answers, positive=self.positive, rule=rule)
         taken = {*replace(answers, label="").names, *others}
         return replace(answers, label=free_name(answers.label, taken))
 
@@ -211,23 +200,8 @@ class TableModel:
         saved = self.saved
         save_model(path, saved.estimator, table=self.encoding, metadata=saved.metadata)
 
-    def scores(self, predictive: Any, rows: Rows) -> Scores:
-        """Return the metrics of what was predicted for some rows, and those of the baselines."""
-        baselines = self.notes.baselines
-        beside = baselines.predict(rows.X, predictive) if baselines else {}
-        models = {"model": predictive, **beside}
-        return {name: metrics.summarise(one, rows.y) for name, one in models.items()}
-
-    def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
-        """Return standard errors of the model's metrics."""
-        return metrics.summary(predictive, rows.y, rows.group).errors
-
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
-        """Take a frame, or read a table: what the model knows as text stays text.
-
-        check
-            What else refuses the table; None: `encode`.
-        """
+        """Take a frame, or read a table; what the model knows as text stays text."""
         return read_any(table, self.encoding.text_columns, check or self.encode)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
@@ -259,8 +233,15 @@ class TableModel:
         place = self.positive and self.positive.place
         return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers, place)
 
-    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
+    def predictions(self, rows: Rows, baselines: Baselines | None) -> dict[str, Any]:
+        """Predict some rows by the model, under "model", and by baselines."""
+        model = self.predictive(rows)
+        return {"model": model, **(baselines.predict(rows.X, model) if baselines else {})}
+
+    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[tuple[int, Any]]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
+
+        Yields the place of the first of them with what is predicted.
 
         first
             Place of the first row in its table, for messages.
@@ -270,10 +251,8 @@ class TableModel:
             part = X[start : start + CHUNK_ROWS]
             numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                chunk = Chunk(
-                    start, predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
-                )
-            yield chunk
+                predicted = predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
+            yield start, predicted
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""
@@ -290,22 +269,23 @@ class TableModel:
         """Write the page of the fit that made it."""
         if self.fitted is None:
             raise InputError("the rows of the fit are gone: name a table to judge the model on")
-        judged, baselines = self.fitted.judged, self.fitted.judged.baselines
+        train, judged = self.fitted.train, self.fitted.judged
+        classes = getattr(self.estimator, "classes_", None)
+        baselines = judged.baselines or Baselines.fit(train.X, train.y, classes)
         about = {
             "command": self.notes.command,
             "remarks": self.fitted.on_judging,
-            "peer_notes": baselines.peer_notes if baselines else (),
+            "baseline_note": " ".join((baselines.note, *baselines.peer_notes)).strip(),
         }
-        self._write_page(path, about, self.fitted.train, judged.rows, judged.models)
+        models = judged.models or self.predictions(train, baselines)
+        self._write_page(path, about, train, judged.rows, models)
 
     def report_rows(self, path: str | Path, rows: Rows, command: str, source: str) -> None:
-        """Write the page that judges it on other rows; InputError where one cannot be predicted.
-
-        command, source
-            What reproduces the page, and what it calls the table.
-        """
-        self.predictive(rows)
-        self._write_page(path, {"command": command, "source": source}, None, rows)
+        """Write the page that judges it on other rows; InputError where one cannot be predicted."""
+        baselines = self.notes.baselines
+        note = _NO_BASELINES if baselines is None else baselines.note
+        about = {"command": command, "source": source, "baseline_note": note}
+        self._write_page(path, about, None, rows, self.predictions(rows, baselines))
 
     def _write_page(
         self,
@@ -313,7 +293,7 @@ class TableModel:
         about: dict[str, Any],
         train: Rows | None,
         test: Rows | None,
-        models: Mapping[str, Any] | None = None,
+        models: Mapping[str, Any],
     ) -> None:
         """Collect the contents and write the page; `about` goes over the notes of the fit."""
         from bayesprop.report.contents import collect
@@ -327,8 +307,8 @@ class TableModel:
                 encoding=self.encoding,
                 train=train,
                 test=test,
-                metadata=self.notes.for_report() | about,
                 models=models,
+                metadata=self.notes.for_report() | about,
             )
         with following(going.part(0.5, 1.0)):
             write_report(path, contents)

@@ -6,16 +6,14 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines
+from bayesprop.store import SavedModel
 from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
-
-if TYPE_CHECKING:
-    from bayesprop.store import SavedModel
 
 _Kind = TypeVar("_Kind", Baselines, Rule)
 
@@ -25,18 +23,11 @@ class Notes:
 
     rows
         Counts of rows: "train" and "held_out".
-    target_sha256
-        Digest of the target of the whole table, by which the table is known.
     updates
         What was noted of every table that the model has learnt since.
-    held_out
-        The metrics of the fit on the rows that it held out.
-    errors, judged_by
-        Standard errors of the model's metrics, and which rows these are.
-
-    Warnings
-    --------
-        What was to be said of the table and of the fit, sentences.
+    held_out, errors, judged_by
+        The metrics of the fit on rows that it had not learnt, the standard errors of the model's,
+        and which rows these are.
     positive, rule
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate
@@ -81,8 +72,6 @@ class Notes:
             "source": self.source,
             "unit": self.unit,
             "seed": self.seed,
-            "baselines": self.baselines,
-            "positive": self.positive and self.positive.place,
             "rule": self.rule,
             "base_rate": self.base_rate,
             **self.picture,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import metrics
 from bayesprop.model.task import FarInputError
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
+from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 
@@ -51,8 +53,6 @@ def predict_rows(
 
     numbers
         What the table calls the rows, for the message.
-    positive
-        Place of the positive one of two classes.
     """
     with refusals_by_name(features, encoding, numbers):
         predictive = predict(features)
@@ -62,3 +62,16 @@ def predict_rows(
             "lie too far from the training table"
         )
     return predictive if positive is None else replace(predictive, positive=positive)
+
+
+class Scored(NamedTuple):
+    """Figures of every prediction of some rows, and standard errors of the model's."""
+
+    scores: Scores
+    errors: dict[str, float]
+
+
+def scored(models: Mapping[str, Any], rows: Rows) -> Scored:
+    """Compute them."""
+    each = {name: metrics.summary(one, rows.y, rows.group) for name, one in models.items()}
+    return Scored({name: one.values for name, one in each.items()}, each["model"].errors)

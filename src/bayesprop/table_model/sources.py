@@ -66,22 +66,17 @@ def read_to_learn(request: RowRequest) -> pl.DataFrame:
     return read_source(request.table, check=check)
 
 
-class ToLearn(NamedTuple):
-    """The rows of a fit; of a large table a sample, and what learns all."""
-
-    frame: pl.DataFrame
-    all_rows: AllRows | None = None
-
-
-def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) -> ToLearn:
-    """Read the rows of a fit, or a sample where they are too many for memory.
+def to_learn(
+    request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]
+) -> tuple[pl.DataFrame, AllRows | None]:
+    """Read the rows of a fit; of a table too large for memory a sample, and what learns all.
 
     read
         Reads what is no Parquet, batches or lazy frame.
     """
     large = None if registry.find(request.table) is not None else large_table(table)
     if large is None:
-        return ToLearn(read())
+        return read(), None
     if request.shards is not None and large.is_large:
         raise InputError(
             f"--shards deals rows that fit into memory, and {table_name(request.table)} has "
@@ -90,12 +85,12 @@ def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) 
     streams = learns_all_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         is_there = isinstance(table, str | Path) and Path(table).exists()
-        return ToLearn(read() if is_there else large.whole())
+        return read() if is_there else large.whole(), None
     target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
     from bayesprop.scale.all_rows import AllRows, Aside
 
     aside = Aside(request.weights, request.group, request.time)
-    return ToLearn(*AllRows.of(large, target.name, aside, request.seed, streams=streams))
+    return AllRows.of(large, target.name, aside, request.seed, streams=streams)
 
 
 class Target(NamedTuple):

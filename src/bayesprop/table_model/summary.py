@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bayesprop.table.errors import counted, listed, one_line
 from bayesprop.table_model.plain_values import LABELS, figure
@@ -20,29 +20,25 @@ _KINDS = {"numeric": "numbers", "category": "categories", "date": "dates"}
 _WIDTH, _INDENT = 80, 15
 
 
-class Line(NamedTuple):
-    """What is told, and what is to be said of it."""
+def summary(model: TableModel) -> list[tuple[str, str]]:
+    """Say what is predicted from what, what was dropped, and how good it is on rows not learnt.
 
-    label: str
-    text: str
-
-
-def summary(model: TableModel) -> list[Line]:
-    """Say what is predicted from what, what was dropped, and how good it is on rows not learnt."""
+    Each line is a label and what is to be said of it.
+    """
     notes, encoding = model.notes, model.encoding
     missing = [c.name for c in encoding.columns if getattr(c, "missing", False)]
     lines = [
-        Line("target", _target(model)),
-        Line("method", model.saved.header["method"]),
-        Line("rows", _rows(model)),
-        Line("columns", _columns(model)),
-        Line("gaps", f"in {counted(len(missing), 'column')}: {listed(missing)}" if missing else ""),
-        *(Line("judged by", notes.judged_by) for _ in _scores(model)[:1]),
+        ("target", _target(model)),
+        ("method", model.saved.header["method"]),
+        ("rows", _rows(model)),
+        ("columns", _columns(model)),
+        ("gaps", f"in {counted(len(missing), 'column')}: {listed(missing)}" if missing else ""),
+        *(("judged by", notes.judged_by) for _ in _scores(model)[:1]),
         *_scores(model),
-        *(Line("table", sentence) for sentence in encoding.report),
-        *(Line("warning", text) for text in notes.warnings if text not in encoding.report),
+        *(("table", sentence) for sentence in encoding.report),
+        *(("warning", text) for text in notes.warnings if text not in encoding.report),
     ]
-    return [Line(label, python_words(one_line(text))) for label, text in lines if text]
+    return [(label, python_words(one_line(text))) for label, text in lines if text]
 
 
 def as_text(model: TableModel) -> str:
@@ -93,7 +89,7 @@ def _columns(model: TableModel) -> str:
     return f"{len(columns)} used: {parts}; {counted(n_inputs, 'input')} of the model"
 
 
-def _scores(model: TableModel) -> list[Line]:
+def _scores(model: TableModel) -> list[tuple[str, str]]:
     """Return the metrics that matter first, with their standard errors and the baselines'."""
     held_out = model.notes.held_out
     if held_out is None:
@@ -105,5 +101,5 @@ def _scores(model: TableModel) -> list[Line]:
         error = f" ± {figure(errors[metric], 2)}" if errors.get(metric) is not None else ""
         beside = ", ".join(f"{name} {figure(one.get(metric))}" for name, one in others.items())
         text = f"{LABELS[metric][0]} {figure(own[metric])}{error}"
-        lines.append(Line("held out", f"{text} ({beside})" if beside else text))
+        lines.append(("held out", f"{text} ({beside})" if beside else text))
     return lines

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.target_kinds import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
-from bayesprop.table.classes import class_text
+from bayesprop.table.classes import Label, class_text
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, listing, one_line
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-
-    from bayesprop.table.classes import Label
-    from bayesprop.table.encoding import Rows, TableEncoding
 
 WORDS = {
     POSITIVE: "numbers above 0",
@@ -143,8 +140,6 @@ def _settings_of_classes(
 
 def _levels(target: pl.Series) -> tuple[str, ...] | None:
     """Return the levels of categories that have an order; None of those that have none."""
-    import polars as pl
-
     kind = target.dtype
     return tuple(kind.categories.to_list()) if isinstance(kind, pl.Enum) else None
 
