@@ -182,11 +182,20 @@ def test_update_refits_to_all_rows(cli, houses, model, measured, tmp_path):
         bayesprop.load(out).estimator.predict(X), saved.estimator.predict(X)
     )
 
-    held = cli("update", model, measured, "--with", houses, "--json").json
+    before, out = load_model(model).metadata, tmp_path / "held"
+    held = cli("update", model, measured, "--with", houses, "--out", out, "--json").json
+    after = load_model(out).metadata
+    assert after["standard_errors"].keys() == before["standard_errors"].keys()
+    assert after["standard_errors"]["rmse"] != before["standard_errors"]["rmse"]
+    assert after["judged_by"] == before["judged_by"] == "12 held-out rows"
     assert held["rows"] == {"new": 15, "train": 123, "held_out": 12}
     assert held["held_out"]["model"]["rmse"] < 0.5 * held["held_out"]["constant"]["rmse"]
-    again = cli("update", model, measured, "--with", houses)
+    again = cli("update", out, measured, "--with", houses)
     assert "name every table that it has learnt by --with" in again.err
+    assert cli("update", model, measured, "--out", out, "--quiet").code == 0
+    streamed = load_model(out).metadata
+    assert (streamed["held_out"], streamed["standard_errors"]) == (None, {})
+    assert streamed["judged_by"] == ""
 
 
 def test_update_with_weights(cli, tmp_path):

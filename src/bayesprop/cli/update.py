@@ -185,14 +185,16 @@ def _metadata(
         "refitted": bool(options.known),
         "target_sha256": fingerprint(target),
     }
-    baselines, scores = updated.judged.baselines, updated.judged.scores
+    judged = updated.judged
     return plain(
         {
             **model.saved.metadata,
             "command": continued(model.notes.command, options.words),
             "rows": updated.rows,
-            "held_out": scores,
-            "baselines": baselines and baselines.to_dict(),
+            "held_out": judged.scores,
+            "standard_errors": dict(judged.errors),
+            "judged_by": model.notes.judged_by if judged.scores else "",
+            "baselines": judged.baselines and judged.baselines.to_dict(),
             "updates": [*model.notes.updates, about],
         }
     )
