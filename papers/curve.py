@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from papers import markdown, uci
-from papers.protocol import Experiment, Key, Work, draws
+from papers.protocol import Experiment, Key, draws
 from papers.rows import Row
 from papers.toy import Toy
 
@@ -55,19 +55,15 @@ def points(n: int, *, random_state: int) -> Toy:
     return Toy(x[:, None], truth(x) + _NOISE_STD * rng.standard_normal(n))
 
 
-def experiment(curve: Curve, config: type, work: Work) -> Experiment:
-    """Describe the experiment; its parts are the methods.
-
-    work
-        The top-level function of its module that calls `fit_cell`.
-    """
+def experiment(curve: Curve, config: type) -> Experiment:
+    """Describe the experiment; its parts are the methods."""
     return Experiment(
         name=curve.name,
         config=config,
         parts=curve.labels,
         cells=draws(20, quick=2),
-        work=work,
-        section=partial(section, curve),
+        work=partial(fit_cell, curve),
+        section=partial(markdown.section_by_method, curve.name, curve.labels, _FIGURES),
         draw=partial(draw, curve),
     )
 
@@ -134,13 +130,6 @@ def _panel(picture: dict[str, np.ndarray]) -> Any:
         y_train=picture["y_train"],
         truth=truth(_GRID),
     )
-
-
-def section(curve: Curve, rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data, a column a method."""
-    finished = markdown.latest(rows)
-    by_method = markdown.by_method(finished, curve.labels, _FIGURES)
-    return markdown.section(curve.name, rows, finished, by_method=by_method)
 
 
 _FIGURES = {

@@ -60,17 +60,18 @@ def means(results: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
     return [estimate(Estimate.of([result[name] for result in results])) for name in names]
 
 
-def by_method(
-    finished: Sequence[Row], methods: Mapping[str, str], figures: Mapping[str, str]
+def section_by_method(
+    name: str, methods: Mapping[str, str], figures: Mapping[str, str], rows: Sequence[Row]
 ) -> str:
-    """Set figures, averaged over draws of the data, a line each and a column a method."""
+    """Write figures, averaged over draws of the data, a line each and a column a method."""
+    finished = latest(rows)
     found = [results(finished, method=method) for method in methods]
     lines = [
         (label, *(means(of_method, [name])[0] for of_method in found))
         for name, label in figures.items()
     ]
     header = f"mean ± s.e. over {max(map(len, found))} draws of the data"
-    return table((header, *methods.values()), lines)
+    return section(name, rows, finished, table=table((header, *methods.values()), lines))
 
 
 def gap(value: Difference) -> str:
