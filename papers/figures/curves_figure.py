@@ -19,7 +19,6 @@ def draw(
     stem: Path,
     *,
     curves: Mapping[str, Float[np.ndarray, " e"]],
-    error_name: str = "test error, %",
     limits: tuple[float, float] | None = None,
 ) -> None:
     """Write `<stem>.png` and `<stem>.svg`: one line a method.
@@ -34,7 +33,7 @@ def draw(
     for (name, errors), (colour, line) in zip(curves.items(), _STYLES, strict=False):
         epochs = np.arange(1, len(errors) + 1)
         axes.plot(epochs, errors, line, color=colour, linewidth=1.4, label=name)
-    axes.set(xlabel="epoch", ylabel=error_name, xlim=(0, max(map(len, curves.values()))))
+    axes.set(xlabel="epoch", ylabel="test error, %", xlim=(0, max(map(len, curves.values()))))
     if limits is not None:
         axes.set_ylim(*limits)
     axes.legend(frameon=False, fontsize=8)

@@ -20,17 +20,14 @@ def draw(
     stem: Path,
     *,
     weights: Mapping[str, Float[np.ndarray, " w"]],
-    reach: float | None = None,
 ) -> None:
     """Write `<stem>.png` and `<stem>.svg`: one density a method.
 
     weights
         By method, all weights of a network, or of one draw of it; at most four.
-    reach
-        The axis goes from -reach to reach; None: so far that no method loses more than 0.5 %.
     """
-    if reach is None:
-        reach = max(float(np.quantile(np.abs(values), 0.995)) for values in weights.values())
+    # No method loses more than 0.5 % beyond the axis.
+    reach = max(float(np.quantile(np.abs(values), 0.995)) for values in weights.values())
     edges = np.linspace(-reach, reach, _N_BINS + 1)
     width = edges[1] - edges[0]
     figure = Figure(figsize=(5.0, 3.4), layout="constrained")
