@@ -12,7 +12,7 @@ import numpy as np
 from papers import digit_networks, markdown
 from papers.bbb_curves import METHODS
 from papers.digit_networks import Config
-from papers.protocol import Experiment, Key, Scratch
+from papers.protocol import Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-weights"
@@ -37,12 +37,7 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
     """Draw the largest networks, one line a method."""
     from papers.figures import weights_figure
 
-    weights = {
-        label: np.asarray((row.result or {})["quantiles"])
-        for kind, label in METHODS.items()
-        for row in digit_networks.largest(rows)
-        if row.cell["method"] == kind
-    }
+    weights = digit_networks.of_largest(rows, METHODS, "quantiles")
     if weights:
         weights_figure.draw(stem, weights=weights)
 
@@ -67,14 +62,6 @@ def section(rows: Sequence[Row]) -> str:
 _HEADER = ("method", "std", f"% below {_NEAR_ZERO} in size", "99.9 % are below, in size")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    config=Config,
-    parts=digit_networks.units_of,
-    cells=digit_networks.cells_of(METHODS),
-    work=fit_cell,
-    section=section,
-    draw=draw,
-    quick=digit_networks.QUICK,
-    scratch=True,
+EXPERIMENT = digit_networks.experiment(
+    METHODS, name=NAME, work=fit_cell, section=section, draw=draw
 )
