@@ -108,28 +108,18 @@ def draw(curve: Curve, rows: Sequence[Row], stem: Path) -> None:
     for row in rows:
         if row.cell["draw"] == _PICTURED:
             picture = {k: np.asarray(v) for k, v in (row.result or {})["curve"].items()}
-            panels[curve.labels[row.cell["method"]]] = _panel(picture)
+            mean, stds = picture["mean"], (picture["std"], picture["epistemic_std"])
+            panels[curve.labels[row.cell["method"]]] = band_figure.Panel(
+                x=_GRID,
+                line=mean,
+                bands=[(mean - BAND_STDS * std, mean + BAND_STDS * std) for std in stds],
+                X_train=picture["X_train"],
+                y_train=picture["y_train"],
+                truth=truth(_GRID),
+            )
     if panels:
         names = [f"mean ± {BAND_STDS:g} std", "without the noise"]
         band_figure.draw(stem, panels=panels, line_name="predictive mean", band_names=names)
-
-
-def _panel(picture: dict[str, np.ndarray]) -> Any:
-    from papers.figures.band_figure import Panel
-
-    mean = picture["mean"]
-    bands = [
-        (mean - BAND_STDS * picture[std], mean + BAND_STDS * picture[std])
-        for std in ("std", "epistemic_std")
-    ]
-    return Panel(
-        x=_GRID,
-        line=mean,
-        bands=bands,
-        X_train=picture["X_train"],
-        y_train=picture["y_train"],
-        truth=truth(_GRID),
-    )
 
 
 _FIGURES = {

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from papers.compare import Difference, Estimate, Published, difference
-from papers.rows import Row, results
+from papers.rows import Row, done, failed, results
 
 _ROUNDING = 1e-6
 """Share of a mean below which its standard error is that of float32 numbers that are alike."""
@@ -100,7 +100,7 @@ def _signed(value: float | None) -> str:
 
 def latest(rows: Sequence[Row]) -> list[Row]:
     """Keep the finished rows that share the settings of the one that finished last."""
-    finished = {row.identity: row for row in rows if row.is_done}
+    finished = done(rows)
     if not finished:
         return []
     settings = max(finished.values(), key=lambda row: row.finished_at).config
@@ -109,11 +109,9 @@ def latest(rows: Sequence[Row]) -> list[Row]:
 
 def failures(rows: Sequence[Row]) -> str:
     """Say which cells have failed and not succeeded since."""
-    done = {row.identity for row in rows if row.is_done}
-    failed = {row.identity: row for row in rows if row.identity not in done}
-    if not failed:
+    lines = [f"- {row.cell}: {row.error}" for row in failed(rows).values()]
+    if not lines:
         return ""
-    lines = [f"- {row.cell}: {row.error}" for row in failed.values()]
     return f"\n\n**{len(lines)} cells failed:**\n\n" + "\n".join(lines)
 
 
