@@ -28,13 +28,24 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
 
 def draw(rows: Sequence[Row], stem: Path) -> None:
     """Draw the largest networks, one line a method."""
-    from papers.figures import curves_figure
+    from papers.figures import lines_figure
 
     shares = digit_networks.of_largest(rows, METHODS, "test_errors")
     if shares:
         is_mnist = rows[0].config["dataset"] == "mnist"
-        curves = {label: 100.0 * errors for label, errors in shares.items()}
-        curves_figure.draw(stem, curves=curves, limits=(0.8, 3.0) if is_mnist else None)
+        lines = {
+            label: lines_figure.Line(np.arange(1, len(errors) + 1), 100.0 * errors)
+            for label, errors in shares.items()
+        }
+        lines_figure.draw(
+            stem,
+            lines,
+            linewidth=1.4,
+            xlabel="epoch",
+            ylabel="test error, %",
+            xlim=(0, max(map(len, shares.values()))),
+            ylim=(0.8, 3.0) if is_mnist else None,
+        )
 
 
 def section(rows: Sequence[Row]) -> str:

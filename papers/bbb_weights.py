@@ -17,6 +17,7 @@ from papers.rows import Row
 
 NAME = "bbb-weights"
 _NEAR_ZERO = 0.01
+_N_BINS = 160
 _QUANTILES = 2001
 
 
@@ -34,12 +35,24 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
 
 
 def draw(rows: Sequence[Row], stem: Path) -> None:
-    """Draw the largest networks, one line a method."""
-    from papers.figures import weights_figure
+    """Draw densities of the largest networks, one line a method."""
+    from papers.figures import lines_figure
 
     weights = digit_networks.of_largest(rows, METHODS, "quantiles")
     if weights:
-        weights_figure.draw(stem, weights=weights)
+        # No method loses more than 0.5 % beyond the axis.
+        reach = max(float(np.quantile(np.abs(values), 0.995)) for values in weights.values())
+        edges = np.linspace(-reach, reach, _N_BINS + 1)
+        width = edges[1] - edges[0]
+        lines = {
+            name: lines_figure.Line(
+                edges[:-1] + width / 2.0,
+                np.histogram(values, bins=edges)[0] / (len(values) * width),
+            )
+            for name, values in weights.items()
+        }
+        settings = {"xlim": (-reach, reach), "ylim": (0.0, None)}
+        lines_figure.draw(stem, lines, linewidth=1.5, xlabel="weight", ylabel="density", **settings)
 
 
 def section(rows: Sequence[Row]) -> str:
