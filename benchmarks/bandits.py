@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
@@ -39,13 +40,9 @@ def contexts(n: int) -> np.ndarray:
     return columns[:, :N_COLUMNS].astype(np.float64)
 
 
-def practising(network: object) -> ReplayedRewards:
-    """Practise after every reward, as in the paper; the memory is filled without."""
-    return ReplayedRewards(network, reward_scale=10.0)
-
-
 def bandits() -> dict[str, Bandit]:
-    """Return agents by name."""
+    """Return agents by name; networks practise after every reward, as in the paper."""
+    practising = partial(ReplayedRewards, reward_scale=10.0)
     settings = {"noise": 0.01, "learning_rate": 1e-3}
     backprop = BayesByBackpropRegressor(SIZES, **settings)
     mixture = BayesByBackpropRegressor(SIZES, prior="mixture", **settings)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -48,13 +48,13 @@ def thinned(split: Split, share: float) -> Split:
     )
 
 
-def predict_missing(file: Path, predict: Callable[[], Predictions]) -> None:
-    """Write what a function predicts, unless the file is there."""
+def predict_missing(file: Path, predict: Callable[..., Predictions], *case: Any) -> None:
+    """Write what a function predicts of a case, unless the file is there."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            np.savez(file, **predict())  # pyright: ignore[reportArgumentType]
+            np.savez(file, **predict(*case))  # pyright: ignore[reportArgumentType]
 
 
 def over_splits(splits: list[Predictions], part: str) -> np.ndarray:
@@ -129,13 +129,12 @@ def cases() -> dict[str, tuple[str, bool]]:
 def measure(folder: Path, out: Path, n_splits: int) -> None:
     """Predict what is missing."""
 
-    def predict(name: str, number: int, *, is_thinned: bool) -> Predictions:
+    def predict(name: str, number: int, is_thinned: bool) -> Predictions:
         split = split_of(folder, name, number)
         return predictions(thinned(split, RARE_SHARE) if is_thinned else split, number)
 
     for number, (case, (name, is_thinned)) in product(range(n_splits), cases().items()):
-        once = partial(predict, name, number, is_thinned=is_thinned)
-        predict_missing(out / f"{case}-{number}.npz", once)
+        predict_missing(out / f"{case}-{number}.npz", predict, name, number, is_thinned)
 
 
 def show(out: Path, n_splits: int) -> None:

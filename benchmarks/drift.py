@@ -61,19 +61,20 @@ def price(rng: np.random.Generator) -> Stream:
     return Stream("price", X, y)
 
 
-def ours(stream: Stream, model: Any, half_life: float | None) -> tuple[str, ...]:
-    """Predict a block, then learn it."""
+def in_blocks(stream: Stream, model: Any, start: dict, **how: Any) -> tuple[str, ...]:
+    """Predict a block, then learn it; `start`: how the first rows are learnt, `how`: the others."""
     X, y, scores, log_p, seconds = stream.X, stream.y, [], [], 0.0
-    model.partial_fit(X[:FIRST], y[:FIRST])
+    model.partial_fit(X[:FIRST], y[:FIRST], **start)
     for first in range(FIRST, N, BLOCK):
         rows = slice(first, first + BLOCK)
-        predicted = model.predict(X[rows])
-        scores.append(predicted)
-        log_p.append(model.log_likelihood(X[rows], y[rows]))
+        scores.append(model.predict(X[rows]))
+        if hasattr(model, "log_likelihood"):
+            log_p.append(model.log_likelihood(X[rows], y[rows]))
         started = time.perf_counter()
-        model.partial_fit(X[rows], y[rows], half_life=half_life)
+        model.partial_fit(X[rows], y[rows], **how)
         seconds += time.perf_counter() - started
-    return _line(y, np.concatenate(scores), f"{np.mean(log_p):.3f}", seconds)
+    shown = f"{np.mean(log_p):.3f}" if log_p else ""
+    return _line(y, np.concatenate(scores), shown, seconds)
 
 
 def _line(y: np.ndarray, predicted: np.ndarray, log_p: str, seconds: float) -> tuple[str, ...]:
@@ -85,21 +86,12 @@ def _line(y: np.ndarray, predicted: np.ndarray, log_p: str, seconds: float) -> t
 
 def of_sklearn(stream: Stream) -> tuple[str, ...]:
     """Predict and learn by stochastic gradients of constant size."""
-    X, y, scores, seconds = stream.X, stream.y, [], 0.0
-    is_class = y.dtype.kind == "i"
+    is_class = stream.y.dtype.kind == "i"
     how = {"learning_rate": "constant", "eta0": 0.01, "random_state": 0}
     model: Any = SGDClassifier(loss="log_loss", **how) if is_class else SGDRegressor(**how)
-    more = {"classes": np.unique(y)} if is_class else {}
-    scaler = StandardScaler().fit(X[:FIRST])
-    X = scaler.transform(X)
-    model.partial_fit(X[:FIRST], y[:FIRST], **more)
-    for first in range(FIRST, N, BLOCK):
-        rows = slice(first, first + BLOCK)
-        scores.append(model.predict(X[rows]))
-        started = time.perf_counter()
-        model.partial_fit(X[rows], y[rows])
-        seconds += time.perf_counter() - started
-    return _line(y, np.concatenate(scores), "", seconds)
+    X = StandardScaler().fit(stream.X[:FIRST]).transform(stream.X)
+    start = {"classes": np.unique(stream.y)} if is_class else {}
+    return in_blocks(stream._replace(X=X), model, start)
 
 
 def of_river(stream: Stream, model: Any) -> tuple[str, ...]:
@@ -143,7 +135,7 @@ def measure(stream: Stream) -> list[tuple[str, ...]]:
     lines = []
     for name, kind in kinds.items():
         for half_life in (None, HALF_LIFE):
-            line = ours(stream, kind(random_state=0), half_life)
+            line = in_blocks(stream, kind(random_state=0), {}, half_life=half_life)
             shown = name if half_life is None else f"{name}, half-life {half_life:g}"
             lines.append((stream.name, shown, *line))
     lines.append((stream.name, "scikit-learn SGD", *of_sklearn(stream)))

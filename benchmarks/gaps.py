@@ -32,12 +32,8 @@ TARGETS = {
     "birthwt": "bwt",
 }
 CLASSES = {"Vehicle": "Class", "mlc_churn": "churn", "HMDA": "deny"}
-MOST_ROWS, SHARES, WHERE, WAYS = (
-    1500,
-    (0.1, 0.3, 0.5),
-    ("fit", "predict", "both"),
-    ("ours", "filled"),
-)
+MOST_ROWS, SHARES = 1500, (0.1, 0.3, 0.5)
+WHERE, WAYS = ("fit", "predict", "both"), ("ours", "filled")
 POSITIVE = ("HousePrices", "Sacramento", "car_prices", "CPS1988", "diamonds")
 KINDS = {**dict.fromkeys(POSITIVE, "positive"), "DoctorVisits": "count"}
 

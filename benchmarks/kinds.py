@@ -19,12 +19,22 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.model_selection import cross_val_predict, train_test_split
+from sklearn.model_selection import cross_val_predict
 
 from bayesprop import BayesianMLPRegressor
 from bayesprop.cli.console import print_table
 from bayesprop.model.predictive import Predictive
-from benchmarks.tables import Split, asked_for, compare, divided, encoded, mean_of, rows_of
+from benchmarks.tables import (
+    Split,
+    asked_for,
+    compare,
+    divided,
+    encoded,
+    independent_columns,
+    mean_of,
+    rows_of,
+)
+from papers.number_peers import natural_boosting
 
 TARGETS = {
     "Sacramento": ("price", "positive"),
@@ -36,7 +46,6 @@ TARGETS = {
 MODELS = ("numbers", "kind", "boosted trees", "NGBoost or NB2")
 MOST_ROWS = 4000
 _MOST_COUNT = 400
-_ROUNDS, _PATIENT = 2000, 50
 
 
 def ours(split: Split, kind: str, seed: int, *, is_count: bool) -> dict[str, float]:
@@ -78,17 +87,9 @@ def log_normal_trees(split: Split, seed: int) -> dict[str, float]:
 
 def log_normal_ngboost(split: Split, seed: int) -> dict[str, float]:
     """Score NGBoost, stopped when a tenth of the rows, held out, has not gained for 50 rounds."""
-    from ngboost import NGBRegressor
     from ngboost.distns import LogNormal
 
-    x, held, y, y_held = train_test_split(split.x, split.y, test_size=0.1, random_state=seed)
-    model = NGBRegressor(
-        LogNormal,
-        n_estimators=_ROUNDS,
-        early_stopping_rounds=_PATIENT,
-        random_state=seed,
-        verbose=False,
-    ).fit(x, y, X_val=held, Y_val=y_held)
+    model = natural_boosting("NGBRegressor", seed, split.x, split.y, Dist=LogNormal)
     law = model.pred_dist(split.x_test, max_iter=model.best_val_loss_itr + 1).params
     return _of_log_normal(np.log(law["scale"]), law["s"], split.y_test)
 
@@ -120,13 +121,7 @@ def negative_binomial_regression(split: Split, _seed: int) -> dict[str, float]:
     """Score NB2: log mean linear in standardised inputs that are not collinear."""
     from statsmodels.discrete.discrete_model import NegativeBinomial
 
-    mean, std = np.nanmean(split.x, axis=0), np.nanstd(split.x, axis=0)
-    x, x_test = (
-        np.nan_to_num((x - mean) / np.where(std > 0.0, std, 1.0)) for x in (split.x, split.x_test)
-    )
-    _, spread, axes = np.linalg.svd(x, full_matrices=False)
-    axes = axes[spread > 1e-8 * spread[0]]
-    x, x_test = (np.column_stack([np.ones(len(x)), x @ axes.T]) for x in (x, x_test))
+    x, x_test = (np.column_stack([np.ones(len(x)), x]) for x in independent_columns(split))
     fitted = NegativeBinomial(split.y, x).fit(disp=0, maxiter=500)
     size = 1.0 / float(fitted.params[-1])
     return _of_negative_binomial(fitted.predict(x_test), size, split.y_test)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,24 +27,15 @@ from benchmarks.network_problem import (
     digits,
 )
 
-_LIKELIHOOD = Categorical(SIZES[-1])
-
-
-def rows() -> Rows:
-    """Put the rows on the device."""
-    data = digits()
-    return Rows(jnp.asarray(data.x), jnp.asarray(data.y, jnp.int32), jnp.ones(len(data.x)))
-
-
-def start(method: GradientMethod) -> Any:
-    """Give a first state."""
-    key_weights, key_state = jax.random.split(jax.random.key(0))
-    return method.init(key_state, init_weights(key_weights, SIZES))
+_LIKELIHOOD, _SGD = Categorical(SIZES[-1]), optax.sgd(LEARNING_RATE)
 
 
 def train_epoch(method: GradientMethod) -> Epoch:
     """Give a function that trains an epoch."""
-    data, state = rows(), start(method)
+    x, y = digits()
+    data = Rows(jnp.asarray(x), jnp.asarray(y, jnp.int32), jnp.ones(len(x)))
+    key_weights, key_state = jax.random.split(jax.random.key(0))
+    state = method.init(key_state, init_weights(key_weights, SIZES))
     keys = iter(jax.random.split(jax.random.key(1), 10_000))
 
     def epoch() -> None:
@@ -56,45 +46,21 @@ def train_epoch(method: GradientMethod) -> Epoch:
     return epoch
 
 
-def plain() -> GradientMethod:
-    """Build plain gradient descent."""
-    return point_network(plain_apply, _LIKELIHOOD, optax.sgd(LEARNING_RATE))
-
-
-def dropout() -> GradientMethod:
-    """Build Monte Carlo dropout; its weight decay is part of the method."""
-    return mc_dropout(
-        plain_apply,
-        _LIKELIHOOD,
-        optax.sgd(LEARNING_RATE),
-        rates=Rates(*RATES),
-        length_scale=1.0,
-    )
-
-
 def back_prop(prior: Prior, *, local: bool = False) -> GradientMethod:
     """Build Bayes by Backprop, with the KL in closed form where the prior has it."""
-    return bayes_by_backprop(
-        plain_apply,
-        _LIKELIHOOD,
-        prior,
-        optax.sgd(LEARNING_RATE),
-        local_reparameterisation=local,
-    )
-
-
-def closed_form() -> GradientMethod:
-    """Build closed-form variational inference, which brings its own optimiser, Adam."""
-    return closed_form_vi(Model(_LIKELIHOOD), learning_rate=LEARNING_RATE)
+    return bayes_by_backprop(plain_apply, _LIKELIHOOD, prior, _SGD, local_reparameterisation=local)
 
 
 METHODS: dict[str, Callable[[], GradientMethod]] = {
-    "plain": plain,
-    "mc-dropout": dropout,
+    "plain": lambda: point_network(plain_apply, _LIKELIHOOD, _SGD),
+    "mc-dropout": lambda: mc_dropout(
+        plain_apply, _LIKELIHOOD, _SGD, rates=Rates(*RATES), length_scale=1.0
+    ),
     "bbb-mixture": lambda: back_prop(ScaleMixturePrior()),
     "bbb-gaussian": lambda: back_prop(NormalPrior()),
     "local": lambda: back_prop(NormalPrior(), local=True),
-    "closed-form": closed_form,
+    # It brings its own optimiser, Adam.
+    "closed-form": lambda: closed_form_vi(Model(_LIKELIHOOD), learning_rate=LEARNING_RATE),
 }
 
 EPOCHS: dict[str, Callable[[], Epoch]] = {

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+import warnings
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
 from bayesprop.cli.console import note, print_table
-from benchmarks.network_problem import N_THREADS
+from benchmarks.network_problem import N_STEPS, N_THREADS, Epoch, use_same_cores
 
 N_TURNS = 15
+_WORK = "--work"
 
 
 class Line(NamedTuple):
@@ -50,13 +53,49 @@ LINES = (
 )
 
 
+def work(what: str) -> None:
+    """Compile and warm up, say so, then train an epoch for every line: milliseconds a step.
+
+    In a process of its own, because the thread pools of two libraries in one process take the
+    cores from each other. With one core (`taskset -c 1`) the time is the process's own, which
+    other programs disturb less.
+    """
+    use_same_cores()
+    warnings.simplefilter("ignore")
+    library, _, name = what.partition(":")
+    try:
+        epoch = _epoch(library, name)
+    except ImportError as missing:
+        print(f"skip {missing}", flush=True)
+        return
+    for _ in range(2):
+        epoch()
+    print("ready", flush=True)
+    clock = time.process_time if N_THREADS == 1 else time.perf_counter
+    for _ in sys.stdin:
+        started = clock()
+        epoch()
+        seconds = clock() - started
+        print(1e3 * seconds / N_STEPS, flush=True)
+
+
+def _epoch(library: str, name: str) -> Epoch:
+    if library == "ours":
+        from benchmarks import network_ours as module
+    elif library == "torch":
+        from benchmarks import network_torch as module
+    else:
+        from benchmarks import network_peers as module
+    return module.EPOCHS[name]()
+
+
 class Program:
     """A program under test, waiting in its own process; `reason` says why it cannot run."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.network_worker", what],
+            [sys.executable, "-m", "benchmarks.networks", _WORK, what],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -152,4 +191,7 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == [_WORK]:
+        work(sys.argv[2])
+    else:
+        main(sys.argv[1:])

@@ -22,7 +22,8 @@ from bayesprop import BayesianMLPClassifier
 from bayesprop.cli.console import print_table
 from bayesprop.datasets import registry
 from bayesprop.model.class_predictive import ClassPredictive
-from benchmarks.tables import Split, asked_for, compare, encoded, rows_of
+from benchmarks.tables import Split, asked_for, compare, independent_columns, rows_of
+from papers import table_splits
 
 CUTS = ("Fair", "Good", "Very Good", "Premium", "Ideal")
 TABLES: dict[str, str] = {
@@ -51,12 +52,8 @@ def table_of(folder: Path, name: str) -> pl.DataFrame:
 
 def split_of(folder: Path, name: str, number: int) -> Split:
     """Divide and encode a table; test rows of a class without training rows are left out."""
-    table, target = table_of(folder, name), TABLES[name]
-    order = np.random.default_rng(number).permutation(len(table))[:MOST_ROWS]
-    n_test = round(0.2 * len(order))
-    train, test = table[order[n_test:]], table[order[:n_test]]
-    test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
-    return encoded(train, test, target, "classification")
+    parts = table_splits.divided(table_of(folder, name), number, MOST_ROWS)
+    return Split.of(table_splits.of_classes(*parts, TABLES[name]))
 
 
 def order_of(split: Split) -> list[Any] | None:
@@ -75,16 +72,11 @@ def proportional_odds(split: Split, classes: np.ndarray, order: np.ndarray) -> C
     """Fit and predict cumulative logits, linear in standardised inputs that are not collinear."""
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-    mean, std = np.nanmean(split.x, axis=0), np.nanstd(split.x, axis=0)
-    x, x_test = (
-        np.nan_to_num((x - mean) / np.where(std > 0.0, std, 1.0)) for x in (split.x, split.x_test)
-    )
-    _, spread, axes = np.linalg.svd(x, full_matrices=False)
-    axes = axes[spread > 1e-8 * spread[0]]
+    x, x_test = independent_columns(split)
     codes = np.argsort(order)[np.searchsorted(classes, split.y)]
-    model = OrderedModel(codes, x @ axes.T, distr="logit")
+    model = OrderedModel(codes, x, distr="logit")
     fitted = model.fit(method="bfgs", maxiter=1000, disp=0)
-    proba = np.maximum(model.predict(fitted.params, exog=x_test @ axes.T), 1e-12)
+    proba = np.maximum(model.predict(fitted.params, exog=x_test), 1e-12)
     return ClassPredictive.of_sure_weights(proba[:, np.argsort(order)], classes)
 
 

@@ -13,7 +13,6 @@ not run again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,8 +69,7 @@ def measure(folder: Path, out: Path, n_splits: int) -> None:
         return predictions(thinned(split_of(folder, name, number), share), number)
 
     for number, name, share in product(range(n_splits), TABLES, SHARES):
-        once = partial(predict, name, number, share)
-        predict_missing(out / f"{name}-{share:g}-{number}.npz", once)
+        predict_missing(out / f"{name}-{share:g}-{number}.npz", predict, name, number, share)
 
 
 def line(files: list[Path]) -> list[str]:

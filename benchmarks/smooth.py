@@ -26,7 +26,9 @@ from sklearn.preprocessing import StandardScaler
 from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from benchmarks.tables import mean_of, rows_of, run_missing
+from benchmarks.tables import Split, mean_of, rows_of, run_missing
+from papers.number_peers import PEERS
+from papers.table_splits import TableRows
 
 N_TEST, MOST_ROWS_OF_PEER = 1_000, 1_000
 OURS, PARTS = "mlp", ("log_likelihood", "coverage", "seconds")
@@ -126,17 +128,8 @@ Key = tuple[int, float, str, int]
 """Training rows, noise, experiment, draw."""
 
 
-class Case(NamedTuple):
-    """Training and test rows, the targets in standard deviations of the latter."""
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
-def case(name: str, n_rows: int, noise: float, draw: int) -> Case:
-    """Draw rows of an experiment."""
+def case(name: str, n_rows: int, noise: float, draw: int) -> Split:
+    """Draw rows of an experiment, the targets in standard deviations of those of the test rows."""
     function, ranges = EXPERIMENTS[name]
     rng = np.random.default_rng([draw, n_rows, sorted(EXPERIMENTS).index(name)])
     low, high = np.array(ranges).T
@@ -144,15 +137,15 @@ def case(name: str, n_rows: int, noise: float, draw: int) -> Case:
     y = function(*x.T)
     y = y + noise * y.std() * rng.standard_normal(len(y))
     y = (y - y.mean()) / y[n_rows:].std()
-    return Case(x[:n_rows], y[:n_rows], x[n_rows:], y[n_rows:])
+    return Split(x[:n_rows], y[:n_rows], x[n_rows:], y[n_rows:])
 
 
-def ours(of: Case, seed: int) -> Predictive:
+def ours(of: Split, seed: int) -> Predictive:
     """Fit and predict the default."""
     return BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
 
 
-def process(of: Case, seed: int) -> Predictive:
+def process(of: Split, seed: int) -> Predictive:
     """Fit and predict scikit-learn's Gaussian process."""
     lengths = Matern(np.ones(of.x.shape[1]), (1e-2, 1e4), nu=2.5)
     kernel = ConstantKernel(1.0, (1e-4, 1e6)) * lengths + WhiteKernel(1e-2, (1e-10, 1e1))
@@ -164,15 +157,10 @@ def process(of: Case, seed: int) -> Predictive:
     return GaussianPredictive(mean, np.zeros(N_TEST), std**2)
 
 
-def catboost(of: Case, seed: int) -> Predictive:
-    """Fit and predict CatBoost with its own uncertainty."""
-    from catboost import CatBoostRegressor  # of the group `peers`
-
-    model = CatBoostRegressor(
-        loss_function="RMSEWithUncertainty", verbose=0, random_seed=seed, allow_writing_files=False
-    )
-    mean, var = model.fit(of.x, of.y).predict(of.x_test).T
-    return GaussianPredictive(mean, np.zeros(N_TEST), var)
+def catboost(of: Split, seed: int) -> Predictive:
+    """Fit and predict CatBoost, of the group `peers`, with its own uncertainty."""
+    train, test = map(TableRows.of_numbers, (of.x, of.x_test))
+    return PEERS["CatBoost"].make(seed)(train, of.y)(test)
 
 
 MODELS = {OURS: ours, "process": process, "catboost": catboost}

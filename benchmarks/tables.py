@@ -57,6 +57,17 @@ def split_of(folder: Path, name: str, number: int) -> Split:
     return Split.of(table_splits.of_classes(*parts, target))
 
 
+def independent_columns(split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Return standardised inputs to learn and to test, turned to directions not collinear."""
+    mean, std = np.nanmean(split.x, axis=0), np.nanstd(split.x, axis=0)
+    x, x_test = (
+        np.nan_to_num((x - mean) / np.where(std > 0.0, std, 1.0)) for x in (split.x, split.x_test)
+    )
+    _, spread, axes = np.linalg.svd(x, full_matrices=False)
+    axes = axes[spread > 1e-8 * spread[0]]
+    return x @ axes.T, x_test @ axes.T
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """Read what was measured already."""
     return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []

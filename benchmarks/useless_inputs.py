@@ -14,14 +14,13 @@ import warnings
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.neural_network import MLPRegressor
 
 from bayesprop import BayesianMLPRegressor, PBPRegressor
 from bayesprop.cli.console import print_table
-from benchmarks.tables import rows_of, run_missing
+from benchmarks.tables import Split, rows_of, run_missing
 from papers.published_pbp import PublishedPBP
 
 N_ROWS, N_TEST, N_INPUTS, N_USEFUL, NOISE = 8_192, 2_000, 32, 4, 0.1
@@ -63,23 +62,14 @@ SPREADS = {
 }
 
 
-class Case(NamedTuple):
-    """Training and test rows; the latter without noise."""
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
-def case(name: str, spread: str, draw: int, n_rows: int = N_ROWS) -> Case:
-    """Draw rows of a function, in units of its standard deviation."""
+def case(name: str, spread: str, draw: int, n_rows: int = N_ROWS) -> Split:
+    """Draw rows of a function, in units of its standard deviation; test rows without noise."""
     rng = np.random.default_rng([draw, sorted(FUNCTIONS).index(name)])
     x = SPREADS[spread](rng, (n_rows + N_TEST, N_INPUTS))
     f = FUNCTIONS[name](*x[:, :N_USEFUL].T)
     f = (f - f.mean()) / f.std()
     y = f[:n_rows] + NOISE * rng.standard_normal(n_rows)
-    return Case(x[:n_rows], y, x[n_rows:], f[n_rows:])
+    return Split(x[:n_rows], y, x[n_rows:], f[n_rows:])
 
 
 MODELS: dict[str, Callable[[int], object]] = {

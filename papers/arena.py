@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from bayesprop import metrics
 from bayesprop.catalogue import CLASSIFICATION, METHODS
 from bayesprop.report.rivals import interval_score
 from papers import uci
-from papers.peers import Peer
 from papers.protocol import Cell, Experiment, Key, NothingToRun, Selection
 from papers.standing import Score
 
@@ -69,6 +69,38 @@ class Data(NamedTuple):
     y_test: np.ndarray
 
 
+Predict = Callable[[Any], Any]
+"""Predicts new rows, as a comparison has them."""
+Learn = Callable[[Any, np.ndarray], Predict]
+"""Learns rows and their targets."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A model of another library.
+
+    how
+        Its settings, in words.
+    make
+        Builds it from a seed.
+    package
+        What has to be installed; None if the library depends on it anyway.
+    has_density
+        Whether its predictions have a log-likelihood.
+    """
+
+    how: str
+    make: Callable[[int], Learn]
+    package: str | None = None
+    has_density: bool = True
+
+    @property
+    def missing(self) -> str | None:
+        """How to install what it needs; None if it is there."""
+        is_there = self.package is None or find_spec(self.package) is not None
+        return None if is_there else f"pip install {self.package}"
+
+
 @dataclass(frozen=True)
 class Config:
     """Settings of the comparison: the models have none."""
@@ -89,7 +121,7 @@ class Arena:
     lead
         The score that orders them.
     ours
-        Makes a method of this library from its name and a seed, unfitted.
+        Makes a method of this library from its name and a seed.
     peers
         Other libraries' models, by name.
     size, data
@@ -107,7 +139,7 @@ class Arena:
     sets: tuple[str, ...]
     scores: tuple[Score, ...]
     lead: Score
-    ours: Callable[[str, int], Any]
+    ours: Callable[[str, int], Learn]
     peers: Mapping[str, Peer]
     size: Callable[[str], Size]
     data: Callable[[str, int], Data]
@@ -131,8 +163,8 @@ class Arena:
         """Whether predictions have intervals."""
         return self.task != CLASSIFICATION
 
-    def forecaster(self, method: str, seed: int) -> Any:
-        """Build a model at its defaults, unfitted."""
+    def learner(self, method: str, seed: int) -> Learn:
+        """Build a model at its defaults."""
         return self.peers[method].make(seed) if method in self.peers else self.ours(method, seed)
 
     def has_density(self, method: str) -> bool:
@@ -159,7 +191,9 @@ class Arena:
         if quick and len(methods) == len(self.contestants):
             methods = list(self.quick)
         methods = methods or list(self.contestants)
-        lacking = {m: line for m in methods if m in self.peers and (line := self.peers[m].missing)}
+        lacking = {
+            m: f"{m}: {how}" for m in methods if m in self.peers and (how := self.peers[m].missing)
+        }
         methods = [method for method in methods if method not in lacking]
         if not methods:
             raise NothingToRun(f"nothing to compare: {'; '.join(lacking.values())}")
@@ -199,13 +233,13 @@ def fit_cell(arena: Arena, config: Config, key: Key) -> dict[str, Any]:
     """Fit one model to one split, and score it on the rows left out."""
     name, method, split = key["dataset"], key["method"], key["split"]
     data = arena.data(name, split)
-    model = arena.forecaster(method, uci.cell_seed(config.seed, split))
+    learn = arena.learner(method, uci.cell_seed(config.seed, split))
     is_first = (arena.name, method, name) not in _SEEN
     _SEEN.add((arena.name, method, name))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = _timed(lambda: model.fit(data.train, data.y_train))
-        predicting = _timed(lambda: model.predict_dist(data.test))
+        fit = _timed(lambda: learn(data.train, data.y_train))
+        predicting = _timed(lambda: fit.value(data.test))
     score = class_scores if arena.task == CLASSIFICATION else number_scores
     scores = score(predicting.value, data.y_test)
     worst = scores.get("log_likelihood", 0.0)

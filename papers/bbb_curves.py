@@ -10,7 +10,7 @@ import numpy as np
 
 from papers import digit_networks, markdown
 from papers.digit_networks import Config
-from papers.protocol import Experiment, Key, Scratch
+from papers.protocol import Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-curves"
@@ -28,20 +28,24 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
 
 def draw(rows: Sequence[Row], stem: Path) -> None:
     """Draw the largest networks, one line a method."""
-    from papers.figures import curves_figure
+    from papers.figures import lines_figure
 
-    curves = {
-        label: 100.0 * np.asarray((row.result or {})["test_errors"])
-        for kind, label in METHODS.items()
-        for row in digit_networks.largest(rows)
-        if row.cell["method"] == kind
-    }
-    if curves:
-        curves_figure.draw(stem, curves=curves, limits=(0.8, 3.0) if _is_mnist(rows) else None)
-
-
-def _is_mnist(rows: Sequence[Row]) -> bool:
-    return rows[0].config["dataset"] == "mnist"
+    shares = digit_networks.of_largest(rows, METHODS, "test_errors")
+    if shares:
+        is_mnist = rows[0].config["dataset"] == "mnist"
+        lines = {
+            label: lines_figure.Line(np.arange(1, len(errors) + 1), 100.0 * errors)
+            for label, errors in shares.items()
+        }
+        lines_figure.draw(
+            stem,
+            lines,
+            linewidth=1.4,
+            xlabel="epoch",
+            ylabel="test error, %",
+            xlim=(0, max(map(len, shares.values()))),
+            ylim=(0.8, 3.0) if is_mnist else None,
+        )
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -66,14 +70,6 @@ def section(rows: Sequence[Row]) -> str:
 _HEADER = ("method", "epochs", "least test error, %", "at epoch", "last test error, %")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    config=Config,
-    parts=digit_networks.units_of,
-    cells=digit_networks.cells_of(METHODS),
-    work=fit_cell,
-    section=section,
-    draw=draw,
-    quick=digit_networks.QUICK,
-    scratch=True,
+EXPERIMENT = digit_networks.experiment(
+    METHODS, name=NAME, work=fit_cell, section=section, draw=draw
 )

@@ -9,7 +9,7 @@ from papers import compare, digit_networks, markdown
 from papers.compare import Estimate
 from papers.digit_networks import Config, Network
 from papers.protocol import Cell, Experiment, Key, Scratch, Selection
-from papers.rows import Row
+from papers.rows import Row, done
 
 NAME = "bbb-mnist"
 N_MEMBERS = 5
@@ -87,7 +87,7 @@ def section(rows: Sequence[Row]) -> str:
 
 def _every_seed(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Sort the finished rows that share all settings but the seed by network, least seed first."""
-    finished = {row.identity: row for row in rows if row.is_done}.values()
+    finished = done(rows).values()
     found: dict[str, list[Row]] = {}
     newest = max(finished, key=lambda row: row.finished_at).config if finished else {}
     for row in sorted(finished, key=_place):

@@ -14,7 +14,7 @@ from bayesprop.model import pruning
 from bayesprop.sampling import mean_field
 from papers import compare, digit_networks, markdown
 from papers.digit_networks import Config
-from papers.protocol import Experiment, Key, Scratch
+from papers.protocol import Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-pruning"
@@ -79,14 +79,6 @@ def section(rows: Sequence[Row]) -> str:
 _HEADER = ("units", "removed", "weights left", "test error, paper, %", "test error, ours, %")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    config=Config,
-    parts=digit_networks.units_of,
-    cells=digit_networks.cells_of((KIND,)),
-    work=fit_cell,
-    section=section,
-    draw=draw,
-    quick=digit_networks.QUICK,
-    scratch=True,
+EXPERIMENT = digit_networks.experiment(
+    (KIND,), name=NAME, work=fit_cell, section=section, draw=draw
 )

@@ -12,11 +12,12 @@ import numpy as np
 from papers import digit_networks, markdown
 from papers.bbb_curves import METHODS
 from papers.digit_networks import Config
-from papers.protocol import Experiment, Key, Scratch
+from papers.protocol import Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-weights"
 _NEAR_ZERO = 0.01
+_N_BINS = 160
 _QUANTILES = 2001
 
 
@@ -34,17 +35,24 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
 
 
 def draw(rows: Sequence[Row], stem: Path) -> None:
-    """Draw the largest networks, one line a method."""
-    from papers.figures import weights_figure
+    """Draw densities of the largest networks, one line a method."""
+    from papers.figures import lines_figure
 
-    weights = {
-        label: np.asarray((row.result or {})["quantiles"])
-        for kind, label in METHODS.items()
-        for row in digit_networks.largest(rows)
-        if row.cell["method"] == kind
-    }
+    weights = digit_networks.of_largest(rows, METHODS, "quantiles")
     if weights:
-        weights_figure.draw(stem, weights=weights)
+        # No method loses more than 0.5 % beyond the axis.
+        reach = max(float(np.quantile(np.abs(values), 0.995)) for values in weights.values())
+        edges = np.linspace(-reach, reach, _N_BINS + 1)
+        width = edges[1] - edges[0]
+        lines = {
+            name: lines_figure.Line(
+                edges[:-1] + width / 2.0,
+                np.histogram(values, bins=edges)[0] / (len(values) * width),
+            )
+            for name, values in weights.items()
+        }
+        settings = {"xlim": (-reach, reach), "ylim": (0.0, None)}
+        lines_figure.draw(stem, lines, linewidth=1.5, xlabel="weight", ylabel="density", **settings)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -67,14 +75,6 @@ def section(rows: Sequence[Row]) -> str:
 _HEADER = ("method", "std", f"% below {_NEAR_ZERO} in size", "99.9 % are below, in size")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    config=Config,
-    parts=digit_networks.units_of,
-    cells=digit_networks.cells_of(METHODS),
-    work=fit_cell,
-    section=section,
-    draw=draw,
-    quick=digit_networks.QUICK,
-    scratch=True,
+EXPERIMENT = digit_networks.experiment(
+    METHODS, name=NAME, work=fit_cell, section=section, draw=draw
 )

@@ -78,15 +78,13 @@ def _truth(x: np.ndarray) -> np.ndarray:
 def draw(rows: Sequence[Row], stem: Path) -> None:
     """Draw the first draw of the data."""
     from papers.figures import band_figure
-    from papers.figures.band_figure import Panel
 
-    curves = [(row.result or {}).get("curve") for row in rows]
-    if not any(curves):
+    kept = [result["curve"] for result in results(rows) if "curve" in result]
+    if not kept:
         return
-    kept = next(filter(None, curves))
-    curve = {name: np.asarray(values) for name, values in kept.items()}
+    curve = {name: np.asarray(values) for name, values in kept[0].items()}
     mean, std = curve["mean"], curve["std"]
-    panel = Panel(
+    panel = band_figure.Panel(
         curve["x"],
         mean,
         [(mean - std, mean + std)],

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from papers import markdown, uci
-from papers.protocol import Experiment, Key, Work, draws
+from papers.protocol import Experiment, Key, draws
 from papers.rows import Row
 from papers.toy import Toy
 
@@ -55,19 +55,15 @@ def points(n: int, *, random_state: int) -> Toy:
     return Toy(x[:, None], truth(x) + _NOISE_STD * rng.standard_normal(n))
 
 
-def experiment(curve: Curve, config: type, work: Work) -> Experiment:
-    """Describe the experiment; its parts are the methods.
-
-    work
-        The top-level function of its module that calls `fit_cell`.
-    """
+def experiment(curve: Curve, config: type) -> Experiment:
+    """Describe the experiment; its parts are the methods."""
     return Experiment(
         name=curve.name,
         config=config,
         parts=curve.labels,
         cells=draws(20, quick=2),
-        work=work,
-        section=partial(section, curve),
+        work=partial(fit_cell, curve),
+        section=partial(markdown.section_by_method, curve.name, curve.labels, _FIGURES),
         draw=partial(draw, curve),
     )
 
@@ -112,35 +108,18 @@ def draw(curve: Curve, rows: Sequence[Row], stem: Path) -> None:
     for row in rows:
         if row.cell["draw"] == _PICTURED:
             picture = {k: np.asarray(v) for k, v in (row.result or {})["curve"].items()}
-            panels[curve.labels[row.cell["method"]]] = _panel(picture)
+            mean, stds = picture["mean"], (picture["std"], picture["epistemic_std"])
+            panels[curve.labels[row.cell["method"]]] = band_figure.Panel(
+                x=_GRID,
+                line=mean,
+                bands=[(mean - BAND_STDS * std, mean + BAND_STDS * std) for std in stds],
+                X_train=picture["X_train"],
+                y_train=picture["y_train"],
+                truth=truth(_GRID),
+            )
     if panels:
         names = [f"mean ± {BAND_STDS:g} std", "without the noise"]
         band_figure.draw(stem, panels=panels, line_name="predictive mean", band_names=names)
-
-
-def _panel(picture: dict[str, np.ndarray]) -> Any:
-    from papers.figures.band_figure import Panel
-
-    mean = picture["mean"]
-    bands = [
-        (mean - BAND_STDS * picture[std], mean + BAND_STDS * picture[std])
-        for std in ("std", "epistemic_std")
-    ]
-    return Panel(
-        x=_GRID,
-        line=mean,
-        bands=bands,
-        X_train=picture["X_train"],
-        y_train=picture["y_train"],
-        truth=truth(_GRID),
-    )
-
-
-def section(curve: Curve, rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data, a column a method."""
-    finished = markdown.latest(rows)
-    by_method = markdown.by_method(finished, curve.labels, _FIGURES)
-    return markdown.section(curve.name, rows, finished, by_method=by_method)
 
 
 _FIGURES = {

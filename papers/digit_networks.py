@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 from papers import digits, uci
 from papers import rows as row_files
-from papers.protocol import Cell, Scratch, Selection
+from papers.protocol import Cell, Experiment, Scratch, Selection
 from papers.rows import Row
 
 LOCAL = "bbb-mixture-local"
@@ -215,27 +215,40 @@ def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int 
     return np.asarray(found.proba)
 
 
-def units_of(config: Config) -> list[str]:
-    """List the sizes of networks as parts that a user may name."""
-    return [str(units) for units in config.units]
+def experiment(kinds: Iterable[str], **how: Any) -> Experiment:
+    """Describe an experiment on networks of these kinds; its parts are their units.
 
-
-def chosen_units(config: Config, asked: Selection) -> list[int]:
-    """Return the sizes of networks that the user named, by default the largest."""
-    return [int(part) for part in asked.parts] if asked.named else [config.units[-1]]
-
-
-def cells_of(kinds: Iterable[str]) -> Callable[[Config, Selection], list[Cell]]:
-    """Return what lists networks of these kinds; the parts are their units."""
+    By default those of the largest. how: name, work, section and draw.
+    """
 
     def cells(config: Config, asked: Selection) -> list[Cell]:
+        chosen = map(int, asked.parts) if asked.named else [config.units[-1]]
         return [
             Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
-            for units in chosen_units(config, asked)
+            for units in chosen
             for kind in kinds
         ]
 
-    return cells
+    return Experiment(
+        config=Config,
+        parts=lambda config: map(str, config.units),
+        cells=cells,
+        quick=QUICK,
+        scratch=True,
+        **how,
+    )
+
+
+def of_largest(
+    rows: Sequence[Row], labels: Mapping[str, str], figure: str
+) -> dict[str, np.ndarray]:
+    """Return a figure of the largest networks among the rows, by the label of their kind."""
+    return {
+        label: np.asarray((row.result or {})[figure])
+        for kind, label in labels.items()
+        for row in largest(rows)
+        if row.cell["method"] == kind
+    }
 
 
 def largest(rows: Sequence[Row]) -> list[Row]:

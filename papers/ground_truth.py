@@ -23,6 +23,7 @@ from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row, results
 from papers.toy import cubic
+from papers.uci import TrainTest
 
 NAME = "ground-truth"
 TRUTH, VAGUE = "mcmc", "mcmc-vague"
@@ -64,15 +65,6 @@ class Config:
     n_warmup: int = 1000
     n_draws: int = 2500
     n_epochs: int | None = None
-
-
-class Problem(NamedTuple):
-    """Rows to learn from, and rows to predict; in the original units."""
-
-    X: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
-    X_test: Float[np.ndarray, "t d"]
-    y_test: Float[np.ndarray, " t"]
 
 
 class Distance(NamedTuple):
@@ -127,7 +119,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     seed = uci.cell_seed(config.seed, key["repeat"], 1)
     model = estimator(config, key["method"], config.n_hidden, seed)
     started = time.perf_counter()
-    model.fit(data.X, data.y)
+    model.fit(data.X_train, data.y_train)
     seconds = time.perf_counter() - started
     found = model.predict_dist(data.X_test)
     return {
@@ -140,17 +132,17 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     }
 
 
-def problem(config: Config, dataset: str, repeat: int) -> Problem:
+def problem(config: Config, dataset: str, repeat: int) -> TrainTest:
     """Draw rows at random without replacement, or points of the cubic."""
     seed = uci.cell_seed(config.seed, repeat, 0)
     if dataset == "cubic":
         train = cubic(config.n_train, random_state=seed)
         test = cubic(_N_TEST, random_state=seed + 1)
-        return Problem(train.X, train.y, test.X, test.y)
+        return TrainTest(train.X, train.y, test.X, test.y)
     data = uci.loaded(dataset)
     rows = np.random.default_rng(seed).permutation(len(data.y))
     train_rows, test_rows = rows[: config.n_train], rows[config.n_train :][:_N_TEST]
-    return Problem(data.X[train_rows], data.y[train_rows], data.X[test_rows], data.y[test_rows])
+    return TrainTest(data.X[train_rows], data.y[train_rows], data.X[test_rows], data.y[test_rows])
 
 
 def estimator(config: Any, method: str, n_hidden: int, seed: int) -> Any:

@@ -16,7 +16,6 @@ from bayesprop.estimators.linear_regression import BayesianLinearRegressor
 from bayesprop.model.predictive import Predictive
 from papers import curve
 from papers.curve import Curve
-from papers.protocol import Key
 
 NAME = "lecture-linear"
 
@@ -53,11 +52,6 @@ class AtTheMode:
         return replace(dist, epistemic_var=np.zeros_like(dist.epistemic_var))
 
 
-def fit_cell(config: Config, key: Key) -> dict[str, Any]:
-    """Fit one method to one draw, and look at its band."""
-    return curve.fit_cell(CURVE, config, key)
-
-
 def model(config: Config, method: str, seed: int) -> Any:
     """Build the regression on one set of columns."""
     if method == "mode":
@@ -77,4 +71,4 @@ _LABELS = {
     "bumps": "posterior: Gaussian bumps",
 }
 CURVE = Curve(NAME, _LABELS, model)
-EXPERIMENT = curve.experiment(CURVE, Config, fit_cell)
+EXPERIMENT = curve.experiment(CURVE, Config)

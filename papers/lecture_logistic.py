@@ -17,7 +17,6 @@ from bayesprop.estimators.mcmc import MCMCClassifier
 from bayesprop.model.class_predictive import ClassPredictive
 from papers import plane
 from papers.plane import Plane, Points
-from papers.protocol import Key
 
 NAME = "lecture-logistic"
 _APART = np.array([1.2, 0.8])
@@ -59,11 +58,6 @@ class AtTheMode:
         return ClassPredictive(proba, special.entr(proba).sum(axis=1), self._laplace.classes_)
 
 
-def fit_cell(config: Config, key: Key) -> dict[str, Any]:
-    """Fit one method to one draw, and score it."""
-    return plane.fit_cell(PLANE, config, key)
-
-
 def model(config: Config, method: str, seed: int) -> Any:
     """Build one approximation of the same posterior."""
     if method == "map":
@@ -88,11 +82,6 @@ def model(config: Config, method: str, seed: int) -> Any:
     )
 
 
-def _points(config: Config, n: int, seed: int) -> Points:
-    del config
-    return clouds(n, random_state=seed)
-
-
 _LOGISTIC: dict[str, Any] = {
     "laplace-mc": ("laplace", "monte-carlo"),
     "laplace-probit": ("laplace", "probit"),
@@ -107,7 +96,7 @@ PLANE = Plane(
         "vi": "VI",
         "nuts": "NUTS",
     },
-    points=_points,
+    points=lambda _config, n, seed: clouds(n, random_state=seed),
     model=model,
     x1=np.linspace(-8.0, 8.0, 65),
     x2=np.linspace(-6.0, 6.0, 49),
@@ -115,4 +104,4 @@ PLANE = Plane(
 )
 
 
-EXPERIMENT = plane.experiment(PLANE, Config, fit_cell, quick={"n_warmup": 200, "n_draws": 100})
+EXPERIMENT = plane.experiment(PLANE, Config, n_warmup=200, n_draws=100)

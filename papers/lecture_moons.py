@@ -5,14 +5,12 @@ The lecture prints nothing of it; points, noise and network are those of `mc-dro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bayesprop.estimators.bayes_by_backprop import BayesByBackpropClassifier
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
 from papers import mc_dropout_moons, plane
-from papers.plane import Plane
-from papers.protocol import Key
 
 NAME = "lecture-moons"
 
@@ -23,11 +21,6 @@ class Config(mc_dropout_moons.Config):
 
     prior_std: float = 0.5
     n_vi_epochs: int = 1000
-
-
-def fit_cell(config: Config, key: Key) -> dict[str, Any]:
-    """Fit one method to one draw, and score it."""
-    return plane.fit_cell(PLANE, config, key)
 
 
 def model(config: Config, method: str, seed: int) -> Any:
@@ -47,7 +40,8 @@ def model(config: Config, method: str, seed: int) -> Any:
     return mc_dropout_moons.model(config, method, seed)
 
 
-PLANE = Plane(
+PLANE = replace(
+    mc_dropout_moons.PLANE,
     name=NAME,
     labels={
         "network": "one network",
@@ -55,12 +49,8 @@ PLANE = Plane(
         "closed-form-vi": "VI: closed form",
         "mc-dropout": "MC dropout",
     },
-    points=mc_dropout_moons.PLANE.points,
     model=model,
-    x1=mc_dropout_moons.PLANE.x1,
-    x2=mc_dropout_moons.PLANE.x2,
-    centre=mc_dropout_moons.PLANE.centre,
 )
 
 
-EXPERIMENT = plane.experiment(PLANE, Config, fit_cell, quick={"n_vi_epochs": 200})
+EXPERIMENT = plane.experiment(PLANE, Config, n_vi_epochs=200)

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from papers.compare import Difference, Estimate, Published, difference
-from papers.rows import Row, results
+from papers.rows import Row, done, failed, results
 
 _ROUNDING = 1e-6
 """Share of a mean below which its standard error is that of float32 numbers that are alike."""
@@ -60,17 +60,18 @@ def means(results: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
     return [estimate(Estimate.of([result[name] for result in results])) for name in names]
 
 
-def by_method(
-    finished: Sequence[Row], methods: Mapping[str, str], figures: Mapping[str, str]
+def section_by_method(
+    name: str, methods: Mapping[str, str], figures: Mapping[str, str], rows: Sequence[Row]
 ) -> str:
-    """Set figures, averaged over draws of the data, a line each and a column a method."""
+    """Write figures, averaged over draws of the data, a line each and a column a method."""
+    finished = latest(rows)
     found = [results(finished, method=method) for method in methods]
     lines = [
         (label, *(means(of_method, [name])[0] for of_method in found))
         for name, label in figures.items()
     ]
     header = f"mean ± s.e. over {max(map(len, found))} draws of the data"
-    return table((header, *methods.values()), lines)
+    return section(name, rows, finished, table=table((header, *methods.values()), lines))
 
 
 def gap(value: Difference) -> str:
@@ -99,7 +100,7 @@ def _signed(value: float | None) -> str:
 
 def latest(rows: Sequence[Row]) -> list[Row]:
     """Keep the finished rows that share the settings of the one that finished last."""
-    finished = {row.identity: row for row in rows if row.is_done}
+    finished = done(rows)
     if not finished:
         return []
     settings = max(finished.values(), key=lambda row: row.finished_at).config
@@ -108,11 +109,9 @@ def latest(rows: Sequence[Row]) -> list[Row]:
 
 def failures(rows: Sequence[Row]) -> str:
     """Say which cells have failed and not succeeded since."""
-    done = {row.identity for row in rows if row.is_done}
-    failed = {row.identity: row for row in rows if row.identity not in done}
-    if not failed:
+    lines = [f"- {row.cell}: {row.error}" for row in failed(rows).values()]
+    if not lines:
         return ""
-    lines = [f"- {row.cell}: {row.error}" for row in failed.values()]
     return f"\n\n**{len(lines)} cells failed:**\n\n" + "\n".join(lines)
 
 

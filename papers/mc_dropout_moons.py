@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop.estimators.mc_dropout import MCDropoutClassifier
-from bayesprop.estimators.point_network import PointNetworkClassifier
+from bayesprop.catalogue import make
 from papers import plane
 from papers.plane import Plane, Points
-from papers.protocol import Key
 
 NAME = "mc-dropout-moons"
 
@@ -44,22 +42,17 @@ def moons(n: int, noise_std: float, *, random_state: int) -> Points:
     return Points(X + noise_std * rng.standard_normal((n, 2)), y)
 
 
-def fit_cell(config: Config, key: Key) -> dict[str, Any]:
-    """Fit one method to one draw, and score it."""
-    return plane.fit_cell(PLANE, config, key)
-
-
 def model(config: Config, method: str, seed: int) -> Any:
     """Build the network, alone or with dropout kept."""
-    sizes = (config.n_hidden, config.n_hidden)
-    if method == "network":
-        return PointNetworkClassifier(sizes, config.n_epochs, weight_decay=0.1, random_state=seed)
-    return MCDropoutClassifier(
-        sizes,
-        config.n_epochs,
-        dropout=config.dropout,
-        length_scale=config.length_scale,
+    dropout = {"dropout": config.dropout, "length_scale": config.length_scale}
+    own: dict[str, Any] = {"weight_decay": 0.1} if method == "network" else dropout
+    return make(
+        method,
+        task="classification",
+        hidden_layer_sizes=(config.n_hidden, config.n_hidden),
+        n_epochs=config.n_epochs,
         random_state=seed,
+        **own,
     )
 
 
@@ -74,4 +67,4 @@ PLANE = Plane(
 )
 
 
-EXPERIMENT = plane.experiment(PLANE, Config, fit_cell)
+EXPERIMENT = plane.experiment(PLANE, Config)

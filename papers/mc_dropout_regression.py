@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprop.estimators.mc_dropout import MCDropoutRegressor
-from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.catalogue import make
 from papers import curve
 from papers.curve import Curve
-from papers.protocol import Key
 
 NAME = "mc-dropout-regression"
 
@@ -26,24 +24,18 @@ class Config:
     length_scale: float = 0.1
 
 
-def fit_cell(config: Config, key: Key) -> dict[str, Any]:
-    """Fit one method to one draw, and look at its band."""
-    return curve.fit_cell(CURVE, config, key)
-
-
 def model(config: Config, method: str, seed: int) -> Any:
     """Build one of both."""
-    sizes = (config.n_hidden, config.n_hidden)
-    if method == "network":
-        return PointNetworkRegressor(sizes, config.n_epochs, weight_decay=1.0, random_state=seed)
-    return MCDropoutRegressor(
-        sizes,
-        config.n_epochs,
-        dropout=config.dropout,
-        length_scale=config.length_scale,
+    dropout = {"dropout": config.dropout, "length_scale": config.length_scale}
+    own: dict[str, Any] = {"weight_decay": 1.0} if method == "network" else dropout
+    return make(
+        method,
+        hidden_layer_sizes=(config.n_hidden, config.n_hidden),
+        n_epochs=config.n_epochs,
         random_state=seed,
+        **own,
     )
 
 
 CURVE = Curve(NAME, {"network": "one network", "mc-dropout": "MC dropout"}, model)
-EXPERIMENT = curve.experiment(CURVE, Config, fit_cell)
+EXPERIMENT = curve.experiment(CURVE, Config)

@@ -38,7 +38,7 @@ def write(experiment: Experiment, out: Path, config: Any) -> None:
     }
     page = experiment_page.page(name, text, pictures, _facts(rows, latest))
     for suffix, content in ((".md", text), (".csv", flat_table(every)), (".html", page)):
-        _write(out / f"{name}{suffix}", content.encode())
+        write_text(out / f"{name}{suffix}", content)
 
 
 def flat_table(rows: Sequence[Row]) -> str:
@@ -81,5 +81,6 @@ def _facts(rows: Sequence[Row], latest: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _write(path: Path, content: bytes) -> None:
-    write_atomically(path, lambda file: file.write(content))
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    write_atomically(path, lambda file: file.write(text.encode()))

@@ -45,96 +45,60 @@ _SPARSE = (-6.0, 1.5)
 
 
 class Column(NamedTuple):
-    """One method of the table: its label, its columns in the file of anchors, how it is made."""
+    """One method of the table: its label, its columns in the file of anchors, how it is made.
+
+    seconds
+        Of a cell, roughly: for the estimate of the time left.
+    """
 
     label: str
     anchor: str
+    seconds: float
     make: Callable[[Config, int], Any]
 
 
+def _of_catalogue(method: str, **settings: Any) -> Callable[[Config, int], Any]:
+    """Return what makes a method of this library."""
+    return lambda config, seed: make(
+        method, hidden_layer_sizes=(config.n_hidden,), random_state=seed, **settings
+    )
+
+
+def _of_toolbox(**settings: Any) -> Callable[[Config, int], Any]:
+    return lambda config, seed: ToolboxLaplace((config.n_hidden,), random_state=seed, **settings)
+
+
+def _chains(config: Config, seed: int) -> Any:
+    return ground_truth.estimator(config, ground_truth.VAGUE, config.n_hidden, seed)
+
+
+def _published(config: Config, seed: int) -> Any:
+    return PublishedPBP((config.n_hidden,), config.n_epochs, seed)
+
+
+_PAPERS_LA = {"structure": "diagonal", "activation": "erf"}
+_SPARSE_EP = {"n_starts": 1, "relevance": True, "weight_scale_prior": _SPARSE}
+_ONCE = {"prior_prec": "one", "n_rounds": 1}
+_EVERY_STEP = "LA, evidence after every step"
 COLUMNS: Mapping[str, Column] = {
-    "pbp": Column(
-        "PBP",
-        "pbp",
-        lambda config, seed: PublishedPBP((config.n_hidden,), config.n_epochs, seed),
-    ),
-    "batch-ep": Column(
-        "EP",
-        "ep",
-        lambda config, seed: make(
-            "batch-ep", hidden_layer_sizes=(config.n_hidden,), n_starts=1, random_state=seed
-        ),
-    ),
-    "laplace": Column(
-        "LA",
-        "la",
-        lambda config, seed: make(
-            "laplace",
-            hidden_layer_sizes=(config.n_hidden,),
-            structure="diagonal",
-            activation="erf",
-            random_state=seed,
-        ),
-    ),
+    "pbp": Column("PBP", "pbp", 0.1, _published),
+    "batch-ep": Column("EP", "ep", 3.2, _of_catalogue("batch-ep", n_starts=1)),
+    "laplace": Column("LA", "la", 2.0, _of_catalogue("laplace", **_PAPERS_LA)),
     "batch-ep-sparse": Column(
-        "EP, sparse prior",
-        "ep",
-        lambda config, seed: make(
-            "batch-ep",
-            hidden_layer_sizes=(config.n_hidden,),
-            n_starts=1,
-            relevance=True,
-            weight_scale_prior=_SPARSE,
-            random_state=seed,
-        ),
+        "EP, sparse prior", "ep", 1.0, _of_catalogue("batch-ep", **_SPARSE_EP)
     ),
     "laplace-once": Column(
-        "LA, evidence once",
-        "la",
-        lambda config, seed: make(
-            "laplace",
-            hidden_layer_sizes=(config.n_hidden,),
-            structure="diagonal",
-            activation="erf",
-            prior_prec="one",
-            n_rounds=1,
-            random_state=seed,
-        ),
+        "LA, evidence once", "la", 1.5, _of_catalogue("laplace", **_PAPERS_LA, **_ONCE)
     ),
-    "laplace-toolbox": Column(
-        "LA, evidence after every step",
-        "la",
-        lambda config, seed: ToolboxLaplace((config.n_hidden,), random_state=seed),
-    ),
+    "laplace-toolbox": Column(_EVERY_STEP, "la", 1.5, _of_toolbox()),
     "laplace-toolbox-full": Column(
-        "LA, evidence after every step, full matrix",
-        "la",
-        lambda config, seed: ToolboxLaplace(
-            (config.n_hidden,), is_diagonal=False, random_state=seed
-        ),
+        f"{_EVERY_STEP}, full matrix", "la", 8.0, _of_toolbox(is_diagonal=False)
     ),
-    "mcmc": Column(
-        "HMC",
-        "hmc",
-        lambda config, seed: ground_truth.estimator(
-            config, ground_truth.VAGUE, config.n_hidden, seed
-        ),
-    ),
+    "mcmc": Column("HMC", "hmc", 35.0, _chains),
 }
 PRINTED = ("pbp", "batch-ep", "laplace", "mcmc")
 """Columns of the paper; the others ask what made its EP and LA predict a constant."""
 _QUICK_METHOD, _QUICK_REPEATS, _N_REPEATS = "pbp", 2, 40
-_SECONDS = {
-    "pbp": 0.1,
-    "batch-ep": 3.2,
-    "laplace": 2.0,
-    "batch-ep-sparse": 1.0,
-    "laplace-once": 1.5,
-    "laplace-toolbox": 1.5,
-    "laplace-toolbox-full": 8.0,
-    "mcmc": 35.0,
-}
-"""Of a cell, roughly: for the estimate of the time left."""
 _BLOCK = 10
 """Repeats of a set in a row: its ten sizes of table are compiled once for all of them."""
 
@@ -170,7 +134,7 @@ def cells(
     return [
         Cell(
             {"dataset": dataset, "method": method, "collection": collection, "repeat": repeat},
-            _SECONDS[method],
+            COLUMNS[method].seconds,
         )
         for first in range(0, n_repeats, _BLOCK)
         for method in methods

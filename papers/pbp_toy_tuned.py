@@ -5,14 +5,12 @@ Without chains, which take an hour: the truth is that of `pbp-toy`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from papers import markdown, pbp_toy, tuned_network, uci
 from papers.protocol import Cell, Experiment, Key, Scratch, Selection, draws
-from papers.rows import Row
 from papers.tuned_network import tuned
 
 NAME = "pbp-toy-tuned"
@@ -45,24 +43,13 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     }
 
 
-def section(rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data, a column a method."""
-    finished = markdown.latest(rows)
-    return markdown.section(
-        NAME,
-        rows,
-        finished,
-        table=markdown.by_method(finished, METHODS, pbp_toy.FIGURES),
-    )
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=METHODS,
     cells=cells,
     work=fit_cell,
-    section=section,
+    section=partial(markdown.section_by_method, NAME, METHODS, pbp_toy.FIGURES),
     draw=partial(pbp_toy.draw, titles=METHODS),
     quick={"n_trials": 3},
     scratch=True,

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from bayesprop import metrics
 from papers import markdown, uci
-from papers.protocol import Experiment, Key, Work, draws
+from papers.protocol import Experiment, Key, draws
 from papers.rows import Row
 
 FAR_RADIUS = 6.0
@@ -54,23 +54,17 @@ class Plane:
     centre: tuple[float, float]
 
 
-def experiment(
-    plane: Plane, config: type, work: Work, *, quick: Mapping[str, Any] | None = None
-) -> Experiment:
-    """Describe the experiment; its parts are the methods.
-
-    work
-        The top-level function of its module that calls `fit_cell`.
-    """
+def experiment(plane: Plane, config: type, **quick: Any) -> Experiment:
+    """Describe the experiment; its parts are the methods. `quick`: settings of the small form."""
     return Experiment(
         name=plane.name,
         config=config,
         parts=plane.labels,
         cells=draws(20, quick=2),
-        work=work,
-        section=partial(section, plane),
+        work=partial(fit_cell, plane),
+        section=partial(markdown.section_by_method, plane.name, plane.labels, _FIGURES),
         draw=partial(draw, plane),
-        quick=quick or {},
+        quick=quick,
     )
 
 
@@ -137,13 +131,6 @@ def draw(plane: Plane, rows: Sequence[Row], stem: Path) -> None:
         X_train=first["X_train"],
         positive=first["y_train"] == 1,
     )
-
-
-def section(plane: Plane, rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data, a column a method."""
-    finished = markdown.latest(rows)
-    table = markdown.by_method(finished, plane.labels, _FIGURES)
-    return markdown.section(plane.name, rows, finished, table=table)
 
 
 _FIGURES = {

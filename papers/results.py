@@ -15,8 +15,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from bayesprop.atomic import write_atomically
 from papers import rows as row_files
+from papers.outputs import write_text
 from papers.registry import EXPERIMENTS
 
 _TITLE = """# Results: the papers' figures beside ours
@@ -41,11 +41,11 @@ def write_results(rows_folder: Path, index: Path) -> list[str]:
     for name, found in _found(rows_folder):
         section = EXPERIMENTS[name].load().section(row_files.read(found))
         text = f"{page_of(section)}\n\n[All rows]({_ROWS}/{found.name}).\n"
-        _write(index.parent / f"{name}.md", text)
+        write_text(index.parent / f"{name}.md", text)
         _copy(found, index.parent / _ROWS)
         _copy(found.with_suffix(".svg"), index.parent)
         written.append(name)
-    _write(index, _index(index.parent))
+    write_text(index, _index(index.parent))
     return written
 
 
@@ -66,10 +66,6 @@ def _index(folder: Path) -> str:
             papers.setdefault(entry.paper, []).append(line)
     tables = [f"\n## {paper}\n\n{_HEAD}{''.join(lines)}" for paper, lines in papers.items()]
     return _TITLE + "".join(tables)
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _found(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import bayesprop
 from papers import table_splits
-from papers.arena import Arena
-from papers.peers import Peer
+from papers.arena import Arena, Learn, Peer, Predict
 from papers.table_splits import TableRows
 
 AS_THEY_ARE = "its defaults, categories as they are"
 NETWORK = f"of pytabkit; {AS_THEY_ARE}, gaps among numbers at the mean"
 
 
-class Ours:
-    """A method of this library, as `bayesprop.fit` gives it to a table."""
-
-    def __init__(self, task: str, method: str, seed: int) -> None:
-        self.task, self.method, self.seed = task, method, seed
-
-    def fit(self, rows: TableRows, _y: np.ndarray) -> Self:
-        """Learn all rows; none is held out to judge it."""
-        self.model_ = bayesprop.fit(
-            rows.table,
-            target=rows.target,
-            task=self.task,
-            method=self.method,
-            seed=self.seed,
-            test_fraction=0.0,
-        )
-        return self
-
-    def predict_dist(self, rows: TableRows) -> Any:
-        """Predict rows, without a look at their target."""
-        return self.model_.predict_dist(rows.table.drop(rows.target))
+def ours(task: str, method: str, seed: int, rows: TableRows, _y: np.ndarray) -> Predict:
+    """Learn by a method of this library, as `bayesprop.fit` gives it to a table; all rows."""
+    model = bayesprop.fit(
+        rows.table, target=rows.target, task=task, method=method, seed=seed, test_fraction=0.0
+    )
+    return lambda new: model.predict_dist(new.table.drop(new.target))
 
 
-class OfMatrix:
-    """A regressor of encoded rows: any with `predict_dist`."""
+def of_matrix(model: Any) -> Learn:
+    """Return what learns encoded rows by a regressor with `predict_dist`."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def learn(rows: TableRows, y: np.ndarray) -> Predict:
+        model.fit(rows.matrix, y)
+        return lambda new: model.predict_dist(new.matrix)
 
-    def fit(self, rows: TableRows, y: np.ndarray) -> Self:
-        """Learn rows."""
-        self.model.fit(rows.matrix, y)
-        return self
-
-    def predict_dist(self, rows: TableRows) -> Any:
-        """Predict rows."""
-        return self.model.predict_dist(rows.matrix)
+    return learn
 
 
 def catboost(kind: str, seed: int, rows: TableRows, **settings: Any) -> Any:
@@ -77,20 +55,10 @@ def pytabkit(name: str, seed: int, **settings: Any) -> Any:
     return getattr(pytabkit, name)(device="cpu", random_state=seed, n_threads=1, **settings)
 
 
-class Filled:
-    """Puts the training mean of a column of numbers into its gaps."""
-
-    def __init__(self, means: Any) -> None:
-        self.means = means
-
-    @classmethod
-    def of(cls, frame: Any) -> Self:
-        """Learn the means of a frame."""
-        return cls(frame.mean(numeric_only=True).fillna(0.0))
-
-    def __call__(self, frame: Any) -> Any:
-        """Fill a frame."""
-        return frame.fillna(self.means)
+def filling(frame: Any) -> Callable[[Any], Any]:
+    """Return what puts the mean that a column of numbers has in this frame into its gaps."""
+    means = frame.mean(numeric_only=True).fillna(0.0)
+    return lambda new: new.fillna(means)
 
 
 def arena_of_tables(task: str, peers: Mapping[str, Peer], **how: Any) -> Arena:
@@ -98,7 +66,7 @@ def arena_of_tables(task: str, peers: Mapping[str, Peer], **how: Any) -> Arena:
     return Arena(
         task=task,
         peers=peers,
-        ours=partial(Ours, task),
+        ours=lambda method, seed: partial(ours, task, method, seed),
         size=table_splits.size,
         data=table_splits.train_test,
         n_splits=table_splits.n_splits,

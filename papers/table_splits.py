@@ -166,9 +166,11 @@ def train_test(name: str, split: int) -> Data:
     return encoded(train, test, NUMBERS[name].target, REGRESSION)
 
 
-def divided(table: pl.DataFrame, split: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def divided(
+    table: pl.DataFrame, split: int, most: int = MOST_ROWS
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return 80 % of the rows, by a permutation of `default_rng(split)`, and the others."""
-    order = np.random.default_rng(split).permutation(len(table))[:MOST_ROWS]
+    order = np.random.default_rng(split).permutation(len(table))[:most]
     n_test = round(0.2 * len(order))
     return table[order[n_test:]], table[order[:n_test]]
 

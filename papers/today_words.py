@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ def _won(by_set: Mapping[str, Field], arena: Arena) -> str:
 
     def counted(score: Score) -> str:
         leaders = [field.leaders(score) for field in by_set.values()]
-        counts = {m: sum(m in led for led in leaders) for m in dict.fromkeys(_all(leaders))}
+        counts = {m: sum(m in led for led in leaders) for m in sorted(set().union(*leaders))}
         named = sorted(counts, key=lambda m: -counts[m])[:_NAMED]
         ours = sum(bool(led & set(arena.methods)) for led in leaders)
         return (
@@ -116,17 +116,10 @@ def _against(by_set: Mapping[str, Field], method: str | None, arena: Arena) -> s
     )
 
 
-def _all(sets: Iterable[set[str]]) -> list[str]:
-    return sorted(set().union(*sets))
-
-
 def _pace(
     by_set: Mapping[str, Field], whole: Sequence[str], arena: Arena, lead: Mapping[str, Standing]
 ) -> str:
-    seconds = {
-        m: sum(Seconds.of(field, m, "fit_cpu_seconds").usual for field in by_set.values())
-        for m in whole
-    }
+    seconds = {m: sum(_fit(field, m) for field in by_set.values()) for m in whole}
     rank = {m: lead[m].mean for m in whole}
     named = undominated(rank, seconds)
     steps = (f"{m} ({rounded(seconds[m])} s; {rank[m]:.1f})" for m in named)
@@ -153,23 +146,14 @@ def _intervals(by_set: Mapping[str, Field], whole: Sequence[str]) -> str:
         "**Intervals that hold what they promise**: the mean distance of the coverage of 90 % "
         f"intervals from 90 % is least for {_listed(f'{m} ({off[m]:.1%})' for m in named)}"
     )
-    for word, is_so in (
-        ("too narrow", lambda v: v < _TOO_NARROW),
-        ("too wide", lambda v: v > _TOO_WIDE),
-    ):
-        text += _where(word, coverage, is_so)
+    for words, sign, limit in (
+        ("too narrow (under", -1.0, _TOO_NARROW),
+        ("too wide (over", 1.0, _TOO_WIDE),
+    ):  # on at least half of the sets
+        counts = {m: int((sign * (v - limit) > 0.0).sum()) for m, v in coverage.items()}
+        often = [f"{m} on {n}" for m, n in counts.items() if n >= 0.5 * len(coverage[m])]
+        text += f"; {words} {limit:.0%} of the rows inside): {_listed(often)}" if often else ""
     return text + "."
-
-
-def _where(
-    word: str, coverage: Mapping[str, np.ndarray], is_so: Callable[[np.ndarray], np.ndarray]
-) -> str:
-    """Name the methods whose intervals are so on at least half of the sets."""
-    counts = {m: int(is_so(values).sum()) for m, values in coverage.items()}
-    named = [f"{m} on {n}" for m, n in counts.items() if n >= 0.5 * len(coverage[m])]
-    limit = _TOO_NARROW if word == "too narrow" else _TOO_WIDE
-    side = "under" if word == "too narrow" else "over"
-    return f"; {word} ({side} {limit:.0%} of the rows inside): {_listed(named)}" if named else ""
 
 
 def _partial(method: str, by_set: Mapping[str, Field], lead: Score, place: Standing) -> str:

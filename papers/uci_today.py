@@ -11,7 +11,7 @@ from bayesprop.datasets import registry
 from papers import today_page, uci
 from papers.arena import OF_NUMBERS, Arena, Data, Size
 from papers.number_peers import PEERS
-from papers.table_models import OfMatrix
+from papers.table_models import of_matrix
 from papers.table_splits import TableRows
 
 SPLITS_OF_LARGE = 5
@@ -67,7 +67,7 @@ ARENA = Arena(
     sets=tuple(name for name in uci.DATASETS if name != "year"),
     scores=OF_NUMBERS,
     lead=OF_NUMBERS[1],
-    ours=lambda method, seed: OfMatrix(make(method, random_state=seed)),
+    ours=lambda method, seed: of_matrix(make(method, random_state=seed)),
     peers=PEERS,
     size=size,
     data=data,

@@ -18,7 +18,6 @@ def draw(
     n_draws: Int[np.ndarray, " k"],
     errors: Float[np.ndarray, "k r"],
     closed_form: float,
-    error_name: str = "classification error, %",
 ) -> None:
     """Write `<stem>.png` and `<stem>.svg`: mean ± std over repeats, and the closed form's error.
 
@@ -32,7 +31,7 @@ def draw(
     axes.fill_between(n_draws, mean - std, mean + std, label="± std over repeats", **style)
     axes.plot(n_draws, mean, "o-", color=BLUE, markersize=3.5, label="average over draws")
     axes.axhline(closed_form, color=ORANGE, linewidth=1.6, label="closed form")
-    axes.set(xlabel="draws averaged", ylabel=error_name, xscale="log")
+    axes.set(xlabel="draws averaged", ylabel="classification error, %", xscale="log")
     axes.set(xlim=(float(np.min(n_draws)), float(np.max(n_draws))))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.legend(frameon=False, fontsize=8)

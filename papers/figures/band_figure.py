@@ -1,4 +1,4 @@
-"""The picture of a fit to one input: points, the predicted line, bands, perhaps the true curve.
+"""The picture of a fit to one input: points, the predicted line, bands, the true curve.
 
 PBP 2015, Figure 1; Bayes by Backprop 2015, Figure 5; closed-form VI 2016, Figure 2a.
 """
@@ -24,7 +24,7 @@ class Panel:
     """One fit.
 
     x, line, truth
-        A grid of inputs; there, the predicted mean or median, and the true curve if it is known.
+        A grid of inputs; there, the predicted mean or median, and the true curve.
     bands
         (low, high) on the grid, the widest first; at most two.
     """
@@ -34,7 +34,7 @@ class Panel:
     bands: Sequence[tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]]
     X_train: Float[np.ndarray, " n"]
     y_train: Float[np.ndarray, " n"]
-    truth: Float[np.ndarray, " g"] | None = None
+    truth: Float[np.ndarray, " g"]
 
 
 def draw(
@@ -43,7 +43,6 @@ def draw(
     panels: Mapping[str, Panel],
     line_name: str,
     band_names: Sequence[str],
-    reach: float = 0.5,
 ) -> None:
     """Write `<stem>.png` and `<stem>.svg`: panels side by side, on common axes.
 
@@ -51,8 +50,6 @@ def draw(
         By title, which may be empty.
     band_names
         What the bands are, in their order, such as "mean ± 3 std".
-    reach
-        How far the axis goes beyond the points, in units of their range: bands may go further.
     """
     figure = Figure(figsize=(4.2 * len(panels) + 0.8, 3.6), layout="constrained")
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
@@ -61,13 +58,12 @@ def draw(
         for (low, high), name, alpha in bands:
             style = {"color": BLUE, "alpha": alpha, "linewidth": 0}
             axes.fill_between(panel.x, low, high, label=name, **style)
-        if panel.truth is not None:
-            axes.plot(panel.x, panel.truth, color="black", linewidth=1.2, label="truth")
+        axes.plot(panel.x, panel.truth, color="black", linewidth=1.2, label="truth")
         axes.plot(panel.x, panel.line, color=BLUE, linewidth=1.8, label=line_name)
         axes.plot(panel.X_train, panel.y_train, "o", color="black", markersize=3.5, label="data")
         axes.set(title=title, xlabel="x", xlim=(panel.x[0], panel.x[-1]))
     y = np.concatenate([panel.y_train for panel in panels.values()])
-    room = reach * float(np.ptp(y))
+    room = 0.5 * float(np.ptp(y))  # bands may go further
     row[0].set(ylabel="y", ylim=(float(np.min(y)) - room, float(np.max(y)) + room))
     row[0].legend(loc="upper left", frameon=False, fontsize=8)
     save(figure, stem)

@@ -31,8 +31,8 @@ class Panel:
 
     title: str
     ranks: Mapping[str, Sequence[float]]
-    partial: frozenset[str] = frozenset()
-    critical: float = float("nan")
+    partial: frozenset[str]
+    critical: float
 
 
 def draw(stem: Path, panels: Sequence[Panel], *, order: Sequence[str], ours: set[str]) -> None:

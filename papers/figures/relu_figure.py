@@ -23,16 +23,15 @@ class Rectified(NamedTuple):
     relu_v: float
 
 
-def draw(stem: Path, *, cases: Sequence[Rectified], n_columns: int = 3) -> None:
-    """Write `<stem>.png` and `<stem>.svg`: one panel a case, in rows of `n_columns`.
+def draw(stem: Path, *, cases: Sequence[Rectified]) -> None:
+    """Write `<stem>.png` and `<stem>.svg`: one panel a case, in rows of three.
 
     The true distribution is a point mass at zero, drawn as a bar of that probability, and the
     positive part of the Gaussian; the approximation is the Gaussian of its moments.
     """
-    n_rows = -(-len(cases) // n_columns)
-    size = (2.7 * n_columns, 2.2 * n_rows + 0.3)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    n_rows = -(-len(cases) // 3)
+    figure = Figure(figsize=(2.7 * 3, 2.2 * n_rows + 0.3), layout="constrained")
+    panels = figure.subplots(n_rows, 3, squeeze=False).ravel()
     for axes, case in zip(panels, cases, strict=False):
         std, relu_std = np.sqrt(case.v), np.sqrt(case.relu_v)
         low = min(-0.5 * std, case.relu_m - 3.0 * relu_std)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from method_settings import predicted as said
 from scipy import stats
 
 from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
@@ -32,13 +33,6 @@ def targets(cls, y):
 def fitted(cls, **params):
     X, y = table()
     return cls(**(FAST | params)).fit(X, targets(cls, y)), X
-
-
-def said(model, X):
-    """Everything that a model predicts, as one array."""
-    if hasattr(model, "classes_"):
-        return model.predict_proba(X)
-    return np.stack(model.predict(X, return_std=True), axis=1)
 
 
 @pytest.mark.parametrize("cls", [MCDropoutRegressor, DeepEnsembleRegressor])

@@ -19,24 +19,16 @@ TINY = Config(n_interactions=400, hidden_layer_sizes=(4,))
 LETTERS = [["red", "large"], ["red", "small"], ["brown", "large"], ["brown", "small"]]
 
 
-def few_mushrooms():
-    return Mushroom(LETTERS, [False, False, True, True])
+class Few(Mushroom):
+    def __init__(self):
+        super().__init__(LETTERS, [False, False, True, True])
 
 
-@pytest.fixture
-def _few_mushrooms(monkeypatch):
-    class Few(Mushroom):
-        def __init__(self):
-            super().__init__(LETTERS, [False, False, True, True])
-
+def test_a_cell_sums_the_regret_of_what_was_chosen(monkeypatch):
     monkeypatch.setattr(bbb_bandits, "Mushroom", Few)
-
-
-@pytest.mark.usefixtures("_few_mushrooms")
-def test_a_cell_sums_the_regret_of_what_was_chosen():
     found = bbb_bandits.fit_cell(TINY, {"agent": "linear", "run": 2})
     bandit, chosen = AGENTS["linear"].make(TINY, 1002), []
-    stream = few_mushrooms().draw(400, seed=1002)
+    stream = Few().draw(400, seed=1002)
     for context, paid in zip(stream.context, stream.realised, strict=True):
         decision = bandit.select(context)
         chosen.append(["eat", "leave"].index(decision.action))
@@ -64,7 +56,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(make, tmp_path, monkeypatch
         def fresh():
             return make(TINY, 7)
 
-        return simulation.run(fresh, few_mushrooms(), n, seed=3, checkpoint=checkpoint)
+        return simulation.run(fresh, Few(), n, seed=3, checkpoint=checkpoint)
 
     whole, settle = go(), simulation.Bandit.settle
 

@@ -110,7 +110,7 @@ def test_ngboost_where_it_is_installed(curve):
     pytest.importorskip("ngboost")
     X, y = curve
     train, test = map(TableRows.of_numbers, (X[:300], X[300:]))
-    predicted = PEERS["NGBoost"].make(0).fit(train, y[:300]).predict_dist(test)
+    predicted = PEERS["NGBoost"].make(0)(train, y[:300])(test)
     assert metrics.rmse(predicted, y[300:]) < 0.6 * y.std()
     assert 0.7 < metrics.coverage(predicted, y[300:], 0.9) < 1.0
 

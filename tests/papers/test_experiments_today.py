@@ -38,7 +38,7 @@ def test_cells(monkeypatch):
     assert {key["split"] for key in quick} == {0, 1}
     assert "mcmc" not in {key["method"] for key in quick}
     assert "protein" not in {key["dataset"] for key in quick}
-    monkeypatch.setattr(peer, "missing", "NGBoost: pip install ngboost")
+    monkeypatch.setattr(peer, "missing", "pip install ngboost")
     with pytest.warns(UserWarning, match="left out: NGBoost: pip install"):
         assert listed("NGBoost", "yacht", "pbp") == listed("yacht", "pbp")
     with pytest.raises(protocol.NothingToRun, match="pip install ngboost"):

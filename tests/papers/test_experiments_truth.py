@@ -50,14 +50,14 @@ def test_every_method_is_set_beside_the_truth_of_its_own_problem(tmp_path):
     assert "R-hat below 1.01 in" in text
     assert text.count("| linear regression |") == 1
     problem = ground_truth.problem(config, "cubic", 1)
-    assert (len(problem.y), len(problem.y_test)) == (30, 200)
+    assert (len(problem.y_train), len(problem.y_test)) == (30, 200)
 
 
 def test_no_row_is_both_learnt_from_and_predicted(uci_folder, monkeypatch):
     monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
     data = ground_truth.problem(ground_truth.Config(), "yacht", 0)
-    both = np.vstack([data.X, data.X_test])
-    assert (len(data.y), len(data.y_test), len(np.unique(both, axis=0))) == (30, 200, 230)
+    both = np.vstack([data.X_train, data.X_test])
+    assert (len(data.y_train), len(data.y_test), len(np.unique(both, axis=0))) == (30, 200, 230)
 
 
 def test_five_panels(tmp_path):

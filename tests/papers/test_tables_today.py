@@ -10,9 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 from bayesprop.model.predictive import GaussianPredictive
 from papers import number_peers, runner, table_splits, tables_today_classes, tables_today_numbers
 from papers.arena import Data, class_scores, number_scores
-from papers.class_peers import Classifier
+from papers.class_peers import scikit_learn
 from papers.protocol import NothingToRun
-from papers.table_models import Filled
+from papers.table_models import filling
 
 
 @pytest.fixture(autouse=True)
@@ -122,15 +122,14 @@ def test_gaps_take_the_training_mean():
     pandas = pytest.importorskip("pandas")
     train = pandas.DataFrame({"x0": [1.0, 3.0, None], "x1": [None, None, None]}, dtype=float)
     new = pandas.DataFrame({"x0": [None, 9.0], "x1": [None, 4.0]}, dtype=float)
-    assert Filled.of(train)(new).to_numpy().tolist() == [[2.0, 0.0], [9.0, 4.0]]
+    assert filling(train)(new).to_numpy().tolist() == [[2.0, 0.0], [9.0, 4.0]]
 
 
 def test_a_probability_of_0_costs_what_1e_15_does():
     """The labels of the two training classes; a tree is sure of either."""
     matrix = np.array([[0.0], [1.0]])
     rows = table_splits.TableRows.of_numbers(matrix)
-    model = Classifier(DecisionTreeClassifier(), lambda rows: rows.matrix)
-    predicted = model.fit(rows, np.array(["b", "a"])).predict_dist(rows)
+    predicted = scikit_learn(DecisionTreeClassifier())(rows, np.array(["b", "a"]))(rows)
     assert predicted.classes.tolist() == ["a", "b"]
     scores = class_scores(predicted, np.array(["b", "b"]))
     assert scores["log_loss"] == pytest.approx(-0.5 * np.log(1e-15))
@@ -153,6 +152,6 @@ def test_peers_where_they_are_installed(name):
     if number_peers.PEERS[name].missing:
         pytest.skip(f"{name} is not installed")
     data = split("Ozone", 0)
-    predicted = number_peers.PEERS[name].make(0).fit(data.train, data.y_train)
-    scores = number_scores(predicted.predict_dist(data.test), data.y_test)
+    predict = number_peers.PEERS[name].make(0)(data.train, data.y_train)
+    scores = number_scores(predict(data.test), data.y_test)
     assert scores["rmse"] < np.std(data.y_test)
