@@ -72,8 +72,8 @@ class PublishedPBP(RegressorMixin, BaseEstimator):
         noise_var = np.broadcast_to(self.state_.noise_var, m.shape)
         return GaussianPredictive(
             self.y_scaler_.inverse_mean(m)[:, 0],
-            self.y_scaler_.inverse_var(v)[:, 0],
-            self.y_scaler_.inverse_var(noise_var)[:, 0],
+            (v * self.y_scaler_.scale**2)[:, 0],
+            (noise_var * self.y_scaler_.scale**2)[:, 0],
         )
 
     def predict(self, X: Float[np.ndarray, "m d"], return_std: bool = False) -> Any:

@@ -6,9 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from bayesprop.catalogue import METHODS, REGRESSION, estimator_class
-from bayesprop.model.method import ABILITIES, OF_NUMBERS
+from bayesprop.model.method import DrawsFunctions, Features, Merges, Prunes, Resumes, Streams
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "use" / "which-method.md"
+ABILITIES: dict[str, type] = {
+    "warm_start": Resumes,
+    "partial_fit": Streams,
+    "merge": Merges,
+    "sample_y": DrawsFunctions,
+    "posterior_features": Features,
+    "prune": Prunes,
+}
+"""Optional abilities by the name that users know, each with its protocol."""
+OF_NUMBERS = ("sample_y", "posterior_features")
+"""Those that only regressors show."""
 
 
 def cell(name: str, ability: str) -> str:

@@ -168,4 +168,4 @@ def test_a_value_that_few_rows_have_is_among_those_kept():
     weight = np.where(np.arange(9000) % 9 == 0, 1.0, 0.0)
     model = KnownInputs.of_rows(X[:, :1], lambda at: X[at, :1], weight).model
     assert np.isin(model.knots, X[weight > 0.0, 0]).all()
-    assert KnownInputs.of_model(model).model is model
+    assert KnownInputs(None, model).model is model

@@ -128,11 +128,11 @@ def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
     uncertainty = finite("uncertainty", uncertainty, (None,))
     loss = finite("loss", loss, uncertainty.shape)
     answered = np.arange(1, len(loss) + 1)
-    order = surest_first(uncertainty, loss)
+    threshold, in_order = surest_first(uncertainty, loss)
     return RiskCoverage(
         coverage=answered / len(loss),
-        risk=np.cumsum(order.loss) / answered,
-        threshold=order.uncertainty,
+        risk=np.cumsum(in_order) / answered,
+        threshold=threshold,
         oracle_risk=np.cumsum(np.sort(loss)) / answered,
     )
 

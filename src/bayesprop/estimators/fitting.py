@@ -167,25 +167,18 @@ def _learned(
     return _noted(learned, progress.cuts)
 
 
-class Seen(NamedTuple):
-    """A method, and rows as it sees them."""
-
-    method: Any
-    rows: TrainingRows
-
-
 def as_method_sees(
     estimator: Any,
     rows: Rows,
     rng: np.random.RandomState,
     groups: Int[np.ndarray, " n"] | None = None,
-) -> Seen:
+) -> tuple[Any, TrainingRows]:
     """Return the method of an estimator, and checked rows in its units."""
     X, y, weight, _ = rows
     task = estimator.task_.of_rows(X)
     method = estimator.build_method(task, X.shape[1])
     x = encoding_of(estimator).encode(X, method.furthest_input)
-    return Seen(method, TrainingRows(x, task.encode(y, rng, x), weight, groups))
+    return method, TrainingRows(x, task.encode(y, rng, x), weight, groups)
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:

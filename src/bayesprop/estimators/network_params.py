@@ -18,7 +18,6 @@ from bayesprop.estimators.params import (
     SIZES,
     HyperParameters,
     as_sizes,
-    one_of,
 )
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import (
@@ -42,7 +41,7 @@ class NetworkParams(HyperParameters):
     batch_size: int = field(default=32, metadata=COUNT)
     activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    optimizer: Literal["adam", "sgd"] = "adam"
     momentum: float = field(default=0.9, metadata=SHARE)
     warm_start: bool = False
     random_state: Any = None

@@ -59,11 +59,6 @@ def begun(model: Any, n_features: int, *, y_scale: float, seed: int) -> Any:
     return fresh
 
 
-def seed_of(model: Any) -> int:
-    """Return the seed of start, rows and draws."""
-    return model.state_.seed
-
-
 class Memory(NamedTuple):
     """The last rows, standardised, at the places of a ring; n_seen rows came so far."""
 
@@ -134,11 +129,6 @@ def functions(
     rows = np.asarray(x, np.float32)
     drawn = _functions(*parts, np.uint32(seed), state, rows, n_draws=n_draws)
     return model.y_scaler_.inverse_mean(np.asarray(drawn, np.float64)[..., None])[..., 0]
-
-
-def members(model: Any, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "s k"]:
-    """Evaluate every member of an ensemble once, in the units of the targets."""
-    return model.predict_dist(x).means
 
 
 @partial(jax.jit, static_argnames=("apply", "sample", "likelihood", "n_draws"))

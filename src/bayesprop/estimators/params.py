@@ -1,7 +1,8 @@
 """Hyper-parameters as fields of a dataclass, each with the rule that it must keep.
 
-`n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks;
-`check_int` and its like check a value by name. Errors name parameter, rule and value.
+`n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks,
+and so does `prior: Literal["normal", "laplace"] = "normal"`; `check_int` and its like check a value
+by name. Errors name parameter, rule and value.
 
 `HyperParameters` are all that a saved model needs of them to predict: their rules, and the method
 that they make. An estimator is these and a shell, which is scikit-learn's.
@@ -9,7 +10,9 @@ that they make. An estimator is these and a shell, which is scikit-learn's.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache, partial
@@ -68,8 +71,14 @@ def check_fields(params: Any) -> None:
 @cache
 def _rules(kind: type) -> list[tuple[str, Callable[[str, Any], None]]]:
     """List the rules of the fields of a dataclass, by name."""
-    ruled = ((one.name, one.metadata.get("check")) for one in fields(kind))
-    return [(name, check) for name, check in ruled if check]
+    ruled = ((one.name, one.metadata or _of_words(one.type)) for one in fields(kind))
+    return [(name, metadata["check"]) for name, metadata in ruled if metadata]
+
+
+def _of_words(annotation: Any) -> Metadata:
+    """Return the rule of a field whose annotation, as text, lists words; empty for others."""
+    words = re.fullmatch(r"Literal(\[.*\])", str(annotation))
+    return one_of(*literal_eval(words[1])) if words else {}
 
 
 def rule(check: Callable[[str, Any], None]) -> Metadata:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
-from bayesprop.estimators.stored import from_stored, save, to_stored
+from bayesprop.estimators.stored import from_stored, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
@@ -124,7 +124,9 @@ class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
-        save(self, path)
+        from bayesprop.store import save_model
+
+        save_model(path, self)
 
     def to_stored(self) -> Stored:
         """Return the fitted estimator as a header for JSON and named arrays."""

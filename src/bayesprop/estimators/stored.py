@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -96,16 +95,6 @@ def unfitted_from_stored(header: dict[str, Any]) -> Any:
     return with_params(kind, header["params"])
 
 
-def save(estimator: Any, path: str | Path) -> None:
-    """Write a fitted estimator to a file; NotFittedError before `fit`."""
-    from sklearn.utils.validation import check_is_fitted
-
-    from bayesprop.store import save_model
-
-    check_is_fitted(estimator)
-    save_model(path, estimator)
-
-
 def to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`."""
     from sklearn.utils.validation import check_is_fitted
@@ -147,7 +136,7 @@ def restored(
     n_inputs, names = int(header["n_features_in"]), header["feature_names_in"]
     if n_inputs < 1 or (names is not None and len(names) != n_inputs):
         raise ValueError(f"the header names {names!r} for {n_inputs} inputs")
-    scaler = Standardiser.checked(header["x_scaler"], "x_scaler", n_inputs)
+    scaler = Standardiser.from_dict(header["x_scaler"], "x_scaler", n_inputs)
     names = None if names is None else np.asarray(names, dtype=object)
     task = task_from_dict(header)
     if isinstance(task, Classes) != issubclass(kind, OfClasses):
@@ -161,7 +150,7 @@ def restored(
     report = FitReport.from_dict(header["fit_report"])
     learned = Learned(state, report, int(header["n_iter"]))
     encoding = Encoding(scaler, names, getattr(task, "exposure", None))
-    known = None if inputs is None else KnownInputs.of_model(inputs)
+    known = None if inputs is None else KnownInputs(None, inputs)
     return Restored(params, Fitted(method, task, encoding, learned, known), pruned)
 
 

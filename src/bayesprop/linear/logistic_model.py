@@ -30,7 +30,6 @@ from bayesprop.numerics import gaussian_logits
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"
 POSTERIORS: dict[str, Callable[..., Fitted]] = {_VI: variational, "laplace": logistic.laplace}
-PREDICTIONS = (*gaussian_logits.PREDICTIONS, _MONTE_CARLO)
 
 
 class LogisticState(NamedTuple):

@@ -16,7 +16,6 @@ from bayesprop.model.target_maps import COUNT, TargetMap
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
 _LARGEST_COUNT = 2.0**50
 _ROUNDS, _LEAST_STD = 4, 0.1
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 class Tendency(NamedTuple):
@@ -131,10 +130,6 @@ class CountScores(TargetMap):
     def observed(self, z: np.ndarray) -> np.ndarray:
         """Return the count in whose unit interval g(z) lies."""
         return np.maximum(np.ceil(self.inverse(z) - 0.5), 0.0)
-
-    def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Return log dz/dt at places t."""
-        return -np.log(np.maximum(self.inverse_slope(self.forward(y)), _TINY))
 
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
         """Return dt/dz."""

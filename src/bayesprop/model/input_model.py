@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -187,11 +188,13 @@ class InputModel:
 class KnownInputs:
     """How inputs and targets go together: learnt from some training rows when first asked for.
 
-    Built by `of_rows` or `of_model`.
+    Built by `of_rows`, or of what was learnt already.
     """
 
-    def __init__(self, rows: Float[np.ndarray, "n d"] | None) -> None:
+    def __init__(self, rows: Any, model: InputModel | None = None) -> None:
         self._rows = rows
+        if model is not None:
+            self.model = model
 
     @classmethod
     def of_rows(
@@ -211,18 +214,9 @@ class KnownInputs:
             at = counted
         return cls(np.column_stack([X[at], targets(at)]))
 
-    @classmethod
-    def of_model(cls, model: InputModel) -> KnownInputs:
-        """Wrap what was learnt."""
-        known = cls(None)
-        known.model = model
-        return known
-
     @cached_property
     def model(self) -> InputModel:
         """What they are like, inputs first."""
-        if self._rows is None:
-            raise ValueError("neither rows nor a model are there")
         return InputModel.fit(self._rows)
 
 

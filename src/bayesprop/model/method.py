@@ -279,16 +279,3 @@ class Prunes(Protocol):
     def masked(self, state: Any, keep: Any) -> Any:
         """Return the state with every weight exactly zero whose mask is False."""
         ...
-
-
-ABILITIES: dict[str, type] = {
-    "warm_start": Resumes,
-    "partial_fit": Streams,
-    "merge": Merges,
-    "sample_y": DrawsFunctions,
-    "posterior_features": Features,
-    "prune": Prunes,
-}
-"""Optional abilities by the name that users know, each with its protocol."""
-OF_NUMBERS = ("sample_y", "posterior_features")
-"""Those that only regressors show."""

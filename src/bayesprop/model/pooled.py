@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Function, Moments, Predictive
+from bayesprop.model.predictive import OF_ALL_ROWS, Function, Moments, Predictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,35 +21,27 @@ class PooledPredictive(Predictive):
     has not seen it, and rows with gaps are predicted in another way. Their predictions may be of
     several kinds.
 
-    places
-        Of the rows of all parts, one part after another, (n,).
+    at
+        Place of every row among those of all parts, one part after another, (n,).
     """
 
-    parts: tuple[Predictive, ...]
-    places: Int[np.ndarray, " n"]
+    parts: tuple[Predictive, ...] = field(metadata=OF_ALL_ROWS)
+    at: Int[np.ndarray, " n"]
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Any:
         """Predict shift + scale y instead of y; numbers."""
-        return _of_parts([part.rescaled(shift, scale) for part in self.parts], self.places)
-
-    def __getitem__(self, rows: Any) -> Any:
-        """Select rows (a slice, mask or index array)."""
-        at = np.arange(len(self))[rows]
-        owner, number = self._owners
-        chosen = [part[number[at[owner[at] == k]]] for k, part in enumerate(self.parts)]
-        order = np.argsort(owner[at], kind="stable")
-        return _of_parts(chosen, order)
+        return _of_parts([part.rescaled(shift, scale) for part in self.parts], self.at)
 
     def target(self, k: int) -> Any:
         """Select one of several targets."""
-        return _of_parts([part.target(k) for part in self.parts], self.places)
+        return _of_parts([part.target(k) for part in self.parts], self.at)
 
     @classmethod
     def joined(cls, parts: Sequence[Any]) -> Any:
         """Put the rows of several predictions one after another."""
-        first = np.cumsum([0, *(len(part) for part in parts[:-1])])
-        places = np.concatenate([k + part.places for k, part in zip(first, parts, strict=True)])
-        return _of_parts([one for part in parts for one in part.parts], places)
+        first = np.cumsum([0, *(sum(map(len, part.parts)) for part in parts[:-1])])
+        at = np.concatenate([k + part.at for k, part in zip(first, parts, strict=True)])
+        return _of_parts([one for part in parts for one in part.parts], at)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         by_row = self._each(
@@ -59,8 +51,7 @@ class PooledPredictive(Predictive):
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        drawn = np.concatenate([part.sample(rng, n) for part in self.parts], axis=1)
-        return drawn[:, np.argsort(self.places)]
+        return self._each(lambda part: part.sample(rng, n).swapaxes(0, 1)).swapaxes(0, 1)
 
     @property
     def step(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -73,31 +64,28 @@ class PooledPredictive(Predictive):
 
     def expected(self, function: Function) -> Moments:
         """Return E function(y), of a smooth elementwise function, by quadrature."""
-        return self._each(lambda part, _: part.expected(function), None)
+        return self._each(lambda part: part.expected(function))
 
     @property
     def gap_share(self) -> Moments:
         """Share of the variance that measuring the row's missing inputs would remove on average."""
-        return self._each(lambda part, _: part.gap_share, None)
+        return self._each(lambda part: part.gap_share)
 
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to where the target can lie."""
         return self.parts[0].limited(interval)
 
-    @property
-    def _owners(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of every row the part that predicts it, and its number there."""
-        sizes = [len(part) for part in self.parts]
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        number = np.concatenate([np.arange(size) for size in sizes])
-        back = np.argsort(self.places)
-        return owner[back], number[back]
-
-    def _each(self, ask: Callable[[Predictive, Any], Moments], y: Moments | None) -> Moments:
-        ends = np.cumsum([len(part) for part in self.parts])[:-1]
-        given = [None] * len(self.parts) if y is None else np.split(y[self.places], ends)
-        answers = [ask(part, own) for part, own in zip(self.parts, given, strict=True)]
-        return np.concatenate(answers)[np.argsort(self.places)]
+    def _each(self, ask: Callable[..., Moments], *y: Moments) -> Moments:
+        """Ask every part about its rows, and the values that these have."""
+        ends = np.cumsum([len(part) for part in self.parts])
+        order = np.argsort(self.at, kind="stable")
+        rows = np.split(order, np.searchsorted(self.at[order], ends[:-1]))
+        answers = [
+            ask(part[self.at[own] - end], *(values[own] for values in y))
+            for part, own, end in zip(self.parts, rows, ends, strict=True)
+            if len(own) or not len(self)
+        ]
+        return np.concatenate(answers)[np.argsort(order)]
 
     def _log_prob(self, y: Moments) -> Moments:
         return self._each(lambda part, own: part.log_prob(own), y)
@@ -106,7 +94,7 @@ class PooledPredictive(Predictive):
         return self._each(lambda part, own: part.crps(own), y)
 
     def _quantile(self, level: float) -> Moments:
-        return self._each(lambda part, _: part.quantile(level), None)
+        return self._each(lambda part: part.quantile(level))
 
 
 def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any:
@@ -115,17 +103,15 @@ def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any
     places
         Of the rows of every part; together 0 to n - 1, once each.
     """
-    at = np.concatenate(list(places))
+    at = np.argsort(np.concatenate(list(places)))
     if isinstance(parts[0], ClassPredictive):
-        return ClassPredictive.joined(parts)[np.argsort(at)]
+        return ClassPredictive.joined(parts)[at]
     return _of_parts(cast(Any, parts), at)
 
 
-def _of_parts(parts: Sequence[Predictive], places: np.ndarray) -> PooledPredictive:
-    parts = [part for part in parts if len(part)] or parts[:1]
-    back = np.argsort(places)
+def _of_parts(parts: Sequence[Predictive], at: np.ndarray) -> PooledPredictive:
     mean, epistemic_var, noise_var = (
-        np.concatenate([getattr(part, name) for part in parts])[back]
+        np.concatenate([getattr(part, name) for part in parts])[at]
         for name in ("mean", "epistemic_var", "noise_var")
     )
-    return PooledPredictive(mean, epistemic_var, noise_var, tuple(parts), places)
+    return PooledPredictive(mean, epistemic_var, noise_var, tuple(parts), at)

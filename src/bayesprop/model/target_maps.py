@@ -77,9 +77,9 @@ class TargetMap(ABC):
         """Return the observation at z."""
         return self.inverse(z)
 
-    @abstractmethod
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """Return log dh/dy, the log Jacobian of a density, at y."""
+        return -np.log(np.maximum(self.inverse_slope(self.forward(y)), _TINY))
 
     @abstractmethod
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:

@@ -74,10 +74,6 @@ class Standardiser:
         """Bring standardised means back to the original units."""
         return (m * self.std + self.mean) * self.unit
 
-    def inverse_var(self, v: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """Bring standardised variances back to the squared original units."""
-        return v * (self.std * self.unit) ** 2
-
     @property
     def scale(self) -> Float[np.ndarray, " d"]:
         """One standardised unit in the original units."""
@@ -88,13 +84,8 @@ class Standardiser:
         return {k: getattr(self, k).tolist() for k in ("unit", "mean", "std")}
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Standardiser:
-        """Rebuild from `to_dict`."""
-        return cls(*(np.asarray(stored[k], dtype=np.float64) for k in ("unit", "mean", "std")))
-
-    @classmethod
-    def checked(cls, stored: dict[str, Any], name: str, size: int | None = None) -> Standardiser:
-        """`from_dict` of a file: ValueError unless finite, positive and of one size.
+    def from_dict(cls, stored: dict[str, Any], name: str, size: int | None = None) -> Standardiser:
+        """Rebuild from `to_dict`: ValueError unless finite, positive and of one size.
 
         name
             For the message.
@@ -108,7 +99,7 @@ class Standardiser:
                 raise ValueError(f"{name} must hold {size} finite numbers as {part}")
             if part != "mean" and not (column > 0.0).all():
                 raise ValueError(f"{name} must hold numbers > 0 as {part}")
-        return cls.from_dict(stored)
+        return cls(*(np.asarray(stored[k], dtype=np.float64) for k in ("unit", "mean", "std")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +279,7 @@ Task = Numbers | Classes
 def task_from_dict(stored: dict[str, Any]) -> Task:
     """Rebuild what `to_dict` of either gave; ValueError where it does not fit together."""
     if "classes" not in stored:
-        scaler = Standardiser.checked(stored["y_scaler"], "y_scaler")
+        scaler = Standardiser.from_dict(stored["y_scaler"], "y_scaler")
         learnt = map_from_dict(stored["y_map"]) if "y_map" in stored else None
         if learnt is not None and len(scaler.mean) != 1:
             raise ValueError(f"y_map is of one target, and y_scaler of {len(scaler.mean)}")

@@ -265,7 +265,9 @@ def _from_dict(kind: type[_Line], stored: dict[str, Any] | None, **classes: Any)
     if stored is None:
         return None
     values: dict[str, Any] = {
-        name: Standardiser.from_dict(value) if name.endswith("_scaler") else _numbers(value)
+        name: Standardiser(**{part: _numbers(column) for part, column in value.items()})
+        if name.endswith("_scaler")
+        else _numbers(value)
         for name, value in stored.items()
     }
     line = kind(**values, **classes)

@@ -133,8 +133,8 @@ def abstaining(
     n = len(confidence)
     if n < MIN_ROWS:
         return None
-    order = surest_first(-confidence, ~right)
-    sure, wrong = -order.uncertainty, order.loss
+    unsure, wrong = surest_first(-confidence, ~right)
+    sure = -unsure
     kept = np.unique(np.ceil(np.arange(1, _N_POINTS + 1) / _N_POINTS * n).astype(int))
     kept = kept[kept >= min(10, n)]
     sums = (np.cumsum(values)[kept - 1] for values in (wrong, 1.0 - sure, sure * (1.0 - sure)))

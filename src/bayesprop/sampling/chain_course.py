@@ -15,7 +15,6 @@ from jaxtyping import Array, Bool, Float
 from bayesprop.model.progress import Progress
 
 Sampler = Literal["nuts", "hmc", "random-walk"]
-SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
 Dynamics = Literal["sgld", "sghmc"]
 DYNAMICS: tuple[Dynamics, ...] = ("sgld", "sghmc")
 

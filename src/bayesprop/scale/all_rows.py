@@ -257,7 +257,7 @@ def fit_parts(
 
     def seen() -> Iterator[TrainingRows]:
         for rows in blocks():
-            yield fitting.as_method_sees(estimator, checked(rows), rng, numbering(rows)).rows
+            yield fitting.as_method_sees(estimator, checked(rows), rng, numbering(rows))[1]
 
     groups = numbering(sample) if numbering.has_groups else None
     rows = checked(sample)

@@ -221,14 +221,14 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
     name, numbers = series.name, column.numbers(series)
     known = numbers.drop_nulls().sort()
     if known.is_empty():
-        return _dropped(name, "it has no values", "which have no values")
+        return FittedColumn.dropped(name, "it has no values", "which have no values")
     column = replace(column, missing=len(known) < len(numbers))
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
     if numbers_rows(numbers):
         why = "it numbers the rows (rename it to keep it)"
         shared = "which number the rows (rename one to keep it)"
-        return _dropped(name, why, shared)._replace(is_row_number=True)
+        return FittedColumn.dropped(name, why, shared)._replace(is_row_number=True)
     is_marked = column.written is not None and series.dtype == pl.String
     read = (reading(series, numbers),) if is_marked else ()
     asked = (*taken_for_missing(series, column.words, "numbers"), *_stand_in(numbers))
@@ -254,13 +254,8 @@ def _stand_in(numbers: pl.Series) -> tuple[str, ...]:
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
     """Drop a column, or leave it to whoever knows whether its gaps tell something."""
     where = "wherever it has a value" if column.missing else "in every row"
-    dropped = _dropped(column.name, f"it is {value} {where}", f"the same {where}")
+    dropped = FittedColumn.dropped(column.name, f"it is {value} {where}", f"the same {where}")
     return dropped._replace(column=column if column.missing else None, is_constant=True)
-
-
-def _dropped(name: str, reason: str, shared: str, detail: str = "") -> FittedColumn:
-    remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
-    return FittedColumn(name, None, (remark,))
 
 
 def _are_post_codes(series: pl.Series) -> bool:
@@ -274,7 +269,7 @@ def _are_post_codes(series: pl.Series) -> bool:
 def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     name, known = text.name, text.drop_nulls()
     if known.is_empty():
-        return _dropped(name, "it has no values", "which have no values")
+        return FittedColumn.dropped(name, "it has no values", "which have no values")
     n_levels = known.n_unique()
     if not is_declared:
         check_dates(text)
@@ -283,7 +278,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
         return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
         reason = f"{n_levels} different texts in {len(known)} rows name the rows"
-        dropped = _dropped(name, reason, "whose texts name the rows", f"{n_levels}")
+        dropped = FittedColumn.dropped(name, reason, "whose texts name the rows", f"{n_levels}")
         return _asked_if_marked(dropped._replace(is_name=True), known)
     column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)

@@ -90,13 +90,12 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     form, words, why = reading
     moments = parsed(series, form) if is_text else read_dates(series, form)
     if moments.null_count() == len(moments):
-        gone = Remark(" dropped: it has no values", "dropped, which have no values", name)
-        return FittedColumn(name, None, (gone,))
+        return FittedColumn.dropped(name, "it has no values", "which have no values")
     seconds = _seconds(moments.drop_nulls())
     example = quoted(series.filter(moments.is_not_null())[0])
     if not (parts := _varying(seconds, form)):
-        gone = f" dropped: it is {example} in every row", "dropped, the same in every row"
-        return FittedColumn(name, None, (Remark(*gone, name),), is_constant=True)
+        gone = FittedColumn.dropped(name, f"it is {example} in every row", "the same in every row")
+        return gone._replace(is_constant=True)
     column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
     how = "" if form in ("", "%Y-%m-%d") else f", read as {in_words(form)}"
     how += f", for {why}" if why else ""

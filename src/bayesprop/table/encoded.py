@@ -118,3 +118,9 @@ class FittedColumn(NamedTuple):
     is_constant: bool = False
     is_row_number: bool = False
     is_name: bool = False
+
+    @classmethod
+    def dropped(cls, name: str, reason: str, shared: str, detail: str = "") -> FittedColumn:
+        """Drop a column for a reason, which others may share."""
+        remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
+        return cls(name, None, (remark,))

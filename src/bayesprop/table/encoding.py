@@ -37,7 +37,7 @@ from bayesprop.table.errors import (
 from bayesprop.table.informative_text import Target
 from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.nominal_numbers import nominal_columns_of
-from bayesprop.table.remarks import Remark, joined
+from bayesprop.table.remarks import joined
 from bayesprop.table.supervised import (
     levels_if_nominal,
     marked_where_telling,
@@ -376,9 +376,8 @@ def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[Fi
             is_same = series.equals(frame[first])
             how = "the same as" if is_same else "its levels are, by other names, those of"
             others = "the same as others" if is_same else "the same as others by other names"
-            why = f" dropped: {how} {quoted(first)} in every row"
-            remark = Remark(why, f"dropped, {others}", one.name, f"as {quoted(first)}")
-            one = FittedColumn(one.name, None, (remark,))
+            why = f"{how} {quoted(first)} in every row"
+            one = FittedColumn.dropped(one.name, why, others, f"as {quoted(first)}")
         encodings.append(one)
     return encodings
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -53,11 +53,13 @@ class TargetEncodedColumn(LevelsColumn):
         labels: Sequence[str],
         *,
         is_numbers: bool = False,
-        missing: bool = False,
-        marked: bool = False,
-        words: tuple[str, ...] = (),
+        **own: Any,
     ) -> TargetEncodedColumn:
-        """Learn the levels of training rows."""
+        """Learn the levels of training rows.
+
+        own
+            What every column has: `missing`, `marked`, `words`.
+        """
         from sklearn.preprocessing import TargetEncoder
 
         text = levels_of(series, is_numbers=is_numbers)
@@ -77,9 +79,7 @@ class TargetEncodedColumn(LevelsColumn):
             prior=tuple(y.mean(axis=0).tolist()),
             labels=tuple(labels),
             is_numbers=is_numbers,
-            missing=missing,
-            marked=marked,
-            words=words,
+            **own,
         )
 
     @property

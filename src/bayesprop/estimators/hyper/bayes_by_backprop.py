@@ -21,7 +21,6 @@ from bayesprop.estimators.params import (
     OfNumbers,
     check_choice,
     numbers,
-    one_of,
     rule,
 )
 from bayesprop.model.gradient_method import GradientMethod
@@ -31,14 +30,6 @@ from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mean_field import PrunableNetwork, mean
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
-
-
-PRIOR_STD = 0.3
-
-
-MIXTURE = (0.5, 1.0, 0.0024787522)
-
-
 _IS_MIXTURE = numbers(
     "(share, wide_std, narrow_std) with 0 < share < 1 and 0 < narrow_std < wide_std",
     lambda share, wide, narrow: 0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf"),
@@ -99,18 +90,14 @@ class _Params(HyperParameters):
     activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=3e-3, metadata=POSITIVE)
     optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
-    prior: Literal["normal", "mixture"] = field(
-        default="normal", metadata=one_of("normal", "mixture")
-    )
-    prior_std: float = field(default=PRIOR_STD, metadata=POSITIVE)
-    prior_mixture: Sequence[float] = field(default=MIXTURE, metadata=_IS_MIXTURE)
-    kl_weights: Literal["uniform", "geometric"] = field(
-        default="uniform", metadata=one_of("uniform", "geometric")
-    )
+    prior: Literal["normal", "mixture"] = "normal"
+    prior_std: float = field(default=0.3, metadata=POSITIVE)
+    prior_mixture: Sequence[float] = field(default=(0.5, 1.0, 0.0024787522), metadata=_IS_MIXTURE)
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
     n_samples: int = field(default=1, metadata=COUNT)
     init_std: float = field(default=0.05, metadata=POSITIVE)
     local_reparameterisation: bool = False
-    prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
+    prediction: Literal["draws", "mean"] = "draws"
     n_draws: int = field(default=100, metadata=COUNT)
     warm_start: bool = False
     random_state: Any = None

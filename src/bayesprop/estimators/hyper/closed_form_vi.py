@@ -19,7 +19,6 @@ from bayesprop.estimators.params import (
     OfNumbers,
     check_fields,
     number_or,
-    one_of,
 )
 from bayesprop.model.task import Task
 from bayesprop.moments import closed_form_vi as vi
@@ -54,9 +53,6 @@ class _Params(HyperParameters):
         or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
-    noise : "learned", "input" or float
-        One variance learnt for every output; a log variance that is an output of the same
-        network; or the variance itself, in y².
     expectation : {"exact", "taylor"}
         How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
         second-order expansion, which is faster and wrong where logits are very unsure.
@@ -81,18 +77,14 @@ class _Params(HyperParameters):
     batch_size: int = field(default=32, metadata=COUNT)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
     activation: str = field(default="relu", metadata=ACTIVATION)
-    prior: Literal["normal", "laplace"] = field(
-        default="normal", metadata=one_of("normal", "laplace")
-    )
+    prior: Literal["normal", "laplace"] = "normal"
     prior_scale: Literal["fan_in", "empirical"] | float = field(
         default="fan_in", metadata=number_or("fan_in", "empirical")
     )
     likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
-    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
+    optimizer: Literal["adam", "lbfgs"] = "adam"
     kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
-    prediction: Literal["expected", "mean", "draws"] = field(
-        default="expected", metadata=one_of("expected", "mean", "draws")
-    )
+    prediction: Literal["expected", "mean", "draws"] = "expected"
     n_draws: int = field(default=100, metadata=COUNT)
     warm_start: bool = False
     random_state: Any = None
@@ -143,7 +135,5 @@ class ClosedFormVIClassifierParams(_Params, OfClasses):
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
     kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    expectation: Literal["exact", "taylor"] = field(
-        default="exact", metadata=one_of("exact", "taylor")
-    )
+    expectation: Literal["exact", "taylor"] = "exact"
     standardise: bool = True

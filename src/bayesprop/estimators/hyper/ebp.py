@@ -6,9 +6,9 @@ from dataclasses import field
 from typing import Any, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, SIZES, OfClasses, as_sizes, one_of
+from bayesprop.estimators.params import COUNT, SIZES, OfClasses, as_sizes
 from bayesprop.model.task import Classes
-from bayesprop.moments.ebp import KINDS, EBPNetwork
+from bayesprop.moments.ebp import EBPNetwork
 
 
 @hyper_parameters
@@ -27,8 +27,6 @@ class EBPClassifierParams(OfClasses):
         Average over the weights' distribution; or the one network of the most probable weights,
         which knows no doubt: its probabilities are 0 and 1. Binary weights make it a network of
         signs only.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
         Seeds initial weights and the order of rows.
     """
@@ -36,10 +34,8 @@ class EBPClassifierParams(OfClasses):
     method_class = EBPNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
-    weights: Literal["binary", "real"] = field(default="real", metadata=one_of(*KINDS))
-    prediction: Literal["posterior", "map"] = field(
-        default="posterior", metadata=one_of("posterior", "map")
-    )
+    weights: Literal["binary", "real"] = "real"
+    prediction: Literal["posterior", "map"] = "posterior"
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0

@@ -7,13 +7,7 @@ from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.network_params import NetworkParams, network_of, optimizer_of
-from bayesprop.estimators.params import (
-    COUNT,
-    NOISE,
-    POSITIVE,
-    OfClasses,
-    OfNumbers,
-)
+from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, OfClasses, OfNumbers
 from bayesprop.model.task import Task
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import PrunableNetwork
@@ -27,8 +21,6 @@ class _Params(NetworkParams):
     ----------
     batch_size : int
         Rows of a step; all of them if there are fewer. Memory is a gradient a row.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum, as in the papers.
 
     Attributes
     ----------

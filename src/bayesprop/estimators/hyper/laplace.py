@@ -12,33 +12,17 @@ from bayesprop.estimators.network_params import (
     likelihood_of,
     optimizer_of,
 )
-from bayesprop.estimators.params import (
-    COUNT,
-    NOISE,
-    POSITIVE,
-    OfClasses,
-    OfNumbers,
-    number_or,
-    one_of,
-)
+from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, OfClasses, OfNumbers, number_or
 from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
-from bayesprop.numerics.gaussian_logits import PREDICTIONS
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
 from bayesprop.sampling.laplace import LaplaceModel
 from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
 
 STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
-
-
 LAYERS = {"all": EVERY_LEAF, "last": Chosen((-1,))}
-
-
 PRIORS = {"by-layer": "by-leaf", "one": "one"}
-
-
-START_PREC = 1.0
 
 
 @hyper_parameters
@@ -87,18 +71,14 @@ class _Params(NetworkParams):
     """
 
     method_class: ClassVar[type] = LaplaceNetwork
-    structure: Literal["full", "kron", "diagonal"] = field(
-        default="kron", metadata=one_of(*STRUCTURES)
-    )
-    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
-    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
+    structure: Literal["full", "kron", "diagonal"] = "kron"
+    layers: Literal["all", "last"] = "all"
+    curvature: Literal["ggn", "hessian"] = "ggn"
     prior_prec: Literal["by-layer", "one"] | float = field(
         default="by-layer", metadata=number_or(*PRIORS)
     )
     n_rounds: int = field(default=4, metadata=COUNT)
-    prediction: Literal["linearised", "draws"] = field(
-        default="linearised", metadata=one_of("linearised", "draws")
-    )
+    prediction: Literal["linearised", "draws"] = "linearised"
     n_draws: int = field(default=100, metadata=COUNT)
     max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
 
@@ -113,7 +93,7 @@ class _Params(NetworkParams):
             self.activation,
             optimizer_of(self),
             *shape,
-            prior_prec=known or START_PREC,
+            prior_prec=known or 1.0,
         )
         return LaplaceNetwork(
             network,
@@ -143,6 +123,4 @@ class LaplaceClassifierParams(_Params, OfClasses):
     """Those of `LaplaceClassifier`."""
 
     standardise: bool = True
-    integral: Literal["quadrature", "probit"] = field(
-        default="quadrature", metadata=one_of(*PREDICTIONS)
-    )
+    integral: Literal["quadrature", "probit"] = "quadrature"

@@ -24,11 +24,7 @@ from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.model.task import Numbers
 
 _CONJUGATE = "conjugate"
-
-
 _MOST_COLUMNS = 20_000
-
-
 _CLUSTERED_ROWS = 10_000
 
 

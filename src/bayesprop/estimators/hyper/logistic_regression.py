@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE, OfClasses, number_or, one_of
+from bayesprop.estimators.params import COUNT, POSITIVE, OfClasses, number_or
 from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits
-from bayesprop.linear.logistic_model import POSTERIORS, PREDICTIONS, LogisticModel
+from bayesprop.linear.logistic_model import LogisticModel
 from bayesprop.model.task import Classes
 
 _MOST_WEIGHTS = 20_000
@@ -57,15 +57,9 @@ class BayesianLogisticClassifierParams(OfClasses):
     """
 
     method_class = LogisticModel
-    posterior: Literal["vi", "laplace"] = field(
-        default="vi", kw_only=False, metadata=one_of(*POSTERIORS)
-    )
-    covariance: Literal["full", "diagonal"] = field(
-        default="full", metadata=one_of("full", "diagonal")
-    )
-    prediction: Literal["quadrature", "probit", "monte-carlo"] = field(
-        default="quadrature", metadata=one_of(*PREDICTIONS)
-    )
+    posterior: Literal["vi", "laplace"] = field(default="vi", kw_only=False)
+    covariance: Literal["full", "diagonal"] = "full"
+    prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
     prior_prec: Any = field(default=EVIDENCE, metadata=number_or(EVIDENCE, ARD))
     intercept_prec: float = field(default=0.01, metadata=POSITIVE)
     n_draws: int = field(default=1000, metadata=COUNT)

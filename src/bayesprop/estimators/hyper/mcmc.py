@@ -23,26 +23,16 @@ from bayesprop.estimators.params import (
     check_fields,
     check_int,
     numbers,
-    one_of,
 )
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
-from bayesprop.sampling.chain_course import (
-    DYNAMICS,
-    SAMPLERS,
-    Dynamics,
-    Plan,
-    Sampler,
-    StochasticPlan,
-)
+from bayesprop.sampling.chain_course import DYNAMICS, Dynamics, Plan, Sampler, StochasticPlan
 from bayesprop.sampling.markov_chains import MarkovChains, network_posterior
 
 _PRIOR = numbers(
     "(shape > 0, rate > 0) of a Gamma prior",
     lambda shape, rate: 0.0 < shape < inf and 0.0 < rate < inf,
 )
-
-
 _PRECISION = numbers(
     "a number > 0 or (shape > 0, rate > 0) of a Gamma prior",
     lambda *prior: len(prior) <= 2 and all(0.0 < number < inf for number in prior),
@@ -84,9 +74,6 @@ class _Params(HyperParameters):
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float
         Prior precision of the weights: unknown with a Gamma prior, or given.
-    noise : "learned", "input" or float
-        One noise variance for every output; one that depends on the input; or the variance itself,
-        in y².
     noise_prior : (shape, rate)
         Gamma prior of the precision of "learned" noise, in standardised units.
     random_state : int, RandomState or None
@@ -107,9 +94,7 @@ class _Params(HyperParameters):
 
     method_class: ClassVar[type] = MarkovChains
     hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
-    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = field(
-        default="nuts", metadata=one_of(*SAMPLERS, *DYNAMICS)
-    )
+    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = "nuts"
     n_chains: int = field(default=4, metadata=COUNT)
     n_warmup: int = 500
     n_draws: int = field(default=250, metadata=COUNT)

@@ -15,7 +15,6 @@ from bayesprop.estimators.params import (
     OfClasses,
     OfNumbers,
     as_sizes,
-    one_of,
 )
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -40,8 +39,6 @@ class _Params(HyperParameters):
         "auto" takes the compiled engine wherever it applies. Both give the same numbers.
     weight_prior : (shape, rate)
         Gamma prior of the precision of all weights; shape > 1.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
         Seeds initial means and the order of rows.
     batch_size : int
@@ -59,15 +56,23 @@ class _Params(HyperParameters):
 
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
-    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
+    inference: Literal["adf", "sep"] = "adf"
     activation: str = field(default="relu", metadata=ACTIVATION)
-    engine: Literal["auto", "kernel", "jax"] = field(
-        default="auto", metadata=one_of("auto", "kernel", "jax")
-    )
+    engine: Literal["auto", "kernel", "jax"] = "auto"
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range."""
+        super().check_params()
+        self.chosen_engine()
+
+    def chosen_engine(self) -> Engine:
+        """Return what computes; ValueError where it does not go with the rest."""
+        n_at_once = getattr(self, "batch_size", 1)
+        return Engine(self.activation, self.inference, n_at_once, self.engine)
 
 
 @hyper_parameters
@@ -78,18 +83,10 @@ class PBPRegressorParams(_Params, OfNumbers):
     batch_size: int = field(default=1, metadata=COUNT)
     noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
 
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, self.batch_size, self.engine)
-
     def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
         """Return the method that the hyper-parameters describe."""
         return PBPNumbers(
-            self._engine(),
+            self.chosen_engine(),
             (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
             self.n_epochs,
             GammaPrior(*self.weight_prior),
@@ -105,16 +102,10 @@ class PBPClassifierParams(_Params, OfClasses):
     method_class = PBPClasses
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
 
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, 1, self.engine)
-
     def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
         """Return the method that the hyper-parameters describe."""
         n_outputs = 1 if task.n_classes == 2 else task.n_classes
         sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
-        return PBPClasses(self._engine(), sizes, self.n_epochs, GammaPrior(*self.weight_prior))
+        return PBPClasses(
+            self.chosen_engine(), sizes, self.n_epochs, GammaPrior(*self.weight_prior)
+        )

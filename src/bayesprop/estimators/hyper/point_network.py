@@ -15,7 +15,6 @@ from bayesprop.estimators.params import (
     OfClasses,
     OfNumbers,
     check_fields,
-    one_of,
 )
 from bayesprop.model.task import Task
 from bayesprop.sampling.deep_ensemble import MemberNetworks
@@ -56,9 +55,7 @@ class _Params(NetworkParams):
     dropout: float = field(default=0.0, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     dropconnect: float = field(default=0.0, metadata=SHARE)
-    dropconnect_masks: Literal["batch", "row"] = field(
-        default="batch", metadata=one_of("batch", "row")
-    )
+    dropconnect_masks: Literal["batch", "row"] = "batch"
 
     def check_params(self) -> None:
         """Raise ValueError for hyper-parameters out of their range, alone or together."""
