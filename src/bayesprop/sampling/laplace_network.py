@@ -103,12 +103,13 @@ def laplace_draws(
 
     def init(key: PRNGKeyArray, weights: Any) -> ModeState:
         precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec, jnp.float32)
-        return ModeState(*training(precs).init(key, weights), precs)
+        point: PointState = training(precs).init(key, weights)
+        return ModeState(*point, precs)
 
     def update(key: PRNGKeyArray, state: ModeState, batch: Batch) -> tuple[ModeState, Info]:
         *point, precs = state
-        moved, info = training(precs).update(key, PointState(*point), batch)
-        return ModeState(*moved, precs), info
+        (weights, noise, memory), info = training(precs).update(key, PointState(*point), batch)
+        return ModeState(weights, noise, memory, precs), info
 
     def mean(state: ModeState) -> Draw:
         return Draw(state.weights, state.likelihood)

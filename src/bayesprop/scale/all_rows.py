@@ -204,15 +204,16 @@ class Look(NamedTuple):
 def looked_at(estimator: Any, parts: Iterable[Rows]) -> Look:
     """Check and count rows, and give an estimator their scaling for that of a sample, exactly."""
     task, n_rows, total = estimator.task_, 0, 0.0
-    inputs = MergedMoments.none(estimator.x_scaler_)
-    targets = MergedMoments.none(task.scaler) if isinstance(task, Numbers) else None
+    inputs = MergedMoments(estimator.x_scaler_)
+    targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
     for part in parts:
         rows = estimator.checked_rows(part.X, part.y, part.weight, reset=False)
         n_rows += len(rows.X)
         total += len(rows.X) if rows.weight is None else float(np.sum(rows.weight))
         if is_scaled_by_all(estimator):
-            inputs = inputs.with_rows(rows.X, rows.weight)
-            targets = targets and targets.with_rows(rows.y, rows.weight)
+            inputs.add(rows.X, rows.weight)
+            if targets is not None:
+                targets.add(rows.y, rows.weight)
     if n_rows and is_scaled_by_all(estimator):
         if estimator.standardises_inputs:
             estimator.x_scaler_ = inputs.standardiser()
