@@ -9,7 +9,7 @@ has the same posterior by QR, whose condition is not squared; here a row costs p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
