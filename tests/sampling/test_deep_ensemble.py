@@ -103,7 +103,7 @@ def test_every_member_meets_every_row_once_in_its_own_order():
     method = deep_ensemble(watching(n), n_members=M)
     members = method.init(jax.random.key(0), jnp.zeros(M))
     state = Lessons(members, data, jnp.sum(weight))
-    order = own_orders(jax.random.key(1), data, n_members=M)
+    order = own_orders(jax.random.key(1), data, len(data.y), n_members=M)
     for column in np.asarray(order.x).T:
         np.testing.assert_array_equal(np.sort(column), np.arange(n))
     state, info = loops.epoch(method.update, state, jax.random.key(2), order, batch_size=batch_size)

@@ -48,9 +48,9 @@ def test_merged_moments_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.standard_normal(500) * 1e-200, 1e9 + rng.random(500), np.full(500, 7)])
     weight = rng.integers(0, 3, 500).astype(float)
-    moments = MergedMoments.none(Standardiser.fit(x[:50]))
+    moments = MergedMoments(Standardiser.fit(x[:50]))
     for part in np.array_split(np.arange(500), 7):
-        moments = moments.with_rows(x[part], weight[part])
+        moments.add(x[part], weight[part])
     merged, whole = moments.standardiser(), Standardiser.fit(x, weight)
     np.testing.assert_array_equal(merged.unit, whole.unit)
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)

@@ -115,7 +115,6 @@ class ActiveLearner:
         self.history_ = []
         self._columns: list[str] | None = None
         self._n_queries, self._top_score = 0, None
-        self._n_initial = 0 if self.X is None else len(self.X)
         if self.X is not None:
             values = checked_values(self.y, classes=is_classifier(self.estimator))
             self.X_, self.y_, self._columns = self._all_rows(checked_rows("X", self.X), values)
@@ -177,7 +176,8 @@ class ActiveLearner:
         started = time.perf_counter()
         taught = self._taught(X, y)
         seconds = time.perf_counter() - started
-        n_before = self.history_[-1].n_rows if self.history_ else self._n_initial
+        n_initial = 0 if self.X_ is None else len(self.X_)
+        n_before = self.history_[-1].n_rows if self.history_ else n_initial
         self.estimator_ = taught
         if rows is not None:
             self.X_, self.y_, self._columns = rows
@@ -206,7 +206,6 @@ class ActiveLearner:
             "X": _as_list(self.X_),
             "y": _as_list(self.y_),
             "columns": self._columns,
-            "n_initial": self._n_initial,
             "n_queries": self._n_queries,
             "top_score": self._top_score,
             "history": [asdict(step) for step in self.history_],
@@ -231,9 +230,7 @@ class ActiveLearner:
         rules = tuple(rule_from_stored(rule) for rule in notes["stop"])
         X = None if notes["X"] is None else np.asarray(notes["X"], np.float64)
         y = None if notes["y"] is None else np.asarray(notes["y"])
-        n = int(notes["n_initial"])
-        initial = {} if X is None or y is None or n == 0 else {"X": X[:n], "y": y[:n]}
-        learner = cls(estimator, stop=rules, **{name: notes[name] for name in _SETTINGS}, **initial)
+        learner = cls(estimator, stop=rules, **{name: notes[name] for name in _SETTINGS})
         learner.X_, learner.y_, learner._columns = X, y, notes["columns"]
         learner._n_queries, learner._top_score = int(notes["n_queries"]), notes["top_score"]
         learner.history_ = [Step(**step) for step in notes["history"]]

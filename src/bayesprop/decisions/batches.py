@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from sklearn.preprocessing import StandardScaler
 
 from bayesprop.decisions.acquisition import (
     EXPECTED_ENTROPY_REDUCTION,
@@ -253,7 +254,5 @@ def _likeness(query: Query, places: np.ndarray) -> Callable[[int], np.ndarray]:
         unit = flat / np.where(length > 0.0, length, 1.0)[:, None]
         return lambda place: np.abs(unit @ unit[place])
     inputs = np.asarray(unwrapped(query.estimator, take(query.X, places))[1], np.float64)
-    known = np.ma.masked_invalid(inputs)
-    std = np.ma.filled(known.std(axis=0), 0.0)
-    z = np.ma.filled((known - known.mean(axis=0)) / np.where(std > 0.0, std, 1.0), 0.0)
+    z = np.nan_to_num(StandardScaler().fit_transform(inputs))
     return lambda place: np.exp(-0.5 * np.square(z - z[place]).sum(axis=1) / z.shape[1])

@@ -9,7 +9,7 @@ has the same posterior by QR, whose condition is not squared; here a row costs p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -48,56 +48,37 @@ def start(n_columns: int, prior_prec: float) -> Statistics:
     return Statistics(prior_prec * eye, zeros, zero, zero, eye / prior_prec, zeros)
 
 
-def absorb(old: Statistics, x: Float[np.ndarray, " p"], y: float) -> Statistics:
-    """Condition on a row, the inverse by Sherman & Morrison (1950); factored anew now and then."""
-    new = _summed(old, np.outer(x, x), y * x, y * y, 1)
-    if int(new.n_rows) % _REFRESH == 0:
-        return _solved(new)
-    spread = old.cov @ x
-    gain = spread / (1.0 + x @ spread)
-    return new._replace(
-        cov=old.cov - np.outer(gain, spread), mean=old.mean + gain * (y - x @ old.mean)
-    )
+def absorb(old: Statistics, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, " n"]) -> Statistics:
+    """Condition on rows; on one by Sherman & Morrison (1950), but factored anew now and then.
 
-
-def absorb_all(
-    old: Statistics, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, " n"]
-) -> Statistics:
-    """Condition on many rows at once; ValueError if sums have left the finite numbers."""
-    if len(x) == 1:
-        return _finite(absorb(old, x[0], float(y[0])))
-    return _solved(_summed(old, x.T @ x, x.T @ y, y @ y, len(x)))
-
-
-def _summed(old: Statistics, gram: Any, moment: Any, square: Any, n_rows: int) -> Statistics:
-    return old._replace(
-        gram=old.gram + gram,
-        moment=old.moment + moment,
-        square=old.square + square,
-        n_rows=old.n_rows + n_rows,
-    )
-
-
-def _finite(new: Statistics) -> Statistics:
-    if not np.isfinite(new.square + np.trace(new.gram) + np.abs(new.mean).sum()):
+    ValueError if sums have left the finite numbers, or there is no posterior.
+    """
+    gram, square = old.gram + x.T @ x, old.square + y @ y
+    if not np.isfinite(square + np.trace(gram)):
         raise ValueError(
             "contexts or rewards are too large for their squares to be added up: nothing was "
             "learnt; divide them by something"
         )
-    return new
+    moment, n_rows = old.moment + x.T @ y, old.n_rows + len(x)
+    if len(x) > 1 or int(n_rows) % _REFRESH == 0:
+        return Statistics(gram, moment, square, n_rows, *_solved(gram, moment))
+    spread = old.cov @ x[0]
+    gain = spread / (1.0 + x[0] @ spread)
+    mean = old.mean + gain * (y[0] - x[0] @ old.mean)
+    return Statistics(gram, moment, square, n_rows, old.cov - np.outer(gain, spread), mean)
 
 
-def _solved(new: Statistics) -> Statistics:
-    """Find the posterior from the sums, by a Cholesky factor; ValueError where there is none."""
+def _solved(gram: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find covariance and mean by a Cholesky factor."""
     try:
-        factor = linalg.cho_factor(_finite(new).gram)
+        factor = linalg.cho_factor(gram)
     except linalg.LinAlgError as error:
         raise ValueError(
             "contexts are so large that the prior precision is lost by rounding: nothing was "
             "learnt; divide them by something"
         ) from error
-    cov = linalg.cho_solve(factor, np.eye(len(new.gram)))
-    return new._replace(cov=0.5 * (cov + cov.T), mean=linalg.cho_solve(factor, new.moment))
+    cov = linalg.cho_solve(factor, np.eye(len(gram)))
+    return 0.5 * (cov + cov.T), linalg.cho_solve(factor, moment)
 
 
 class StudentT(NamedTuple):
@@ -140,7 +121,7 @@ class Regressions:
     ) -> None:
         """Condition the regressions that rows belong to on them, on all or, by ValueError, none."""
         self.learnt |= {
-            number: absorb_all(self[number], x[numbers == number], y[numbers == number])
+            number: absorb(self[number], x[numbers == number], y[numbers == number])
             for number in sorted(set(numbers.tolist()))
         }
 

@@ -80,7 +80,7 @@ class RefittedRewards(Rewards):
         self._n_seen = n_seen
 
     def _places(self, n_new: int) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
-        """Return which new rows are remembered, and where: for each place its last row."""
+        """Return which new rows are remembered, and where; of those in one place the last stays."""
         number = np.arange(self._n_seen, self._n_seen + n_new)
         if self.keep == "last":
             place = number % self.buffer_size
@@ -90,9 +90,7 @@ class RefittedRewards(Rewards):
                 for n in number[number >= self.buffer_size]
             ]
             place = np.concatenate([number[number < self.buffer_size], np.array(drawn, int)])
-        _, last = np.unique(place[::-1], return_index=True)
-        rows = n_new - 1 - last
-        rows = rows[place[rows] < self.buffer_size]
+        rows = np.flatnonzero(place < self.buffer_size)
         return rows, place[rows]
 
     @property

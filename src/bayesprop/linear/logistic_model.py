@@ -11,9 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.linear import bases, gaussian_product, logistic
+from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
-from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights, Maximised
+from bayesprop.linear.logistic import (
+    FitInfo,
+    Fitted,
+    GaussianWeights,
+    Maximised,
+    inverse_root,
+    prior_of,
+)
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
@@ -123,7 +130,7 @@ class LogisticModel:
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Multiply the Gaussians, and their evidences as those of factors fitted to them."""
         states = [part.state for part in parts]
-        product = gaussian_product.product([state.posterior for state in states], powers)
+        product = _product([state.posterior for state in states], powers)
         state = states[0]
         if product is not None:
             posterior, log_mass = product
@@ -205,3 +212,32 @@ def _advice(info: FitInfo, best: Maximised | None, max_steps: int) -> list[str]:
             "prior_prec a number"
         ]
     return []
+
+
+def _product(
+    parts: Sequence[GaussianWeights], powers: Sequence[float]
+) -> tuple[GaussianWeights, float] | None:
+    """Multiply Gaussians to powers that add up to 1; None where that is no distribution.
+
+    Also returns the log of the product's integral, nats.
+
+    Natural parameters add; the mass is A(product) - sum of power times A(part), with the log
+    partition A(m, P) = (m'P m - log det P) / 2 (Minka 2005, "Divergence measures and message
+    passing"; Bui et al. 2018, "Partitioned variational inference", section 2).
+    """
+    priors = [prior_of(part) for part in parts]
+    pairs = list(zip(priors, powers, strict=True))
+    prec = np.sum([power * one.prec for one, power in pairs], axis=0)
+    slope = np.sum([power * one.prec @ one.mean for one, power in pairs], axis=0)
+    try:
+        root = inverse_root(0.5 * (prec + prec.T))
+    except np.linalg.LinAlgError:
+        return None
+    posterior = GaussianWeights(root @ (root.T @ slope), root)
+    log_mass = _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
+    return posterior, float(log_mass)
+
+
+def _log_partition(one: GaussianWeights) -> float:
+    whitened = np.linalg.solve(one.root, one.mean)
+    return 0.5 * float(whitened @ whitened) + float(np.linalg.slogdet(one.root)[1])

@@ -240,17 +240,17 @@ def maximise(
         What maximised the evidence of fewer rows: the ascent begins there, or where that is so far
         from the usual start that the evidence might be flat, a factor of 1000 from it.
     """
-    prior = _Prior(np.asarray(prior_prec, np.float64), groups)
+    fixed = np.asarray(prior_prec, np.float64)
     ascents, n_noiseless, noise_is_free = [], 0, noise_var is None
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
-        start, bounds = _started(state, output, prior.groups, noise_is_known=known is not None)
+        start, bounds = _started(state, output, groups, noise_is_known=known is not None)
         if near is not None:
-            end = [*prior.groups.mean(near.prior_prec[output]), 1.0 / near.noise_var[output]]
+            end = [*groups.mean(near.prior_prec[output]), 1.0 / near.noise_var[output]]
             least, most = start / _FURTHEST_START, start * _FURTHEST_START
             start = np.minimum(np.maximum(end[: len(start)], least), most)
         ascent = evidence.ascend(
-            partial(_at, of_output(state, output), state.weight_sum, prior, known),
+            partial(_at, of_output(state, output), state.weight_sum, groups, fixed, known),
             start,
             bounds,
             max_steps=max_steps,
@@ -263,15 +263,8 @@ def maximise(
     noise_var = np.array([one.noise_var for one in points])
     posterior = _posterior(solved, noise_var, np.inf, np.array(log_evidence))
     precs = np.array([one.prior_prec for one in points])
-    searched = noise_is_free or len(prior.groups.free) > 0
+    searched = noise_is_free or len(groups.free) > 0
     return Maximised(posterior, precs, tuple(ascents) if searched else (), int(n_noiseless))
-
-
-class _Prior(NamedTuple):
-    """Precisions of the weights where they are `FIXED`, and which share one elsewhere."""
-
-    prec: Float[np.ndarray, " k"]
-    groups: Groups
 
 
 class _Point(NamedTuple):
@@ -287,7 +280,8 @@ class _Point(NamedTuple):
 def _at(
     root: np.ndarray,
     weight_sum: float,
-    prior: _Prior,
+    groups: Groups,
+    fixed: np.ndarray,
     noise_var: float | None,
     prec: np.ndarray,
     before: _Point | None,
@@ -298,12 +292,12 @@ def _at(
     if noise_var is None:
         prec, noise_prec = prec[:-1], float(prec[-1])
         noise_var = 1.0 / noise_prec
-    by_weight = prior.groups.spread(prec, prior.prec)
+    by_weight = groups.spread(prec, fixed)
     relative = by_weight * noise_var
     solved = solve(root, relative)
     var = noise_var * np.einsum("kl,kl->k", solved.root, solved.root)
     square = solved.mean * solved.mean
-    weights = prior.groups.weights(prec, square, var)
+    weights = groups.weights(prec, square, var)
     if noise_prec is not None:
         error = max(solved.penalised - float(relative @ square), 0.0)
         gamma = max(len(var) - float(by_weight @ var), 0.0)

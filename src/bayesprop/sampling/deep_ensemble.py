@@ -63,10 +63,7 @@ def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
     def update(key: PRNGKeyArray, state: Any, batch: Batch) -> tuple[Any, Info]:
         keys = jax.random.split(key, n_members)
         if not isinstance(state, Lessons):
-            nothing = jnp.zeros((n_members, 0))
-            return _updated(
-                lambda key, own, _: member.update(key, own, batch), keys, state, nothing
-            )
+            return _updated(lambda key, own: member.update(key, own, batch), keys, state)
 
         def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
             x, y, weight = jax.tree.map(lambda column: column[rows], state.data)
@@ -91,12 +88,12 @@ def _members(state: Any) -> Any:
     return state.members if isinstance(state, Lessons) else state
 
 
-def _updated(one: Callable[..., Any], keys: Array, members: Any, rows: Array) -> tuple[Any, Info]:
-    members, infos = _of_each(one, keys, members, rows)
+def _updated(one: Callable[..., Any], *parts: Any) -> tuple[Any, Info]:
+    members, infos = _of_each(one, *parts)
     return members, Info(*(jnp.mean(values, axis=0) for values in infos))
 
 
-def _of_each(one: Callable[..., Any], keys: Array, members: Any, rows: Array) -> Any:
+def _of_each(one: Callable[..., Any], keys: Array, members: Any, *rows: Array) -> Any:
     """Map over members: small networks side by side, large ones one after another.
 
     A matrix product for several members at once is slower on a CPU than as many products where each
@@ -104,16 +101,16 @@ def _of_each(one: Callable[..., Any], keys: Array, members: Any, rows: Array) ->
     """
     n_members = keys.shape[0]
     if is_meshed() and n_members > 1:
-        return jax.vmap(one)(*dealt_out((keys, members, rows)))
+        return jax.vmap(one)(*dealt_out((keys, members, *rows)))
     size = sum(leaf.size for leaf in jax.tree.leaves(members)) // n_members
     if size < _LARGE_NETWORK:
-        return jax.vmap(one)(keys, members, rows)
-    return jax.lax.map(lambda of_member: one(*of_member), (keys, members, rows))
+        return jax.vmap(one)(keys, members, *rows)
+    return jax.lax.map(lambda of_member: one(*of_member), (keys, members, *rows))
 
 
 @partial(jax.jit, static_argnames="n_members")
 def own_orders(
-    key: PRNGKeyArray, data: Rows, n_rows: int | Int[Array, ""] | None = None, *, n_members: int
+    key: PRNGKeyArray, data: Rows, n_rows: int | Int[Array, ""], *, n_members: int
 ) -> Rows:
     """Numbers of the rows, in an order of its own for every member; to be shuffled as rows are.
 
@@ -121,7 +118,6 @@ def own_orders(
         As in `loops.epoch`.
     """
     n_slots = data.weight.shape[0]
-    n_rows = n_slots if n_rows is None else n_rows
     orders = jax.vmap(lambda key: permutation(key, n_rows, n_slots))
     columns = orders(jax.random.split(key, n_members)).T
     return Rows(columns, (), jnp.ones(n_slots))

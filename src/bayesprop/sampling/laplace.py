@@ -103,13 +103,6 @@ class Posterior(NamedTuple):
     root: Any
 
 
-class Measured(NamedTuple):
-    """Curvature at the mode, and the fit of the network there."""
-
-    curvature: Curvature
-    fit: Fit
-
-
 class Fitted(NamedTuple):
     """A posterior, and how it was found."""
 
@@ -150,17 +143,17 @@ def laplace(
     FloatingPointError where the curvature is not finite.
     """
     check_memory(model, mode.weights, max_gigabytes)
-    measured = measure(model, mode, rows)
+    curvature, fit = measure(model, mode, rows)
     unknown = model.chosen.of(mode.weights)
     squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
-    maximised = maximise(measured.curvature, measured.fit, squares, prec, evidence)
+    maximised = maximise(curvature, fit, squares, prec, evidence)
     likelihood = mode.likelihood
     if isinstance(model.likelihood, LearnedNoise):
         likelihood = likelihood + np.log(maximised.noise_factor)
-    root = measured.curvature.root(maximised.prior_prec, 1.0 / maximised.noise_factor)
+    root = curvature.root(maximised.prior_prec, 1.0 / maximised.noise_factor)
     posterior = Posterior(mode.weights, likelihood, jnp.asarray(maximised.prior_prec), root)
-    return Fitted(posterior, maximised, measured.curvature.n_repaired)
+    return Fitted(posterior, maximised, curvature.n_repaired)
 
 
 def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
@@ -187,8 +180,8 @@ def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> Non
     )
 
 
-def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> Measured:
-    """Add up the curvature over all rows, some at a time."""
+def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit]:
+    """Add up the curvature at the mode over all rows, some at a time; and the network's fit."""
     shapes = model.shapes(mode.weights)
     held = jax.eval_shape(
         lambda x: linearise(model.apply, model.chosen, mode.weights, x), rows.x[:1]
@@ -207,7 +200,7 @@ def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> Measured:
     curvature = model.structure.finish(total, shapes)
     if model.exact and isinstance(curvature, DenseCurvature):
         curvature.flatten()
-    return Measured(curvature, Fit(*np.asarray(fit, np.float64).tolist()))
+    return curvature, Fit(*np.asarray(fit, np.float64).tolist())
 
 
 @partial(jax.jit, static_argnames="model")

@@ -61,13 +61,6 @@ class ModeState(NamedTuple):
     prior_prec: Float[Array, " l"]
 
 
-class _Regularised(NamedTuple):
-    """Weights beside their precisions: as an argument, new precisions need no compilation."""
-
-    weights: Any
-    prior_prec: Float[Array, " l"]
-
-
 class LaplaceState(NamedTuple):
     """The trained network, and a root of the covariance of its weights (float64)."""
 
@@ -99,32 +92,24 @@ def laplace_draws(
     """
     model = LaplaceModel(apply, likelihood, *shape)
 
-    def regularised_apply(regularised: _Regularised, x: Array) -> Array:
-        return apply(regularised.weights, x)
-
-    def penalty(regularised: _Regularised) -> Float[Array, ""]:
-        leaves = jax.tree.leaves(regularised.weights)
-        precs = jax.lax.stop_gradient(regularised.prior_prec)
+    def penalty(precs: Float[Array, " l"], weights: Any) -> Float[Array, ""]:
+        leaves = jax.tree.leaves(weights)
         squares = jnp.stack([jnp.sum(leaf**2) for leaf in leaves])
         sizes = jnp.array([leaf.size for leaf in leaves], precs.dtype)
         return 0.5 * jnp.sum(precs * squares - sizes * (jnp.log(precs) - LOG_2PI))
 
-    inner = point_network(regularised_apply, likelihood, optimizer, prior=penalty)
+    def training(precs: Float[Array, " l"]) -> GradientMethod:
+        return point_network(apply, likelihood, optimizer, prior=partial(penalty, precs))
 
     def init(key: PRNGKeyArray, weights: Any) -> ModeState:
         precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec, jnp.float32)
-        return pack(inner.init(key, _Regularised(weights, precs)))
-
-    def pack(state: PointState) -> ModeState:
-        return ModeState(
-            state.weights.weights, state.likelihood, state.optimizer, state.weights.prior_prec
-        )
+        point: PointState = training(precs).init(key, weights)
+        return ModeState(*point, precs)
 
     def update(key: PRNGKeyArray, state: ModeState, batch: Batch) -> tuple[ModeState, Info]:
-        weights = _Regularised(state.weights, state.prior_prec)
-        point = PointState(weights, state.likelihood, state.optimizer)
-        moved, info = inner.update(key, point, batch)
-        return pack(moved), info
+        *point, precs = state
+        (weights, noise, memory), info = training(precs).update(key, PointState(*point), batch)
+        return ModeState(weights, noise, memory, precs), info
 
     def mean(state: ModeState) -> Draw:
         return Draw(state.weights, state.likelihood)
@@ -285,7 +270,7 @@ class LaplaceNetwork(TrainedNetwork):
         mode = jax.eval_shape(partial(self.started, 0))
         with jax.enable_x64(True):
             root = self.model.structure.shape_of_root(self.model.shapes(mode.weights))
-            state = from_named_leaves(LaplaceState(mode, root), stored.arrays)
+            state = from_named_leaves(LaplaceState(mode, root), _todays(stored.arrays))
         return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
 
 
@@ -308,3 +293,9 @@ def _advice_on(fitted: Fitted) -> list[str]:
 
 def _wide(tree: Any) -> Any:
     return jax.tree.map(partial(jnp.asarray, dtype=np.float64), tree)
+
+
+def _todays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Leave out what optimisers once remembered of the precisions, which do not train."""
+    kept = {name: a for name, a in arrays.items() if not name.endswith("].prior_prec")}
+    return {name.replace("].weights[", "]["): array for name, array in kept.items()}

@@ -68,11 +68,8 @@ def sample_chains(
     NothingLearntError where the time was over before there were draws.
     """
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
-    if isinstance(plan, StochasticPlan):
-        warm_up, draw = _warm_batches, _draw_batches
-    else:
+    if isinstance(plan, Plan):
         _check_starts(log_density, positions, data)
-        warm_up, draw = _warm_up, _draw
     devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
     course = Course(progress, plan, len(starts))
 
@@ -84,8 +81,8 @@ def sample_chains(
             start, chain_key, rows = jax.device_put((positions[number], chain_key, data), here)
             return course.run(
                 number,
-                partial(warm_up, log_density, plan, start, data=rows),
-                partial(draw, log_density, plan, start, data=rows),
+                partial(_warm_up, log_density, plan, start, data=rows),
+                partial(_draw, log_density, plan, start, data=rows),
                 chain_key,
             )
 
@@ -122,9 +119,19 @@ def _of_vector(
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _warm_up(
-    log_density: LogDensity, plan: Plan, start: Any, key: Array, *, data: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """Return the state of a chain after warm-up, and what its steps are taken by."""
+    log_density: LogDensity,
+    plan: Plan | StochasticPlan,
+    start: Any,
+    key: Array,
+    *,
+    data: tuple[Any, ...],
+) -> Any:
+    """Return the state of a chain after warm-up, and what its steps are taken by.
+
+    On mini-batches, the position after steps that are thrown away.
+    """
+    if isinstance(plan, StochasticPlan):
+        return _steps(log_density, plan, *data).run(start, plan.n_warmup, key)
     flat, _, density = _of_vector(log_density, start, data)
     if plan.sampler == "random-walk":
         return _warm_walk(density, flat, key, plan.n_warmup)
@@ -134,14 +141,16 @@ def _warm_up(
 @partial(jax.jit, static_argnums=(0, 1))
 def _draw(
     log_density: LogDensity,
-    plan: Plan,
+    plan: Plan | StochasticPlan,
     start: Any,
-    warm: tuple[Any, Any],
+    warm: Any,
     keys: Array,
     *,
     data: tuple[Any, ...],
 ) -> tuple[Any, Chains]:
     """Draw once a key: the state after that, and `Chains` of one axis, that of the draws."""
+    if isinstance(plan, StochasticPlan):
+        return _draw_batches(log_density, plan, warm, keys, *data)
     _, unravel, density = _of_vector(log_density, start, data)
     state, by = warm
     if plan.sampler == "random-walk":
@@ -254,10 +263,9 @@ class _Steps(NamedTuple):
         return jax.lax.scan(self.step, position, jax.random.split(key, n))[0]
 
 
-def _steps(estimate: LogDensity, plan: StochasticPlan, data: tuple[Rows]) -> _Steps:
+def _steps(estimate: LogDensity, plan: StochasticPlan, rows: Rows) -> _Steps:
     import blackjax
 
-    (rows,) = data
     n_rows = rows.weight.shape[0]
     n_total = jnp.sum(rows.weight)
     size = min(plan.batch_size, n_rows)
@@ -283,26 +291,10 @@ def _steps(estimate: LogDensity, plan: StochasticPlan, data: tuple[Rows]) -> _St
     return _Steps(step, batch_of)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _warm_batches(
-    estimate: LogDensity, plan: StochasticPlan, start: Any, key: Array, *, data: tuple[Rows]
-) -> Any:
-    """Return the position of a chain after steps that are thrown away."""
-    return _steps(estimate, plan, data).run(start, plan.n_warmup, key)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
 def _draw_batches(
-    estimate: LogDensity,
-    plan: StochasticPlan,
-    start: Any,  # noqa: ARG001  (as `_draw` is called)
-    position: Any,
-    keys: Array,
-    *,
-    data: tuple[Rows],
+    estimate: LogDensity, plan: StochasticPlan, position: Any, keys: Array, rows: Rows
 ) -> tuple[Any, Chains]:
-    """Draw once a key: the position after that, and `Chains` of one axis, that of the draws."""
-    steps = _steps(estimate, plan, data)
+    steps = _steps(estimate, plan, rows)
 
     def draw(position: Any, key: Array) -> tuple[Any, tuple[Any, Array]]:
         key_steps, key_rows = jax.random.split(key)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Draw
@@ -126,12 +126,8 @@ def kl(prior: ClosedPrior, q: MeanField) -> Float[Array, ""]:
 
 def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
     """Draw standard normals, a pytree of the same shapes, at once: every draw has a fixed price."""
-    leaves, structure = jax.tree.flatten(like)
-    ends = list(accumulate(leaf.size for leaf in leaves))
-    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])
-    return structure.unflatten(
-        [part.reshape(leaf.shape) for part, leaf in zip(drawn, leaves, strict=True)]
-    )
+    flat, unravel = ravel_pytree(like)
+    return unravel(normal(key, flat.shape))
 
 
 def weights_at(q: MeanField, noise: Any) -> Any:

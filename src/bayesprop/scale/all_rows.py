@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Int
 from sklearn.utils import check_random_state
 
 from bayesprop.estimators import fitting
@@ -30,6 +30,8 @@ LEAST_ROWS = 2_000
 """Of the sample of a table with very many columns; its cells are bounded otherwise."""
 _LOOK = 0.1
 """Share of the bar of the look at all rows."""
+Blocks = Callable[[], Iterator[Rows]]
+"""Gives all rows in a new order, some at a time."""
 
 
 class Aside(NamedTuple):
@@ -100,18 +102,18 @@ class AllRows:
         estimator.learned_ = cast(Any, None)
         read = partial(self._rows, encoding, HeldOut(self, division))
         first, rest = current().part(0.0, _LOOK), current().part(_LOOK, 1.0)
-        look = looked_at(estimator, read(self.table.in_order(), first))
-        if not look.n_rows:
+        counted = looked_at(estimator, read(self.table.in_order(), first))
+        if not counted[0]:
             raise ValueError("no row is left to learn: hold fewer rows out")
         if issubclass(estimator.method_class, Streams):
             condition(estimator, read(self.table.shuffled(self.seed), rest, is_cut=True))
         else:
             seeds = count(self.seed)
             blocks = partial(self._blocks, read, seeds, len(sample.y))
-            numbering = Numbering.of(self, sample, estimator)
+            n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
+            sample = sample._replace(numbers=self.places[sample.numbers - 1] + 1)
             with following(rest):
-                n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
-                fit_parts(estimator, sample, numbering, look, n_blocks, blocks)
+                fit_parts(estimator, sample, counted, n_blocks, blocks)
         report = estimator.fit_report_
         cut = [one for one in current().cuts if one not in report.warnings]
         report = replace(report, warnings=[*cut, *report.warnings])
@@ -186,85 +188,69 @@ class HeldOut:
         return np.isin(places, self.places)
 
 
-def is_scaled_by_all(estimator: Any) -> bool:
-    """Whether the scaling can be that of all rows.
+def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
+    """Check rows, and give an estimator their scaling for that of a sample, exactly.
 
-    A map of the target is learnt from the sample, in its units, which stay.
+    A map of the target is learnt from the sample, in its units, which stay. Returns how many rows
+    there are to learn, and their weight.
     """
-    return getattr(estimator.task_, "map", None) is None
-
-
-class Look(NamedTuple):
-    """What a look at all rows to learn says: how many they are, and their weight."""
-
-    n_rows: int
-    total: float
-
-
-def looked_at(estimator: Any, parts: Iterable[Rows]) -> Look:
-    """Check and count rows, and give an estimator their scaling for that of a sample, exactly."""
     task, n_rows, total = estimator.task_, 0, 0.0
-    inputs = MergedMoments.none(estimator.x_scaler_)
-    targets = MergedMoments.none(task.scaler) if isinstance(task, Numbers) else None
+    is_scaled_by_all = getattr(task, "map", None) is None
+    inputs = MergedMoments(estimator.x_scaler_)
+    targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
     for part in parts:
         rows = estimator.checked_rows(part.X, part.y, part.weight, reset=False)
         n_rows += len(rows.X)
         total += len(rows.X) if rows.weight is None else float(np.sum(rows.weight))
-        if is_scaled_by_all(estimator):
-            inputs = inputs.with_rows(rows.X, rows.weight)
-            targets = targets and targets.with_rows(rows.y, rows.weight)
-    if n_rows and is_scaled_by_all(estimator):
+        if is_scaled_by_all:
+            inputs.add(rows.X, rows.weight)
+            if targets is not None:
+                targets.add(rows.y, rows.weight)
+    if n_rows and is_scaled_by_all:
         if estimator.standardises_inputs:
             estimator.x_scaler_ = inputs.standardiser()
         if targets is not None:
             estimator.task_ = replace(task, scaler=targets.standardiser())
-    return Look(n_rows, total)
-
-
-class Numbering(NamedTuple):
-    """What the groups of a sample's rows, or the rows where these have none, are called; sorted."""
-
-    names: Shaped[np.ndarray, " g"]
-    has_groups: bool
-
-    @classmethod
-    def of(cls, rows: AllRows, sample: Rows, estimator: Any) -> Numbering:
-        """Take the groups for a method that leaves them out, else the rows."""
-        if sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut):
-            return cls(np.unique(sample.group), has_groups=True)
-        return cls(rows.places[sample.numbers - 1] + 1, has_groups=False)
-
-    def __call__(self, rows: Rows) -> Int[np.ndarray, " n"]:
-        """Return numbers of rows of the table, -1 of what the sample does not have."""
-        labels: Any = rows.group if self.has_groups else rows.numbers
-        at = np.minimum(np.searchsorted(self.names, labels), len(self.names) - 1)
-        return np.where(self.names[at] == labels, at, -1)
+    return n_rows, total
 
 
 def fit_parts(
-    estimator: Any,
-    sample: Rows,
-    numbering: Numbering,
-    look: Look,
-    n_blocks: int,
-    blocks: Callable[[], Iterator[Rows]],
+    estimator: Any, sample: Rows, counted: tuple[int, float], n_blocks: int, blocks: Blocks
 ) -> None:
-    """Let an estimator that knows its units learn a table from blocks of its rows."""
+    """Let an estimator that knows its units learn a table from blocks of its rows.
+
+    sample
+        By their numbers in the table; a method that leaves groups out knows its groups, if it has
+        some, else its rows.
+    counted
+        Rows to learn, and their weight.
+    """
     rng = check_random_state(estimator.random_state)
+    has_groups = sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut)
+    names = np.unique(_labels(sample, has_groups=has_groups))
+
+    def numbered(rows: Rows) -> Int[np.ndarray, " n"]:
+        labels = _labels(rows, has_groups=has_groups)
+        at = np.minimum(np.searchsorted(names, labels), len(names) - 1)
+        return np.where(names[at] == labels, at, -1)
 
     def checked(rows: Rows) -> fitting.Rows:
         return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
 
     def seen() -> Iterator[TrainingRows]:
         for rows in blocks():
-            yield fitting.as_method_sees(estimator, checked(rows), rng, numbering(rows))[1]
+            yield fitting.as_method_sees(estimator, checked(rows), rng, numbered(rows))[1]
 
-    groups = numbering(sample) if numbering.has_groups else None
     rows = checked(sample)
+    groups = numbered(sample) if has_groups else None
     method, of_sample = fitting.as_method_sees(estimator, rows, rng, groups)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
-    learned = method.fit_parts(Parts(of_sample, *look, n_blocks, seen), rng, progress)
+    learned = method.fit_parts(Parts(of_sample, *counted, n_blocks, seen), rng, progress)
     estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)
+
+
+def _labels(rows: Rows, *, has_groups: bool) -> Any:
+    return rows.group if has_groups else rows.numbers
 
 
 def condition(estimator: Any, parts: Iterable[Rows]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -96,14 +96,10 @@ class Workers:
 
     def submit(self, job: Any, *arguments: Any) -> Any:
         """Run a job by whoever is free; return its future."""
+        if self.executor is None:
+            return _at_once(job, arguments)
         if not self.are_of_dask:
-            before = [one for one in arguments if isinstance(one, Future)]
-            if failed := [one for one in before if one.exception() is not None]:
-                return failed[0]
-            values = [one.result() if isinstance(one, Future) else one for one in arguments]
-            if self.executor is None:
-                return _at_once(job, values)
-            return self.executor.submit(job, *values)
+            return self.executor.submit(job, *map(_value, arguments))
         with warnings.catch_warnings():
             # Rows of this process travel with a job, not by `scatter`: what is scattered to a
             # worker that dies is lost, and a job runs again.
@@ -112,9 +108,7 @@ class Workers:
 
     def beside_rows(self, job: Any, *arguments: Any) -> Any:
         """Run a job where its rows are: on a worker that then holds the result, or here."""
-        if self.are_of_dask:
-            return self.submit(job, *arguments)
-        return Workers(None).submit(job, *arguments)
+        return self.submit(job, *arguments) if self.are_of_dask else _at_once(job, arguments)
 
 
 def results(jobs: Iterable[Any], numbers: Iterable[int]) -> list[Any]:
@@ -128,11 +122,15 @@ def results(jobs: Iterable[Any], numbers: Iterable[int]) -> list[Any]:
     return values
 
 
-def _at_once(job: Any, arguments: list[Any]) -> Future:
-    """Do a job when it is handed in."""
+def _value(argument: Any) -> Any:
+    return argument.result() if isinstance(argument, Future) else argument
+
+
+def _at_once(job: Any, arguments: Sequence[Any]) -> Future:
+    """Do a job when it is handed in; it fails where what it needs has failed."""
     done = Future()
     try:
-        done.set_result(job(*arguments))
+        done.set_result(job(*map(_value, arguments)))
     except Exception as error:
         done.set_exception(error)
     return done
