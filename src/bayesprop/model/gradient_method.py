@@ -77,8 +77,8 @@ def clipped(
         return optimizer
     clip = optax.clip_by_global_norm(_LONGEST_GRADIENT)
 
-    def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        gradients, _ = clip.update(gradients, optax.EmptyState())
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        gradients, _ = clip.update(updates, optax.EmptyState())
         return optimizer.update(gradients, state, params)
 
     return optax.GradientTransformation(optimizer.init, update)
