@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import optax
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.network_likelihoods import InputNoise, NetworkLikelihood
@@ -63,10 +64,8 @@ class GradientMethod(NamedTuple):
     mean: Callable[[Any], Draw]
 
 
-def clipped(
-    optimizer: optax.GradientTransformation, likelihood: NetworkLikelihood
-) -> optax.GradientTransformation:
-    """Bound the gradients that an optimiser takes, if the noise depends on the input.
+def clipped(optimizer: Any, likelihood: NetworkLikelihood) -> Any:
+    """Bound the gradients that an optimiser of optax takes, if the noise depends on the input.
 
     A residual counts by the exponential of minus the log noise variance. Where a network has no
     idea of that yet, at a row far from most, one batch would throw all its weights away: no
@@ -75,10 +74,11 @@ def clipped(
     """
     if not isinstance(likelihood, InputNoise):
         return optimizer
-    clip = optax.clip_by_global_norm(_LONGEST_GRADIENT)
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        gradients, _ = clip.update(updates, optax.EmptyState())
-        return optimizer.update(gradients, state, params)
+        squares = [jnp.sum(part**2) for part in jax.tree.leaves(updates)]
+        share = jnp.minimum(1.0, _LONGEST_GRADIENT / jnp.sqrt(sum(squares)))
+        bounded = jax.tree.map(lambda part: share * part, updates)
+        return optimizer.update(bounded, state, params)
 
-    return optax.GradientTransformation(optimizer.init, update)
+    return optimizer._replace(update=update)
