@@ -178,6 +178,16 @@ class ClassInfo(NamedTuple):
     left_out_loss: float
     n_dead_units: int
 
+    @property
+    def guards(self) -> dict[str, int]:
+        """The counts, by name."""
+        return {"dead_units": self.n_dead_units}
+
+    @property
+    def advice(self) -> list[str]:
+        """What a person should know about the fit: nothing."""
+        return []
+
 
 class Doubtful(NamedTuple):
     """Expected probabilities (n, c) and expected entropies (n,), nats, over a posterior."""

@@ -102,6 +102,35 @@ class FitInfo(NamedTuple):
     n_replicated: int
     are_copies: bool
 
+    @property
+    def guards(self) -> dict[str, int]:
+        """The counts, by name."""
+        return {
+            "dead_units": self.n_dead_units,
+            "members_restarted": self.n_restarted,
+            "process_rows": self.n_process_rows,
+            "replicated_inputs": self.n_replicated,
+        }
+
+    @property
+    def advice(self) -> list[str]:
+        """What a person should know about the fit, in sentences."""
+        advice = []
+        if self.n_independent:
+            advice.append(
+                f"The {self.n_independent} weights of a network stay independent of each other: "
+                "they, or the outputs, are too many for a joint covariance. Error bars where no "
+                "rows lie are too narrow, and no Gaussian process stands beside the networks; "
+                "smaller hidden_layer_sizes would help."
+            )
+        if self.are_copies:
+            advice.append(
+                "Rows of the same inputs have the same targets, as copies would: inputs of the "
+                "table are expected to give again what they gave. If one measurement stands in "
+                "the table more than once, remove its copies: they flatter held-out scores, too."
+            )
+        return advice
+
     def with_companion(self, other: FitInfo) -> FitInfo:
         """Count what training met in both ensembles."""
         return self._replace(
