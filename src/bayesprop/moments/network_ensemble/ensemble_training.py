@@ -26,9 +26,7 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.kernel_layout import NO_NORMALS, layout
 from bayesprop.moments.network_ensemble.kernel_member import Rules, advance
-from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, flat, unflat
-from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
-from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
+from bayesprop.moments.network_ensemble.member import Member, flat, unflat
 from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.beside import compiled_beside
 
@@ -87,12 +85,7 @@ def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
         noise_warm_up=settings.noise_warm_up,
         noise_share=settings.noise_share(member),
         n_total=n_total,
-        shape=SHAPE,
-        log_width=LOG_WIDTH,
-        width_precision=WIDTH_PRECISION,
-        least_dof=LEAST_DOF,
         mean_least_dof=settings.mean_least_dof(member),
-        tilt_limit=TILT_LIMIT,
     )
 
 
