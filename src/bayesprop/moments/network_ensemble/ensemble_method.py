@@ -32,9 +32,9 @@ from bayesprop.moments.network_ensemble.ensemble_settings import (
 
 if TYPE_CHECKING:
     from bayesprop.model.noise_mixture import NoiseMixturePredictive
-    from bayesprop.moments.network_ensemble.class_ensemble import ClassInfo, ClassState
-    from bayesprop.moments.network_ensemble.ensemble import FitInfo
+    from bayesprop.moments.network_ensemble.class_ensemble import ClassState
     from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+    from bayesprop.moments.network_ensemble.ensemble_training import FitInfo
 
 DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
@@ -65,7 +65,7 @@ class Settable(LeavesGroupsOut, ABC):
     @abstractmethod
     def _trained(
         self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
-    ) -> tuple[Any, FitInfo | ClassInfo]:
+    ) -> tuple[Any, FitInfo]:
         """Return the state, and what training met."""
 
     def draft(self) -> Self:
@@ -99,7 +99,7 @@ class Settable(LeavesGroupsOut, ABC):
             n_updates=settings.n_steps,
             guards=info.guards,
             trace=trace(info.losses),
-            warnings=info.advice,
+            warnings=[*info.advice],
             step="step",
         )
         return Learned(state, report, settings.n_steps)
@@ -229,7 +229,7 @@ class ClassEnsemble(Settable):
 
     def _trained(
         self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
-    ) -> tuple[ClassState, ClassInfo]:
+    ) -> tuple[ClassState, FitInfo]:
         from bayesprop.moments.network_ensemble import class_ensemble
 
         codes, is_ordered = self._ranks[rows.y], self.order is not None
