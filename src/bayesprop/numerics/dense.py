@@ -29,6 +29,23 @@ def inverse_triangle(root: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]
     return potri(root, lower=1)[0]
 
 
+def raised_cholesky(
+    square: Float[np.ndarray, "n n"], more: float, least: float = 0.0
+) -> Float[np.ndarray, "n n"]:
+    """Lower factor of a matrix, which is written over, with so much more on its diagonal.
+
+    Rounded sums of large numbers may need ten times that, or `least` of the largest number there
+    and of the size, and again ten times.
+    """
+    diagonal = np.diag_indices(len(square))
+    while True:
+        square[diagonal] += more
+        try:
+            return linalg.cholesky(square, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            more = max(10.0 * more, least * len(square) * square[diagonal].max())
+
+
 class _Holders:
     """Blocks of code that hold the process to one BLAS thread, and what ends that."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy import special
 
 from bayesprop.simd import hooks
 from bayesprop.simd.lanes import (
-    FLOATS16,
     absolute,
     constant,
     emitted_by,
@@ -248,14 +248,13 @@ def totals(a, b, c, d):
     return _fold1(_fold2(column_0, column_1), _fold2(column_2, column_3))
 
 
-def _quarter(k: int):
-    @emitted_by(lambda x: QUARTER(x))
-    def chosen(call, x):
-        nothing = ir.Constant(x.type, ir.Undefined)
-        return call.builder.shuffle_vector(x, nothing, places(range(4 * k, 4 * k + 4)))
-
-    return chosen
-
-
-QUARTER = type(FLOATS16)(4, FLOATS16.element)
-first_quarter, second_quarter, third_quarter, last_quarter = (_quarter(k) for k in range(4))
+@emitted_by(lambda array, at, step, x: types.void(array, at, step, x))
+def store_quarters(call, array, at, step, x):
+    """Write four lanes to array[at:], the next four to array[at + step:] and so on."""
+    builder, nothing = call.builder, ir.Constant(x.type, ir.Undefined)
+    for k in range(4):
+        quarter = builder.shuffle_vector(x, nothing, places(range(4 * k, 4 * k + 4)))
+        address = builder.bitcast(call.address(array, at), quarter.type.as_pointer())
+        builder.store(quarter, address, align=4)
+        at = builder.add(at, step)
+    return call.context.get_dummy_value()

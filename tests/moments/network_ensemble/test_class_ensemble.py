@@ -195,7 +195,7 @@ def test_a_fit_learns_and_says_how_well(fitted):
     assert -log_p.mean() < info.left_out_loss < -(shares @ np.log(shares)) - 0.3
     assert state.shares.sum() == pytest.approx(1.0)
     assert info.losses.shape == (12, 400, 2)
-    assert 0 <= info.n_dead_units <= 12 * 8
+    assert 0 <= info.guards["dead_units"] <= 12 * 8
 
 
 def test_labels_by_chance_are_seen_through():

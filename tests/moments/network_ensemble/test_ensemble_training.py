@@ -162,12 +162,12 @@ def test_steps_are_those_of_optax():
     np.testing.assert_allclose(work.theta[plan.leaves], want, rtol=1e-3, atol=1e-4)
 
 
-def trained(n_threads: int = 1) -> EnsembleState:
+def trained() -> EnsembleState:
     settings = nn.settings_for(
         90, hidden_layer_sizes=(5, 4), noise_layer_sizes=(3,), n_members=3, n_steps=700
     )
     rows = table(90, 2, 2)
-    return engine.train(init(5, 2, rows.y, settings), rows, settings, n_threads=n_threads)[0]
+    return engine.train(init(5, 2, rows.y, settings), rows, settings)[0]
 
 
 def same(a: EnsembleState, b: EnsembleState) -> None:
@@ -177,7 +177,9 @@ def same(a: EnsembleState, b: EnsembleState) -> None:
 
 def test_neither_looks_nor_threads_nor_progress_change_anything(monkeypatch: pytest.MonkeyPatch):
     whole = trained()
-    same(whole, trained(n_threads=3))
+    for n in (1, 3):
+        monkeypatch.setattr(engine, "n_cores", lambda n=n: n)
+        same(whole, trained())
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 7)
     same(whole, trained())
     assert len({float(m.mean[0].w_m[0, 0]) for m in whole.members}) == 3
@@ -247,10 +249,11 @@ def test_interrupting_stops_the_threads(monkeypatch: pytest.MonkeyPatch):
         begun.set()
         return real(*args)
 
+    monkeypatch.setattr(engine, "n_cores", lambda: 2)
     monkeypatch.setattr(engine, "OF_NUMBERS", engine.OF_NUMBERS._replace(advance=advance))
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 1)
     with pytest.raises(KeyboardInterrupt):
-        trained(n_threads=2)
+        trained()
 
 
 def test_what_is_not_a_number_shows():
@@ -353,7 +356,8 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
     )
     assert settings.is_direct == (n_out == 1)
     state = start_of(settings, 4, rows.y, 5)
-    found = ensemble_outputs.outputs(state, rows.x, n_threads=1)
+    monkeypatch.setattr(ensemble_outputs, "n_cores", lambda: 1)
+    found = ensemble_outputs.outputs(state, rows.x)
     with jax.enable_x64(True):
         for k, member in enumerate(state.members):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
@@ -365,9 +369,8 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
                     ours[k].reshape(theirs.shape), theirs, rtol=2e-5, atol=2e-5
                 )
     monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
-    for ours, threaded in zip(
-        found, ensemble_outputs.outputs(state, rows.x, n_threads=3), strict=True
-    ):
+    monkeypatch.setattr(ensemble_outputs, "n_cores", lambda: 3)
+    for ours, threaded in zip(found, ensemble_outputs.outputs(state, rows.x), strict=True):
         np.testing.assert_allclose(ours, threaded, rtol=1e-5, atol=1e-6)
     assert ensemble_outputs.outputs(state, rows.x[:0]).m.shape == (2, 0, n_out)
     assert ensemble_outputs.outputs(state, rows.x[:1]).m.shape == (2, 1, n_out)

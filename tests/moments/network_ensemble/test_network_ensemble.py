@@ -211,7 +211,7 @@ def test_training_reports_itself(fitted):
     trace = ensemble_method.trace(info.losses)
     assert len(trace["loss"]) == len(trace["data_loss"]) == 100
     assert trace["data_loss"][-1] < trace["data_loss"][0]
-    assert 0 <= info.n_dead_units <= 16
+    assert 0 <= info.guards["dead_units"] <= 16
 
 
 def test_drawn_functions_have_the_predicted_moments(wave, fitted):

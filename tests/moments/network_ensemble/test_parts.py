@@ -12,8 +12,7 @@ from bayesprop import BayesByBackpropRegressor, ClosedFormVIClassifier, ClosedFo
 from bayesprop.model.method import LearnsParts, Parts, TrainingRows
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import ensemble_training as engine
-from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
-from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
+from bayesprop.moments.network_ensemble.ensemble_method import ClassEnsemble, NetworkEnsemble
 
 N = 120  # of which each of four folds leaves whole batches
 SETTABLE = {

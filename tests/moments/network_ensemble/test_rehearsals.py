@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor
-from bayesprop.moments.network_ensemble import rehearsals
+from bayesprop.moments.network_ensemble import class_ensemble, ensemble_outputs
 from bayesprop.moments.network_ensemble.kernel_classes import evaluate_classes
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 
@@ -14,8 +14,8 @@ from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 @pytest.mark.parametrize(
     ("kind", "rehearse", "entry"),
     [
-        (BayesianMLPRegressor, rehearsals.of_numbers, evaluate),
-        (BayesianMLPClassifier, rehearsals.of_classes, evaluate_classes),
+        (BayesianMLPRegressor, ensemble_outputs.rehearse, evaluate),
+        (BayesianMLPClassifier, class_ensemble.rehearse, evaluate_classes),
     ],
 )
 def test_predictions_need_no_other_program(kind, rehearse, entry):

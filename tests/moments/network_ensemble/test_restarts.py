@@ -84,7 +84,7 @@ def test_a_fit_restarts_and_says_so(table, trained, monkeypatch):
 
     monkeypatch.setattr(nn, "train", spoilt)
     state, info = nn.fit(4, *table, SETTINGS)
-    assert info.n_restarted == 1
+    assert info.guards["members_restarted"] == 1
     assert restarts.gave_up(state, Rows.of(*table, None)) == []
 
 
@@ -97,7 +97,7 @@ def test_outliers_left_alone_are_no_giving_up(table):
     """The wild rows are told by the noise of all members alike."""
     x, y = table
     wild = y + np.where(np.arange(200)[:, None] % 20 == 0, 30.0, 0.0)
-    assert nn.fit(4, x, wild, SETTINGS)[1].n_restarted == 0
+    assert nn.fit(4, x, wild, SETTINGS)[1].guards["members_restarted"] == 0
 
 
 def test_the_measure_is_the_bound_of_training(table, trained):
@@ -116,4 +116,4 @@ def test_the_measure_is_the_bound_of_training(table, trained):
 
 def test_one_network_alone_has_nobody_to_be_compared_with(table):
     alone = nn.settings_for(200, hidden_layer_sizes=(4,), n_members=1, n_steps=50)
-    assert nn.fit(1, *table, alone)[1].n_restarted == 0
+    assert nn.fit(1, *table, alone)[1].guards["members_restarted"] == 0

@@ -21,8 +21,7 @@ from bayesprop.estimators.params import (
     optional,
 )
 from bayesprop.model.task import Classes, Numbers
-from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
-from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
+from bayesprop.moments.network_ensemble.ensemble_method import ClassEnsemble, NetworkEnsemble
 
 
 @hyper_parameters

@@ -22,11 +22,12 @@ from scipy import special
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import rehearsals, stacking
+from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import members_of, stacked
 from bayesprop.moments.network_ensemble.ensemble_training import (
+    FitInfo,
     Job,
     Loop,
     losses_of,
@@ -163,22 +164,6 @@ def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
     return members_of(named, are_noisy=False)
 
 
-class ClassInfo(NamedTuple):
-    """What training met.
-
-    losses
-        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
-    left_out_loss
-        Mean log loss of rows that the networks had not seen, after shares and power; NaN if none.
-    n_dead_units
-        Hidden units that say nothing to the layer above, in all networks.
-    """
-
-    losses: Float32[np.ndarray, "k t 2"]
-    left_out_loss: float
-    n_dead_units: int
-
-
 class Doubtful(NamedTuple):
     """Expected probabilities (n, c) and expected entropies (n,), nats, over a posterior."""
 
@@ -198,7 +183,7 @@ def fit(
     progress: Progress = SILENT,
     is_ordered: bool = False,
     parts: Parts | None = None,
-) -> tuple[ClassState, ClassInfo]:
+) -> tuple[ClassState, FitInfo]:
     """Train all networks, and weigh them by rows left out.
 
     x, codes
@@ -227,7 +212,7 @@ def fit(
         for view in (bounded, ramps.beside)
     ]
     jobs = _jobs(kinds, views, counts, fold, settings, rng)
-    loop = Loop(advance_classes, _normals(seed, n_classes), f"{rehearsals.__name__}:of_classes")
+    loop = Loop(advance_classes, _normals(seed, n_classes), f"{__name__}:rehearse")
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     # The first member of every family, the second of every one, and so on.
     trained = train_all(
@@ -249,7 +234,8 @@ def fit(
     state, left_out_loss = _weighed(state, views, codes, weight, fold)
     losses = losses_of([one for each in of_families for one in each])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]
-    return state, ClassInfo(losses, left_out_loss, sum(map(sum, dead)))
+    guards = {"dead_units": sum(map(sum, dead))}
+    return state, FitInfo(losses, guards, left_out_loss=left_out_loss)
 
 
 def _parted(
@@ -357,6 +343,12 @@ def evaluate(
         proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
         evaluate_classes(work, x, size, n_pairs, proba, entropy)
         yield Doubtful(proba, entropy[:, 0])
+
+
+def rehearse() -> None:
+    """Evaluate a network, of no account, so that what does is compiled: see `simd.beside`."""
+    network = init_classes(np.random.default_rng(0), (1, 4, 2))
+    list(evaluate([network], np.zeros((1, 1)), np.zeros((1, 2), np.float32)))
 
 
 def points(n_classes: int) -> Float32[np.ndarray, "p c"]:

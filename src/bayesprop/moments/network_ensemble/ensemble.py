@@ -27,7 +27,7 @@ from bayesprop.moments.network_ensemble.ensemble_state import (
     count_weights,
     init,
 )
-from bayesprop.moments.network_ensemble.ensemble_training import train
+from bayesprop.moments.network_ensemble.ensemble_training import FitInfo, train
 from bayesprop.moments.network_ensemble.input_views import Ramps
 from bayesprop.moments.network_ensemble.joint_covariance import (
     MOST_WEIGHTS,
@@ -73,42 +73,6 @@ LEAST_SHARE = 0.1
 
 _PROCESS_SECONDS, _PROCESS_ROWS = 8.0, 2_000
 """What processes of an output take at so many rows or more."""
-
-
-class FitInfo(NamedTuple):
-    """What training met.
-
-    losses
-        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
-    n_dead_units
-        Hidden units of the mean networks that say nothing to the layer above.
-    n_restarted
-        Members that gave up on some rows and were trained from a second start.
-    n_independent
-        Weights of a mean network that have no joint covariance, being too many; else 0.
-    n_process_rows
-        Rows that Gaussian processes know; 0 if none has a share.
-    n_replicated
-        Inputs whose next measurement is expected like the last; 0 if nothing comes back.
-    are_copies
-        Whether their targets agree as closely as is looked for, as those of copies do.
-    """
-
-    losses: np.ndarray
-    n_dead_units: int
-    n_restarted: int
-    n_independent: int
-    n_process_rows: int
-    n_replicated: int
-    are_copies: bool
-
-    def with_companion(self, other: FitInfo) -> FitInfo:
-        """Count what training met in both ensembles."""
-        return self._replace(
-            n_dead_units=self.n_dead_units + other.n_dead_units,
-            n_restarted=self.n_restarted + other.n_restarted,
-            n_process_rows=max(self.n_process_rows, other.n_process_rows),
-        )
 
 
 def fit(
@@ -165,7 +129,9 @@ def fit(
     if share < LEAST_SHARE:
         return state, info
     state = state._replace(companion=Companion(other_state, ramps, share))
-    return state, info.with_companion(other_info)
+    counts = {name: count + info.guards[name] for name, count in other_info.guards.items()}
+    counts["process_rows"] = max(one.guards["process_rows"] for one in (info, other_info))
+    return state, info._replace(guards=counts)
 
 
 def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
@@ -291,15 +257,40 @@ def _info(
     dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
     processes = state.residual_processes + state.target_processes
     is_joint = state.deviations.size or not np.isfinite(losses[:, -1]).all()
-    return FitInfo(
-        losses,
-        n_dead_units=sum(map(sum, dead)),
-        n_restarted=n_restarted,
-        n_independent=0 if is_joint else state.n_mean_weights,
-        n_process_rows=max(0 if p is None else len(p.y) for p in processes),
-        n_replicated=len(state.replicates.rows),
-        are_copies=state.replicates.are_copies and not is_constant,
-    )
+    guards = {
+        "dead_units": sum(map(sum, dead)),
+        "members_restarted": n_restarted,
+        "process_rows": max(0 if p is None else len(p.y) for p in processes),
+        "replicated_inputs": len(state.replicates.rows),
+    }
+    n_independent = 0 if is_joint else state.n_mean_weights
+    are_copies = state.replicates.are_copies and not is_constant
+    return FitInfo(losses, guards, _advice(n_independent, are_copies=are_copies))
+
+
+def _advice(n_independent: int, *, are_copies: bool) -> list[str]:
+    """Say what a person should know.
+
+    n_independent
+        Weights of a mean network that have no joint covariance, being too many; else 0.
+    are_copies
+        Whether targets of the same inputs agree as closely as is looked for, as copies do.
+    """
+    advice = []
+    if n_independent:
+        advice.append(
+            f"The {n_independent} weights of a network stay independent of each other: they, "
+            "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
+            "too narrow, and no Gaussian process stands beside the networks; smaller "
+            "hidden_layer_sizes would help."
+        )
+    if are_copies:
+        advice.append(
+            "Rows of the same inputs have the same targets, as copies would: inputs of the table "
+            "are expected to give again what they gave. If one measurement stands in the table "
+            "more than once, remove its copies: they flatter held-out scores, too."
+        )
+    return advice
 
 
 def without_replicates(state: EnsembleState) -> EnsembleState:

@@ -1,4 +1,4 @@
-"""The recipe as a method: settings by the size of the table, training, an account of it.
+"""The recipe as a method, for numbers and for classes: settings by the table's size, an account.
 
 What computes is compiled, and loaded when it is needed.
 """
@@ -6,12 +6,14 @@ What computes is compiled, and loaded when it is needed.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
@@ -22,12 +24,17 @@ from bayesprop.model.method import (
     TrainingRows,
 )
 from bayesprop.model.progress import Progress
+from bayesprop.moments.network_ensemble.ensemble_settings import (
+    EnsembleSettings,
+    settings_for,
+    settings_for_classes,
+)
 
 if TYPE_CHECKING:
     from bayesprop.model.noise_mixture import NoiseMixturePredictive
-    from bayesprop.moments.network_ensemble.ensemble import FitInfo
-    from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+    from bayesprop.moments.network_ensemble.class_ensemble import ClassState
     from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+    from bayesprop.moments.network_ensemble.ensemble_training import FitInfo
 
 DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
@@ -38,8 +45,8 @@ FURTHEST_INPUT = 1e12
 
 
 @dataclass(frozen=True)
-class Settable(LeavesGroupsOut):
-    """What a user may set of any ensemble; None is a choice by the size of the table."""
+class Settable(LeavesGroupsOut, ABC):
+    """What ensembles for numbers and for classes share; None is a choice by the table's size."""
 
     n_inputs: int
     hidden_layer_sizes: tuple[int, ...] | None
@@ -48,32 +55,68 @@ class Settable(LeavesGroupsOut):
     batch_size: int | None
     step_size: float
 
+    furthest_input = FURTHEST_INPUT
+    rows_at_once = MOST_ROWS
+
+    @abstractmethod
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        """Return the choices by the table's size."""
+
+    @abstractmethod
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+    ) -> tuple[Any, FitInfo]:
+        """Return the state, and what training met."""
+
     def draft(self) -> Self:
         """Return the method with two networks of each kind at most."""
         return replace(self, n_members=min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS))
 
-    @property
-    def furthest_input(self) -> float:
-        """How many training standard deviations from the mean an input may lie."""
-        return FURTHEST_INPUT
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks, and ask rows left out."""
+        return self._fit(rows, rng, progress)
 
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of a prediction at a time."""
-        return MOST_ROWS
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and ask rows of the sample that are left out."""
+        return self._fit(parts.sample, rng, progress, parts)
 
-    def chosen(
+    def _fit(
         self,
-        by_size: EnsembleSettings,
-        n_rows: int,
-        groups: np.ndarray | None = None,
+        rows: TrainingRows,
+        rng: np.random.RandomState,
+        progress: Progress,
         parts: Parts | None = None,
+    ) -> Learned:
+        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
+        n_rows = len(rows.x) if parts is None else parts.n_rows
+        settings = self._chosen(n_rows, rows.groups, parts)
+        given = {"weight": rows.weight, "groups": rows.groups, "parts": parts}
+        state, info = self._trained(seed, rows, settings, progress=progress, **given)
+        report = FitReport(
+            n_rows=n_rows,
+            n_epochs=settings.n_steps,
+            seconds=time.perf_counter() - started,
+            n_updates=settings.n_steps,
+            guards=info.guards,
+            trace=trace(info.losses),
+            warnings=[*info.advice],
+            step="step",
+        )
+        return Learned(state, report, settings.n_steps)
+
+    def to_stored(self, state: Any) -> Stored:
+        """Return all arrays."""
+        return Stored({}, state.to_arrays())
+
+    def _chosen(
+        self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
     ) -> EnsembleSettings:
         """Return the choices by the table's size, but for what was set.
 
         Where rows have groups, no member sees all of them: there are FOLDS members at least. Of a
         table larger than memory there are so many steps at least that every row is met.
         """
+        by_size = self._by_size(n_rows)
         if groups is not None:
             by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
             _check_groups(groups, self.n_members)
@@ -112,48 +155,24 @@ class NetworkEnsemble(Settable):
     learns_processes: bool
     learns_replicates: bool
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train all networks, and ask rows left out."""
-        return self._fit(rows, rng, progress)
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        return replace(
+            settings_for(n_rows, self.n_inputs),
+            learns_processes=self.learns_processes,
+            learns_replicates=self.learns_replicates,
+        )
 
-    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train all networks on blocks, and ask rows of the sample that are left out."""
-        return self._fit(parts.sample, rng, progress, parts)
-
-    def _fit(
-        self,
-        rows: TrainingRows,
-        rng: np.random.RandomState,
-        progress: Progress,
-        parts: Parts | None = None,
-    ) -> Learned:
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+    ) -> tuple[EnsembleState, FitInfo]:
         from bayesprop.moments.network_ensemble import ensemble
 
-        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
-        n_rows = len(rows.x) if parts is None else parts.n_rows
         if rows.groups is not None and self.learns_replicates:
             raise ValueError(
                 "learn_replicates must be False where rows have groups: what was measured in one"
                 " says nothing of another"
             )
-        by_size = ensemble.settings_for(n_rows, self.n_inputs)
-        settings = replace(
-            self.chosen(by_size, n_rows, rows.groups, parts),
-            learns_processes=self.learns_processes,
-            learns_replicates=self.learns_replicates,
-        )
-        state, info = ensemble.fit(
-            seed,
-            rows.x,
-            rows.y,
-            settings,
-            weight=rows.weight,
-            groups=rows.groups,
-            progress=progress,
-            parts=parts,
-        )
-        report = _report(info, n_rows, settings.n_steps, time.perf_counter() - started)
-        return Learned(state, report, settings.n_steps)
+        return ensemble.fit(seed, rows.x, rows.y, settings, **given)
 
     def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
@@ -175,10 +194,6 @@ class NetworkEnsemble(Settable):
 
         return sample_functions(rng, state, x, n, include_noise=include_noise)
 
-    def to_stored(self, state: EnsembleState) -> Stored:
-        """Return all arrays."""
-        return Stored({}, state.to_arrays())
-
     def from_stored(self, stored: Stored) -> EnsembleState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
         from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
@@ -192,46 +207,66 @@ class NetworkEnsemble(Settable):
         return state
 
 
+@dataclass(frozen=True)
+class ClassEnsemble(Settable):
+    """The recipe for classes.
+
+    order
+        Their codes from the lowest class to the highest; None: they have no order.
+    """
+
+    n_classes: int
+    order: tuple[int, ...] | None = None
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and weigh them by rows of the sample that are left out."""
+        ranks, blocks = self._ranks, parts.blocks
+        parts = parts._replace(blocks=lambda: (b._replace(y=ranks[b.y]) for b in blocks()))
+        return super().fit_parts(parts, rng, progress)
+
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        return settings_for_classes(n_rows, self.n_inputs)
+
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+    ) -> tuple[ClassState, FitInfo]:
+        from bayesprop.moments.network_ensemble import class_ensemble
+
+        codes, is_ordered = self._ranks[rows.y], self.order is not None
+        return class_ensemble.fit(
+            seed, rows.x, codes, self.n_classes, settings, is_ordered=is_ordered, **given
+        )
+
+    def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
+        """Predict by the mixture of all networks."""
+        from bayesprop.moments.network_ensemble import class_ensemble
+
+        doubtful = class_ensemble.predict(state, x)
+        return ClassPredictive.of_codes(doubtful.proba[:, self._ranks], doubtful.entropy)
+
+    @property
+    def _ranks(self) -> Int[np.ndarray, " c"]:
+        """Number of every code among those that the networks learn."""
+        return np.arange(self.n_classes) if self.order is None else np.argsort(self.order)
+
+    def from_stored(self, stored: Stored) -> ClassState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        from bayesprop.moments.network_ensemble.class_ensemble import ClassState
+
+        state = ClassState.from_arrays(stored.arrays, self.n_inputs)
+        if len(state.constant) != self.n_classes:
+            raise ValueError(
+                f"the networks have {len(state.constant)} classes, the header {self.n_classes}"
+            )
+        is_ordered = self.order is not None and self.n_classes > 2
+        if is_ordered != any(family.is_ordered for family in state.kinds):
+            raise ValueError("the networks must be of ordered classes where the header orders them")
+        return state
+
+
 def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:
     """Means over members of total and data loss, nats a row, at up to 100 equal stretches."""
     means = losses.mean(axis=0, dtype=np.float64)
     parts = np.array_split(means, min(_N_TRACE, len(means)))
     loss, data_loss = np.array([part.mean(axis=0) for part in parts]).T
     return {"loss": loss.tolist(), "data_loss": data_loss.tolist()}
-
-
-def _advice(info: FitInfo) -> list[str]:
-    advice = []
-    if info.n_independent:
-        advice.append(
-            f"The {info.n_independent} weights of a network stay independent of each other: they, "
-            "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
-            "too narrow, and no Gaussian process stands beside the networks; smaller "
-            "hidden_layer_sizes would help."
-        )
-    if info.are_copies:
-        advice.append(
-            "Rows of the same inputs have the same targets, as copies would: inputs of the table "
-            "are expected to give again what they gave. If one measurement stands in the table "
-            "more than once, remove its copies: they flatter held-out scores, too."
-        )
-    return advice
-
-
-def _report(info: FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
-    """Account for a fit."""
-    return FitReport(
-        n_rows=n_rows,
-        n_epochs=n_steps,
-        seconds=seconds,
-        n_updates=n_steps,
-        guards={
-            "dead_units": info.n_dead_units,
-            "members_restarted": info.n_restarted,
-            "process_rows": info.n_process_rows,
-            "replicated_inputs": info.n_replicated,
-        },
-        trace=trace(info.losses),
-        warnings=_advice(info),
-        step="step",
-    )

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.ensemble_settings import settings_for
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.kernel_deviations import Aside
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_member import Work
@@ -26,9 +27,7 @@ _NOT_ASKED = np.empty((0, 0), np.float32)
 _NO_MOVES = np.empty((0, 0, 0), np.float32)
 
 
-def outputs(
-    state: EnsembleState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
-) -> NoisyOutput:
+def outputs(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
     """Moments of every member at every row; float64."""
     x = np.ascontiguousarray(x, np.float32)
     moments = np.empty((4, state.n_members, len(x), state.n_outputs))
@@ -38,10 +37,8 @@ def outputs(
         _evaluate(state, member, x[rows], moments[:, member, rows], bench=bench)
 
     tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
-    if len(x) < _ROWS_AT_A_TIME:
-        n_threads = 1  # to start another takes longer
-    n_threads = min(len(tasks), n_threads or n_cores())
-    if n_threads <= 1:
+    n_threads = min(len(tasks), n_cores())
+    if n_threads <= 1 or len(x) < _ROWS_AT_A_TIME:  # to start another takes longer
         bench = _Bench.of(state, min(len(x), _ROWS_A_TASK))
         for task in tasks:
             some(*task, bench)
@@ -73,6 +70,12 @@ def moves(
     far = np.empty((len(x), state.deviations.shape[1], state.n_outputs), np.float32)
     _evaluate(state, member, x, far=far)
     return far
+
+
+def rehearse() -> None:
+    """Evaluate an ensemble, of no account, so that what does is compiled: see `simd.beside`."""
+    y = np.array([[-1.0], [1.0]])
+    outputs(init(0, 1, y, settings_for(len(y))), y)
 
 
 class _Bench(NamedTuple):

@@ -245,11 +245,12 @@ def members_of(stacked: dict[str, np.ndarray], *, are_noisy: bool = True) -> tup
     n_noise = len(members[0].noise)
     if len(members[0].mean) < 2 or (n_noise < 2 if are_noisy else n_noise > 0):
         raise ValueError("every network must have a hidden layer")
-    for name, shape in shapes(members[0]).items():
-        if stacked[name].shape[1:] != shape:
+    if 0 in (*members[0].sizes[0], *members[0].sizes[1]):
+        raise ValueError("every layer of the networks must have units")
+    wanted, given = shapes(members[0]), {name: a.shape[1:] for name, a in stacked.items()}
+    for name in wanted | given:
+        if given[name] != wanted.get(name):
             raise ValueError(f"{name} and other arrays of the networks do not fit together")
-    if len(members[0].log_widths) != len(members[0].mean) - 1 or 0 in members[0].sizes[0]:
-        raise ValueError("the log_widths, or units, of the networks do not fit together")
     return members
 
 

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
@@ -20,15 +19,13 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import rehearsals
+from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.kernel_layout import NO_NORMALS, layout
 from bayesprop.moments.network_ensemble.kernel_member import Rules, advance
-from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, flat, unflat
-from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
-from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
+from bayesprop.moments.network_ensemble.member import Member, flat, unflat
 from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.beside import compiled_beside
 
@@ -87,12 +84,7 @@ def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
         noise_warm_up=settings.noise_warm_up,
         noise_share=settings.noise_share(member),
         n_total=n_total,
-        shape=SHAPE,
-        log_width=LOG_WIDTH,
-        width_precision=WIDTH_PRECISION,
-        least_dof=LEAST_DOF,
         mean_least_dof=settings.mean_least_dof(member),
-        tilt_limit=TILT_LIMIT,
     )
 
 
@@ -116,7 +108,7 @@ class Loop(NamedTuple):
     rehearsal: str
 
 
-OF_NUMBERS = Loop(advance, NO_NORMALS, f"{rehearsals.__name__}:of_numbers")
+OF_NUMBERS = Loop(advance, NO_NORMALS, f"{ensemble_outputs.__name__}:rehearse")
 
 
 class Job(NamedTuple):
@@ -275,7 +267,6 @@ def train_all(
     seed: int,
     log_floor: Float32[np.ndarray, " o"],
     loop: Loop,
-    n_threads: int | None = None,
     progress: Progress = SILENT,
     n_least: int = 1,
 ) -> list[Trained]:
@@ -283,14 +274,12 @@ def train_all(
 
     log_floor
         Of the noise of every output; of classes, zeros.
-    n_threads
-        Threads that share the members; None: one a core.
     progress
         Reported to ten times a member, from the thread that trains it.
     n_least
         Jobs, the first ones, that get some steps in any case.
     """
-    n_threads = min(len(jobs), n_threads or n_cores())
+    n_threads = min(len(jobs), n_cores())
     course = _Course(progress, len(jobs), frozenset(job.number for job in jobs[:n_least]))
     begin = partial(_Training, seed=seed, log_floor=log_floor, loop=loop)
     if math.isfinite(progress.deadline):
@@ -309,11 +298,10 @@ def train_all(
         if going[number].has_ended:  # what it worked with is free again
             trained[number] = going.pop(number).trained(job.member)
 
-    threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
-    with compiled_beside(loop.advance, loop.rehearsal), threads as pool:
+    with compiled_beside(loop.advance, loop.rehearsal), ThreadPoolExecutor(n_threads) as pool:
         try:
             for block in _blocks(jobs):
-                list((map if pool is None else pool.map)(take, block))
+                list(pool.map(take, block))
                 if not going:
                     break
         finally:  # without which Ctrl-C would wait for the whole fit
@@ -358,7 +346,6 @@ def train(
     *,
     fold: Int[np.ndarray, " n"] | None = None,
     first_member: int = 0,
-    n_threads: int | None = None,
     progress: Progress = SILENT,
 ) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
     """Train an ensemble of numbers; return the state, and every member's losses.
@@ -370,8 +357,6 @@ def train(
         Number of the member that is not given the row; None: all are given all.
     first_member
         Number of the state's first member in its ensemble.
-    n_threads, progress
-        As `train_all` takes them.
     """
     numbered = enumerate(state.members, first_member)
     jobs = [Job.of(k, member, rows, fold, k, settings) for k, member in numbered]
@@ -381,13 +366,31 @@ def train(
         seed=state.seed,
         log_floor=state.log_floor,
         loop=OF_NUMBERS,
-        n_threads=n_threads,
         progress=progress,
         n_least=least,
     )
     trained = trained[: n_complete(trained, least, settings.n_steps, progress)]
     members = tuple(each.member for each in trained)
     return EnsembleState.of(members, state.log_floor, state.seed), losses_of(trained)
+
+
+class FitInfo(NamedTuple):
+    """What training met.
+
+    losses
+        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
+    guards
+        Counts, by name.
+    advice
+        What a person should know, in sentences.
+    left_out_loss
+        Of classes: mean log loss of rows left out, after shares and power; NaN if none.
+    """
+
+    losses: Float32[np.ndarray, "k t 2"]
+    guards: dict[str, int]
+    advice: Sequence[str] = ()
+    left_out_loss: float = math.nan
 
 
 def losses_of(trained: Sequence[Trained]) -> Float32[np.ndarray, "k t 2"]:

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from scipy import linalg
 
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.numerics.dense import inverse_triangle, one_blas_thread
+from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, raised_cholesky
 from bayesprop.numerics.machine import chunks
 
 _SOLVE = {
@@ -189,7 +189,7 @@ class GaussianProcess:
         first = at[rng.permutation(len(at))[:MOST_JOINT]]
         before = _solved(self._root, self._covariance(first, known))
         joint = self._covariance(first, first) - before.T @ before
-        root = _cholesky(joint, float(np.exp(self.log_var)))
+        root = raised_cholesky(joint, 1e-12 * float(np.exp(self.log_var)))
         normal, drawn = rng.standard_normal((n, len(first))), np.empty((n, len(at)))
         for part, k, solved in self._pieces(at, known, self._root):
             shared = self._covariance(at[part], first) - solved.T @ before
@@ -255,14 +255,3 @@ def correlation_and_slope(
     r = np.minimum(np.sqrt(5.0 * square), _FURTHEST)
     decay = np.exp(-r)
     return (1.0 + r + r * r / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay
-
-
-def _cholesky(joint: Float[np.ndarray, "n n"], var: float) -> Float[np.ndarray, "n n"]:
-    """Lower factor; rounded differences of large covariances may need more on the diagonal."""
-    more = 1e-12 * var
-    while True:
-        joint[np.diag_indices(len(joint))] += more
-        try:
-            return linalg.cholesky(joint, lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            more *= 10.0

@@ -39,7 +39,12 @@ from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.moments.network_ensemble.student_t_bound import row_precision
 from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
-from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, orthogonal_columns
+from bayesprop.numerics.dense import (
+    inverse_triangle,
+    one_blas_thread,
+    orthogonal_columns,
+    raised_cholesky,
+)
 from bayesprop.numerics.machine import n_cores
 
 N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
@@ -59,6 +64,7 @@ _MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows th
 _LEAST_LEFT = 1e-3  # of an error, where a row alone decides
 _UNSEEN = 1e-9  # of the precision of a row, for a member that was trained without it
 _MOST_OF_FOLDS = 8192  # rows that judge where weights are independent
+_ROUNDING = 1e-15  # of sums of enormous weights
 _LEAST_PRECISION = 1e-30  # which says nothing, and can be divided by
 _MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
 
@@ -274,7 +280,7 @@ def deviations(
     j *= np.sqrt(r)[:, None]
     n, p = j.shape
     if n >= p:
-        root = _cholesky(j.T @ j)
+        root = raised_cholesky(j.T @ j, 1.0, _ROUNDING)
         vectors = linalg.solve_triangular(
             root, orthogonal_columns(rng, p, number), trans=1, lower=True
         )
@@ -282,7 +288,7 @@ def deviations(
     else:
         gram = j @ j.T
         own = np.diag(gram).copy()
-        root = _cholesky(gram)
+        root = raised_cholesky(gram, 1.0, _ROUNDING)
         of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
         vectors = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
         # Of 1 - diag((j j' + 1)^-1) little would be left where a row says next to nothing.
@@ -290,14 +296,3 @@ def deviations(
         gram *= inverse_triangle(root)
         h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
     return vectors.T * spread, h
-
-
-def _cholesky(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """Lower factor of gram + 1; rounded sums of enormous weights may need more on the diagonal."""
-    diagonal, more = np.diag_indices(len(gram)), 1.0
-    while True:
-        gram[diagonal] += more
-        try:
-            return linalg.cholesky(gram, lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            more = max(10.0 * more, 1e-15 * len(gram) * gram[diagonal].max())

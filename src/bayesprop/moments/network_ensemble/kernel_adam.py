@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.network_ensemble.kernel_network import BLOCK
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, layer_at
+from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 
@@ -59,10 +60,10 @@ def _fill(values, at, n, value):
 
 
 @inlined
-def _group(squares, n, mode, shape):
+def _group(squares, n, mode):
     """One over the best variance of a group of n weights, and what the group costs, nats."""
-    half = 0.5 * squares + (shape + 1.0) * mode
-    strength = 0.5 * n + shape + 1.0
+    half = 0.5 * squares + (SHAPE + 1.0) * mode
+    strength = 0.5 * n + SHAPE + 1.0
     return strength / half, strength * (math.log(half / strength) + 1.0)
 
 
@@ -72,14 +73,14 @@ def _fixed(squares, n, var):
 
 
 @inlined
-def _group_by_output(work, w, s, n_in, n_out, spread, shape):
+def _group_by_output(work, w, s, n_in, n_out, spread):
     """Write the pull on weights from n_in inputs, a group for every output; what it costs."""
     price = 0.0
     for j in range(n_out):
         squares = 0.0
         for k in range(j, n_in * n_out, n_out):
             squares += work.derived[w + k] + work.derived[s + k]
-        pull, cost = _group(squares, n_in, spread / n_in, shape)
+        pull, cost = _group(squares, n_in, spread / n_in)
         for k in range(j, n_in * n_out, n_out):
             work.pull[w + k] = pull
         price += cost
@@ -98,17 +99,17 @@ def derive(work, layer):
 
 
 @inlined
-def _price_of_widths(work, at, n, rules):
-    """-log N(log width | rules.log_width, 1 / rules.width_precision), summed, but for constants."""
+def _price_of_widths(work, at, n):
+    """-log N(log width | LOG_WIDTH, 1 / WIDTH_PRECISION), summed, but for constants."""
     price = 0.0
     for k in range(at, at + n):
-        away = float(work.theta[k]) - rules.log_width
-        price += 0.5 * rules.width_precision * away * away
+        away = float(work.theta[k]) - LOG_WIDTH
+        price += 0.5 * WIDTH_PRECISION * away * away
     return price
 
 
 @called
-def prepare(work, layer, spread, rules):
+def _prepare(work, layer, spread):
     """Derive, and write the pull of a layer's prior; its KL and the pull on the biases.
 
     spread
@@ -116,38 +117,48 @@ def prepare(work, layer, spread, rules):
     """
     n_in, n_out, groups, n_units = layer.n_in, layer.n_out, layer.groups, layer.n_units
     w, s, b, t, n = layer.w_m, layer.w_s, layer.b_m, layer.b_s, layer.n_in * layer.n_out
-    shape = rules.shape
     derive(work, layer)
     price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
     if layer.widths >= 0:
-        price += _price_of_widths(work, layer.widths, n_out, rules)
+        price += _price_of_widths(work, layer.widths, n_out)
     if groups == BY_INPUT:
         for i in range(n_in):
             row = i * n_out
             squares = _squares(work, w + row, s + row, n_out)
-            pull, cost = _group(squares, n_out, spread / n_in, shape)
+            pull, cost = _group(squares, n_out, spread / n_in)
             _fill(work.pull, w + row, n_out, pull)
             price += cost
     elif groups == BY_OUTPUT:
-        price += _group_by_output(work, w, s, n_units, n_out, spread, shape)
+        price += _group_by_output(work, w, s, n_units, n_out, spread)
         if n_in > n_units:
             past = n_units * n_out
             n_direct = n_in - n_units
-            price += _group_by_output(work, w + past, s + past, n_direct, n_out, spread, shape)
+            price += _group_by_output(work, w + past, s + past, n_direct, n_out, spread)
     else:
         squares = _squares(work, w, s, n)
         if groups == FIXED:
             pull, cost = _fixed(squares, n, spread / n_in)
         else:
-            pull, cost = _group(squares, n, spread / n_in, shape)
+            pull, cost = _group(squares, n, spread / n_in)
         _fill(work.pull, w, n, pull)
         price += cost
     squares = _squares(work, b, t, n_out)
     if groups == FIXED:
         pull, cost = _fixed(squares, n_out, 1.0)
     else:
-        pull, cost = _group(squares, n_out, 1.0, shape)
+        pull, cost = _group(squares, n_out, 1.0)
     return price + cost, pull
+
+
+@called
+def prepare(work, kl_weight):
+    """Do so with all layers; the sum of their KL, that of the mean network's times its weight."""
+    price = 0.0
+    for depth in range(work.layers.shape[0]):
+        kl, pull = _prepare(work, layer_at(work.layers, depth), work.spreads[depth])
+        work.bias_pulls[depth] = pull
+        price += (kl_weight if depth < work.places.n_mean_layers else 1.0) * kl
+    return price
 
 
 @inlined
@@ -172,7 +183,7 @@ def _adam(state, at, g, rates):
 
 
 @called
-def descend(work, layer, bias_pull, weight, rates, rules):
+def _descend(work, layer, bias_pull, weight, rates):
     """Move the parameters of a layer; `weight` is that of its KL in the loss."""
     theta, gradient, pull, derived = work.theta, work.gradient, work.pull, work.derived
     state = theta, work.slope, work.slope_square
@@ -198,9 +209,17 @@ def descend(work, layer, bias_pull, weight, rates, rules):
         _adam(state, t + k, of_s - weight, rates)
     if layer.widths >= 0:
         for k in range(layer.widths, layer.widths + layer.n_out, BLOCK):
-            away = load_floats(theta, k) - rules.log_width
+            away = load_floats(theta, k) - LOG_WIDTH
             of_width = 2.0 * load_floats(derived, k) * load_floats(gradient, k)
-            _adam(state, k, of_width + (weight * rules.width_precision) * away, rates)
+            _adam(state, k, of_width + (weight * WIDTH_PRECISION) * away, rates)
+
+
+@called
+def descend(work, kl_weight, rates, rules):
+    """Move the parameters of all layers, the mean network's by a share of its KL."""
+    for depth in range(work.layers.shape[0]):
+        share = (kl_weight if depth < work.places.n_mean_layers else 1.0) / rules.n_total
+        _descend(work, layer_at(work.layers, depth), work.bias_pulls[depth], share, rates)
 
 
 @inlined

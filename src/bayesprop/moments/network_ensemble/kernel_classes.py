@@ -50,11 +50,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     for s in range(losses.shape[0]):
         step = first_step + s
         kl_weight = least(1.0, step / rules.n_steps / rules.kl_warm_up)
-        price = 0.0
-        for depth in range(n_layers):
-            kl, pull = prepare(work, layer_at(work.layers, depth), work.spreads[depth], rules)
-            work.bias_pulls[depth] = pull
-            price += kl_weight * kl
+        price = prepare(work, kl_weight)
         gather(work, x, y, weight, order, s * size, size)
         if is_ordered:
             _place_thresholds(work)
@@ -70,9 +66,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
         for job in range(work.jobs.shape[0]):
             products(work, job_at(work.jobs, job), n_blocks)
         rates = rates_of(step, rules.n_steps, rules.step_size)
-        for depth in range(n_layers):
-            share = kl_weight / rules.n_total
-            descend(work, layer_at(work.layers, depth), work.bias_pulls[depth], share, rates, rules)
+        descend(work, kl_weight, rates, rules)
         if is_ordered:
             _descend_thresholds(work, -1.0 / size, rates)
         losses[s, 1] = -likelihood / size
@@ -98,7 +92,7 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
         _place_thresholds(work)
     for start in range(0, x.shape[0], size):
         n = least(size, x.shape[0] - start)
-        gather_inputs(work, x, start, n)
+        gather_inputs(work, x, None, start, n)
         for block in range((n + BLOCK - 1) // BLOCK):
             forward(work, 0, n_layers, block)
             if is_ordered:

@@ -38,23 +38,10 @@ class Layout(NamedTuple):
 
     def work(self, parameters: Vector, log_floor: Vector, normals: Vector = NO_NORMALS) -> Work:
         """Make the arrays of a member."""
-        sizes = *(self.n_theta,) * 5, 2 * self.n_theta, self.n_room, BLOCK
-        *of_weights, gradient, room, few, numbers = aligned_parts(
-            *sizes, N_NUMBERS * len(log_floor)
-        )
-        theta, slope, slope_square, derived, pull = of_weights
-        theta[self.leaves] = parameters
-        room[self.ones : self.ones + BLOCK] = 1.0
-        return Work(
-            theta=theta,
-            slope=slope,
-            slope_square=slope_square,
-            derived=derived,
-            gradient=gradient,
-            pull=pull,
-            room=room,
-            few=few,
-            numbers=numbers,
+        n, n_numbers = self.n_theta, N_NUMBERS * len(log_floor)
+        arrays = aligned_parts(n, n, n, n, 2 * n, n, self.n_room, BLOCK, n_numbers)
+        work = Work(
+            *arrays,
             log_floor=np.array(log_floor, np.float32),  # of one type, also from a file
             normals=normals,
             layers=self.layers,
@@ -63,6 +50,9 @@ class Layout(NamedTuple):
             jobs=self.jobs,
             places=self.places,
         )
+        work.theta[self.leaves] = parameters
+        work.room[self.ones : self.ones + BLOCK] = 1.0
+        return work
 
 
 class _Places:

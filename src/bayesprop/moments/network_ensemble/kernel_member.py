@@ -33,6 +33,9 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     least,
     products,
 )
+from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs
+from bayesprop.moments.network_ensemble.member import LEAST_DOF
+from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
 from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
 from bayesprop.simd.lanes import (
     called,
@@ -112,33 +115,19 @@ class Rules(NamedTuple):
     noise_warm_up: float
     noise_share: float
     n_total: float
-    shape: float
-    log_width: float
-    width_precision: float
-    least_dof: float
     mean_least_dof: float
-    tilt_limit: float
 
 
 @called
 def gather(work, x, y, weight, order, start, size):
-    """Copy a batch; rows of sixteen lanes, those that are too many stay 0."""
-    room, layer, places = work.room, layer_at(work.layers, 0), work.places
-    n_in, n_out = x.shape[1], y.shape[1]
-    x_at, x_step, q_at = layer.in_m, layer.in_step, layer.in_q
+    """Copy a batch; lanes of the last block that are too many stay 0."""
+    room, places, n_out = work.room, work.places, y.shape[1]
+    gather_inputs(work, x, order, start, size)
     for r in range(size):
-        row, block, lane = order[start + r], r // BLOCK, r % BLOCK
-        at = x_at + block * x_step + lane
-        for i in range(n_in):
-            room[at + BLOCK * i] = x[row, i]
-        at = places.y + block * n_out * BLOCK + lane
+        row, at = order[start + r], places.y + r // BLOCK * n_out * BLOCK + r % BLOCK
         for j in range(n_out):
             room[at + BLOCK * j] = y[row, j]
         room[places.weight + r] = weight[row]
-    for block in range((size + BLOCK - 1) // BLOCK):
-        for k in range(block * x_step, block * x_step + n_in * BLOCK, BLOCK):
-            value = load_floats(room, x_at + k)
-            store(room, q_at + k, value * value)
 
 
 @inlined
@@ -170,7 +159,7 @@ def _constants_of_noise(work, j, rules):
     """
     theta, numbers, places = work.theta, work.numbers, work.places
     raw = float(theta[places.raw_dof + j])
-    dof = rules.least_dof + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
+    dof = LEAST_DOF + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
     at = N_NUMBERS * j
     numbers[at] = 1.0 / dof
     numbers[at + 1] = 0.5 * (dof + 1.0)
@@ -208,7 +197,7 @@ def _add(room, at, value):
 
 
 @called
-def _outputs(work, block, noise_weight, tilt_limit, per_row):
+def _outputs(work, block, noise_weight, per_row):
     """Replace the outputs' moments by the slopes of the loss in them; add to the sums.
 
     per_row
@@ -230,7 +219,7 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
 
         own = noise_weight * h_m + spread_at(numbers, at + 2)
         seen = log_add_exp(own, floor)
-        tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, tilt_limit)
+        tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, TILT_LIMIT)
         square = error * error + load_floats(room, v_at)
         per_dof_seen, half_seen = spread_at(numbers, at + 5), spread_at(numbers, at + 6)
         value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, per_dof_seen, half_seen)
@@ -241,12 +230,12 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
 
         shared = h_m + spread_at(numbers, at + 3)
         l_m = log_add_exp(shared, floor)
-        tilt = at_most(0.5 * h_v, tilt_limit)
+        tilt = at_most(0.5 * h_v, TILT_LIMIT)
         value, _, of_l, of_tilt, log_term, share = _bound(error * error, l_m, tilt, per_dof, half)
         slope = share_of_row * of_l * exp(shared - l_m)
         store(room, h_m_at, slope)
         # The limit has no slope; a NaN keeps its own.
-        of_v = select(0.5 * h_v > tilt_limit, 0.0 * h_v, 0.5 * of_tilt)
+        of_v = select(0.5 * h_v > TILT_LIMIT, 0.0 * h_v, 0.5 * of_tilt)
         store(room, h_v_at, share_of_row * of_v)
         _add(room, sums + BLOCK * _SHARED, slope)
         _add(room, sums + BLOCK * _OF_DOF, weight * (half * per_dof * share - 0.5 * log_term))
@@ -281,7 +270,7 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     for block in range(n_blocks):
         forward(work, 0, n_mean, block)
         forward(work, n_mean, n_layers, block)
-        _outputs(work, block, noise_weight, rules.tilt_limit, per_row)
+        _outputs(work, block, noise_weight, per_row)
         backward(work, 0, n_mean, block)
         backward(work, n_mean, n_layers, block)
     for job in range(work.jobs.shape[0]):
@@ -306,28 +295,20 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         Row numbers, `size` for every step.
     """
     work, before = reference_to(work), flush_subnormals()
-    n_layers, n_mean, n_out = work.layers.shape[0], work.places.n_mean_layers, y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
         done = step / rules.n_steps
         kl_weight = least(1.0, done / rules.kl_warm_up)
         warmth = least(1.0, done / rules.noise_warm_up)
         noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
-        price = 0.0
-        for depth in range(n_layers):
-            share = kl_weight if depth < n_mean else 1.0
-            kl, pull = prepare(work, layer_at(work.layers, depth), work.spreads[depth], rules)
-            work.bias_pulls[depth] = pull
-            price += share * kl
+        price = prepare(work, kl_weight)
         of_mean, of_noise = _both_networks(
             work, order, s * size, x, y, weight, size, noise_weight, rules
         )
         rates = rates_of(step, rules.n_steps, rules.step_size)
-        for depth in range(n_layers):
-            share = (kl_weight if depth < n_mean else 1.0) / rules.n_total
-            descend(work, layer_at(work.layers, depth), work.bias_pulls[depth], share, rates, rules)
+        descend(work, kl_weight, rates, rules)
         for at in (work.places.log_noise, work.places.own_log_noise, work.places.raw_dof):
-            descend_plainly(work, at, n_out, rates)
+            descend_plainly(work, at, y.shape[1], rates)
         losses[s, 0] = of_mean + of_noise + price / rules.n_total
         losses[s, 1] = of_noise
     restore(before)

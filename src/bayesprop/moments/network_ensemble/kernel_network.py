@@ -31,15 +31,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bayesprop.simd.floats import (
-    first_quarter,
-    last_quarter,
-    relu_moments,
-    second_quarter,
-    soft_relu_moments,
-    third_quarter,
-    totals,
-)
+from bayesprop.simd.floats import relu_moments, soft_relu_moments, store_quarters, totals
 from bayesprop.simd.fours import four_of, load_four, plus_products, spread_four, store_four
 from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
 from bayesprop.simd.references import row_of
@@ -360,10 +352,7 @@ def products(work, job, n_blocks):
             sums = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
             at = to + i * n_b + j
             if n_columns == 4 and i + 4 <= n_a:
-                store(out, at, first_quarter(sums))
-                store(out, at + n_b, second_quarter(sums))
-                store(out, at + 2 * n_b, third_quarter(sums))
-                store(out, at + 3 * n_b, last_quarter(sums))
+                store_quarters(out, at, n_b, sums)
             else:
                 store(few, 0, sums)
                 _spill(few, out, at, n_b, n_a - i, n_columns)

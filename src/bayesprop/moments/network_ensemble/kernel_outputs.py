@@ -22,14 +22,19 @@ from bayesprop.simd.subnormals import flush_subnormals, restore
 
 
 @inlined
-def gather_inputs(work, x, start, size):
-    """Copy some rows, sixteen lanes a block; what is left of the last block stays as it was."""
+def gather_inputs(work, x, order, start, size):
+    """Copy some rows, sixteen lanes a block; what is left of the last block stays as it was.
+
+    order
+        Numbers of the rows; None: one after another.
+    """
     room, layer = work.room, layer_at(work.layers, 0)
     n_in, x_at, x_step, q_at = x.shape[1], layer.in_m, layer.in_step, layer.in_q
     for r in range(size):
+        row = start + r if order is None else order[start + r]
         at = x_at + r // BLOCK * x_step + r % BLOCK
         for i in range(n_in):
-            room[at + BLOCK * i] = x[start + r, i]
+            room[at + BLOCK * i] = x[row, i]
     for block in range((size + BLOCK - 1) // BLOCK):
         for k in range(block * x_step, block * x_step + n_in * BLOCK, BLOCK):
             value = load_floats(room, x_at + k)
@@ -65,7 +70,7 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     for start in range(0, x.shape[0], size):
         n = least(size, x.shape[0] - start)
         n_blocks = (n + BLOCK - 1) // BLOCK
-        gather_inputs(work, x, start, n)
+        gather_inputs(work, x, None, start, n)
         for block in range(n_blocks):
             forward(work, 0, n_mean, block)
             forward(work, n_mean, n_layers, block)

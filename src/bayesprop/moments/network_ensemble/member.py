@@ -6,7 +6,6 @@ targets repeat exactly: its own explanation of a small error pulls the mean stil
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -160,19 +159,13 @@ def is_part(name: str) -> bool:
 
 def shapes(member: Member) -> dict[str, tuple[int, ...]]:
     """Shapes that arrays of its sizes have, by name."""
-    mean, noise = member.sizes
-    by_name: dict[str, tuple[int, ...]] = {}
-    for network, sizes in zip(_NETWORKS, (mean, noise), strict=True):
-        for depth, (fan_in, fan_out) in enumerate(pairwise(sizes)):
-            is_last = depth == len(sizes) - 2
-            fan_in += mean[0] if network == "mean" and is_last and member.is_direct else 0
-            weights, biases = (fan_in, fan_out), (fan_out,)
-            each = zip(GaussianLayer._fields, (weights, weights, biases, biases), strict=True)
-            by_name |= {f"{network}.{depth}.{part}": shape for part, shape in each}
-    by_name |= dict.fromkeys(_VECTORS, (mean[-1] if member.noise else 0,))
-    if len(member.thresholds):
-        by_name[_THRESHOLDS] = member.thresholds.shape
-    return by_name | {f"{_WIDTHS}.{depth}": (n,) for depth, n in enumerate(mean[1:-1])}
+    rng, (mean, noise) = np.random.default_rng(0), member.sizes
+    if member.noise:
+        like = init_member(rng, mean, noise[1:-1], is_direct=member.is_direct)
+    else:
+        like = init_classes(rng, mean)
+    arrays = named(like._replace(thresholds=member.thresholds))
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
