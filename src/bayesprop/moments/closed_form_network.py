@@ -17,6 +17,7 @@ from bayesprop.model.method import (
     MOST_ROWS,
     Learned,
     Parts,
+    Stored,
     TrainingRows,
     WeightGaussians,
     merged_report,
@@ -158,6 +159,17 @@ class ClosedFormNetwork(BlockNetwork):
         report = merged_report(parts, powers, {"weights_undone": n_undone})
         n_iter = max(part.n_iter for part in parts)
         return Learned(parts[0].state._replace(network=state), report, n_iter)
+
+    def to_stored(self, state: Any) -> Stored:
+        """Return seed, the derivative and arrays."""
+        header, arrays = super().to_stored(state)
+        return Stored(header | {"gradient_norm": state.gradient_norm}, arrays)
+
+    def from_stored(self, stored: Stored) -> Any:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        norm = stored.header.get("gradient_norm")  # older files have none
+        network, seed = super().from_stored(stored)
+        return ClosedFormState(network, seed, None if norm is None else float(norm))
 
     def gaussians(self, state: Any) -> WeightGaussians:
         """Return the posterior of the weights."""
