@@ -245,18 +245,15 @@ def _parted(
     groups: Int[np.ndarray, " n"] | None,
     n_folds: int,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, codes, weights, and the fold that leaves each out.
-
-    Of a table of cells no input is left out whole, but some of its rows.
-    """
+) -> stacking.Folded:
+    """Deal rows out to folds; of a table of cells no input is left out whole, but some rows."""
     if groups is None:
         distinct = Distinct.of(Rows.of(x, codes[:, None], weight))
         if n_folds > 1 and distinct.has_cells:
             return stacking.dealt(x, codes, weight, n_folds)
         groups = distinct.gone
     groups = np.unique(groups, return_inverse=True)[1]
-    return x, codes, weight, stacking.folds(groups, codes, n_folds, rng)
+    return stacking.Folded(x, codes, weight, stacking.folds(groups, codes, n_folds, rng))
 
 
 def _jobs(

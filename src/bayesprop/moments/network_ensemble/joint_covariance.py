@@ -246,7 +246,7 @@ def row_precisions(
 ) -> Float[np.ndarray, "n o"]:
     """Minus twice the slope in E[(y - f)²] of the `student_t_bound` that member k maximises.
 
-    said
+    noisy
         What all members say of the rows, with independent weights.
     """
     share, one = settings.noise_share(k), state.members[k]

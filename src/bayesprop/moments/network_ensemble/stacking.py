@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -82,16 +84,25 @@ def folds(
     return of_group[groups]
 
 
+class Folded(NamedTuple):
+    """Rows with the codes of their classes, their weights, and the fold without each; -1: none."""
+
+    x: Float[np.ndarray, "n d"]
+    codes: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    fold: Int[np.ndarray, " n"]
+
+
 def dealt(
     x: Float[np.ndarray, "n d"],
     codes: Int[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
     n_folds: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> Folded:
     """Deal the rows of every input and class out to the folds, in turn.
 
-    Returned are the rows, codes, weights and folds; those of one input, class and fold are one. A
-    row that weighs twice the mean is dealt as two. Of a class of less than two nothing is left out.
+    Those of one input, class and fold become one. A row that weighs twice the mean is dealt as two.
+    Of a class of less than two nothing is left out.
     """
     cells, cell = np.unique(np.column_stack([codes, x]), axis=0, return_inverse=True)
     end = np.cumsum(np.bincount(cell.ravel(), weight / weight.mean()))
@@ -101,4 +112,4 @@ def dealt(
     fold, at = np.nonzero(amount)
     x, codes, dealt = cells[at, 1:], cells[at, 0].astype(codes.dtype), amount[fold, at]
     fold = np.where(np.bincount(codes, dealt)[codes] < 2.0, -1, fold)
-    return x, codes, weight.mean() * dealt, fold
+    return Folded(x, codes, weight.mean() * dealt, fold)
