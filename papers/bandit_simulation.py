@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
-from papers.bandit_environments import Environment, expected_regret, realised_regret
+from papers.mushrooms import Mushroom, expected_regret, realised_regret
 
 _STEPS_A_CHECKPOINT = 1000
 
@@ -45,7 +45,7 @@ class _Course(NamedTuple):
 
 def run(
     make: Callable[[], Bandit],
-    environment: Environment,
+    environment: Mushroom,
     n: int,
     *,
     seed: int,

@@ -17,9 +17,9 @@ from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from papers import markdown
-from papers.bandit_environments import Mushroom
 from papers.bandit_simulation import run as simulate
 from papers.compare import Estimate
+from papers.mushrooms import Mushroom
 from papers.protocol import Cell, Experiment, Key, Scratch, Selection
 from papers.rows import Row
 

@@ -11,8 +11,8 @@ from bayesprop import PointNetworkRegressor, ThompsonSampler
 from bayesprop.decisions.replayed_rewards import NeuralLinearRewards
 from papers import bandit_simulation as simulation
 from papers import bbb_bandits, runner
-from papers.bandit_environments import Mushroom, expected_regret
 from papers.bbb_bandits import AGENTS, N_POINTS, Config
+from papers.mushrooms import Mushroom, expected_regret
 from papers.protocol import Cell
 
 TINY = Config(n_interactions=400, hidden_layer_sizes=(4,))
