@@ -28,11 +28,12 @@ class Machines:
         self.workers: list[subprocess.Popen] = []
         how = ("--host", "127.0.0.1", "--port", "0", "--no-show", "--scheduler-file", self._file)
         self._scheduler = self._start("scheduler", *how)
-        deadline = time.monotonic() + 60.0
-        while not self._file.exists():
+        deadline, text = time.monotonic() + 60.0, ""
+        while not text.endswith("}"):  # there, and whole
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        self.address = json.loads(self._file.read_text())["address"]
+            text = self._file.read_text().strip() if self._file.exists() else ""
+        self.address = json.loads(text)["address"]
 
     def add_worker(self, *how: str) -> None:
         """Start a worker of one thread; `how`: further options, "--nanny" among them."""
