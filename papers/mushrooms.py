@@ -124,10 +124,10 @@ class Mushroom:
         rows = contexts.integers(len(self._contexts), size=n)
         edible = self._edible[rows]
         harmless = edible | (outcomes.random(n) < 0.5)
-        left = np.zeros(n)
+        nothing = np.zeros(n)
         mean_poisonous = 0.5 * (self.MEAL + self.POISONED)
         return Interactions(
             self._contexts[rows],
-            np.stack([np.where(edible, self.MEAL, mean_poisonous), left], axis=1),
-            np.stack([np.where(harmless, self.MEAL, self.POISONED), left], axis=1),
+            np.stack([np.where(edible, self.MEAL, mean_poisonous), nothing], axis=1),
+            np.stack([np.where(harmless, self.MEAL, self.POISONED), nothing], axis=1),
         )

@@ -94,8 +94,8 @@ def test_lbfgs_says_when_it_has_not_converged():
         model.fit(x, y)
     assert model.fit_report_.guards["not_converged"] == 1
     assert model.gradient_norm_ > 1e-4
-    again = type(model).from_stored(*model.to_stored())
-    assert again.gradient_norm_ == model.gradient_norm_
+    loaded = type(model).from_stored(*model.to_stored())
+    assert loaded.gradient_norm_ == model.gradient_norm_
 
 
 def test_a_warm_up_of_a_fit_without_epochs_is_refused():

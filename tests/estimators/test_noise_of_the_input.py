@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -9,6 +10,7 @@ import pytest
 from scipy import stats
 
 from bayesprop.catalogue import make
+from bayesprop.model import gradient_method
 from bayesprop.model.gradient_method import clipped
 from bayesprop.model.network_likelihoods import InputNoise, LearnedNoise
 
@@ -30,6 +32,25 @@ def test_far_rows_of_training_do_not_throw_the_network_away(name):
     model = make(name, random_state=0).set_params(noise="input").fit(X[train], y[train])
     constant = stats.norm.logpdf(y[test], y[train].mean(), y[train].std()).mean()
     assert model.log_likelihood(X[test], y[test]) > constant
+
+
+@pytest.mark.parametrize("name", [*METHODS, "graves-vi", "laplace"])
+def test_every_method_bounds_its_gradients(name, monkeypatch):
+    """After a step Adam's first moment is a tenth of the gradient, which any bound so low cuts."""
+    monkeypatch.setattr(gradient_method, "_LONGEST_GRADIENT", 1e-3)
+    X, y = _wide_table(200)
+    model = make(name, random_state=0).set_params(n_epochs=1, batch_size=200)
+    model.set_params(noise="input", learning_rate=0.0123)  # a program of its own, for this bound
+    model.fit(X, y)
+
+    def is_adam(part):
+        return isinstance(part, optax.ScaleByAdamState)
+
+    (adam,) = filter(is_adam, jax.tree.leaves(model.state_, is_leaf=is_adam))
+    n_networks = getattr(model, "n_members", 1)
+    parts = [np.reshape(part, (n_networks, -1)) for part in jax.tree.leaves(adam.mu)]
+    lengths = np.linalg.norm(np.hstack(parts), axis=1)
+    np.testing.assert_allclose(lengths, 0.1 * 1e-3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("length", [3.0, 10.0, 1e6])

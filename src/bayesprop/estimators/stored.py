@@ -150,8 +150,8 @@ def restored(
     report = FitReport.from_dict(header["fit_report"])
     learned = Learned(state, report, int(header["n_iter"]))
     encoding = Encoding(scaler, names, getattr(task, "exposure", None))
-    known = None if inputs is None else KnownInputs(None, inputs)
-    return Restored(params, Fitted(method, task, encoding, learned, known), pruned)
+    joint = None if inputs is None else KnownInputs(None, inputs)
+    return Restored(params, Fitted(method, task, encoding, learned, joint), pruned)
 
 
 def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:

@@ -224,8 +224,8 @@ def judged_on_new_groups(
     nominal
         Columns whose numbers name things.
     """
-    asked = (request.group, request.time, request.test, request.shards)
-    if any(a is not None for a in asked) or judged.rows is None or judged.scores is None:
+    choices = (request.group, request.time, request.test, request.shards)
+    if any(a is not None for a in choices) or judged.rows is None or judged.scores is None:
         return None
     likely = likely_group(division.frame, division.target.columns[0], nominal)
     if likely is None:

@@ -273,9 +273,9 @@ def _fit(
 
 def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
-    asked = request.test_fraction, request.test, request.time, request.shards
-    is_asked = any(a is not None for a in asked)
-    return not is_asked and len(parts.frame) < _FEW_ROWS
+    choices = request.test_fraction, request.test, request.time, request.shards
+    is_chosen = any(a is not None for a in choices)
+    return not is_chosen and len(parts.frame) < _FEW_ROWS
 
 
 def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:

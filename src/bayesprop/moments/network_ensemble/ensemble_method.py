@@ -64,7 +64,7 @@ class Settable(LeavesGroupsOut, ABC):
 
     @abstractmethod
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
     ) -> tuple[Any, FitInfo]:
         """Return the state, and what training met."""
 
@@ -90,8 +90,8 @@ class Settable(LeavesGroupsOut, ABC):
         started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
         n_rows = len(rows.x) if parts is None else parts.n_rows
         settings = self._chosen(n_rows, rows.groups, parts)
-        given = {"weight": rows.weight, "groups": rows.groups, "parts": parts}
-        state, info = self._trained(seed, rows, settings, progress=progress, **given)
+        details = {"weight": rows.weight, "groups": rows.groups, "parts": parts}
+        state, info = self._trained(seed, rows, settings, progress=progress, **details)
         report = FitReport(
             n_rows=n_rows,
             n_epochs=settings.n_steps,
@@ -163,7 +163,7 @@ class NetworkEnsemble(Settable):
         )
 
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
     ) -> tuple[EnsembleState, FitInfo]:
         from bayesprop.moments.network_ensemble import ensemble
 
@@ -172,7 +172,7 @@ class NetworkEnsemble(Settable):
                 "learn_replicates must be False where rows have groups: what was measured in one"
                 " says nothing of another"
             )
-        return ensemble.fit(seed, rows.x, rows.y, settings, **given)
+        return ensemble.fit(seed, rows.x, rows.y, settings, **details)
 
     def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
@@ -228,13 +228,13 @@ class ClassEnsemble(Settable):
         return settings_for_classes(n_rows, self.n_inputs)
 
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **given: Any
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
     ) -> tuple[ClassState, FitInfo]:
         from bayesprop.moments.network_ensemble import class_ensemble
 
         codes, is_ordered = self._ranks[rows.y], self.order is not None
         return class_ensemble.fit(
-            seed, rows.x, codes, self.n_classes, settings, is_ordered=is_ordered, **given
+            seed, rows.x, codes, self.n_classes, settings, is_ordered=is_ordered, **details
         )
 
     def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:

@@ -247,9 +247,9 @@ def members_of(stacked: dict[str, np.ndarray], *, are_noisy: bool = True) -> tup
         raise ValueError("every network must have a hidden layer")
     if 0 in (*members[0].sizes[0], *members[0].sizes[1]):
         raise ValueError("every layer of the networks must have units")
-    wanted, given = shapes(members[0]), {name: a.shape[1:] for name, a in stacked.items()}
-    for name in wanted | given:
-        if given[name] != wanted.get(name):
+    expected, stored = shapes(members[0]), {name: a.shape[1:] for name, a in stacked.items()}
+    for name in expected | stored:
+        if stored[name] != expected.get(name):
             raise ValueError(f"{name} and other arrays of the networks do not fit together")
     return members
 
