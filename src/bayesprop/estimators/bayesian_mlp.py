@@ -22,7 +22,8 @@ class BayesianMLPRegressor(BayesianMLPRegressorParams, BayesianRegressor):
     Means and variances pass through the networks in closed form; the noise is a Student-t whose
     scale networks of their own learn from the inputs; relevance of inputs, sleep of units, the
     share of a Gaussian process beside the networks and that of networks which are given
-    piecewise-linear ramps beside the inputs are decided by the table. A recipe of this library,
+    piecewise-linear ramps beside the inputs, and whether the nearest rows are asked what these
+    leave, are decided by the table. A recipe of this library,
     after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
 
     Attributes

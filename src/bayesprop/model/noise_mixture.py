@@ -52,6 +52,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _N_NODES = 16
 _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
+_MOST_UNKNOWN = 1.0 - 1e-9  # of a share, whose rest has a logarithm
 _LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divide by
 _CHUNK_ELEMENTS = 2**21
 _N_NEWTON, _TOLERANCE = 60, 1e-9
@@ -140,6 +141,8 @@ class NoiseMixturePredictive(Predictive):
         What each member says of each element, (k, n) or (k, n, o), in y, y², nats, nats² and 1.
     share
         Of each member in each element, of the same shape; sums to 1 over the members.
+    unknown_share
+        Of each member's noise variance, what is not known of the function and counts as epistemic.
     broad_mean, broad_var
         Moments of the training targets, in y and y², of the shape of `mean`.
     """
@@ -150,6 +153,7 @@ class NoiseMixturePredictive(Predictive):
     log_noise_var: Members = field(metadata=BY_MEMBER)
     dof: Members = field(metadata=BY_MEMBER)
     share: Members = field(metadata=BY_MEMBER)
+    unknown_share: Members = field(metadata=BY_MEMBER)
     broad_mean: Moments = field(metadata=IN_Y)
     broad_var: Moments = field(metadata=IN_Y_SQUARED)
 
@@ -160,6 +164,7 @@ class NoiseMixturePredictive(Predictive):
         Less than the log of `noise_var` by what is unsure about the noise.
         """
         of_members = self.log_noise_mean + np.log(self.dof / (self.dof - 2.0))
+        of_members = of_members + np.log1p(-np.minimum(self.unknown_share, _MOST_UNKNOWN))
         return np.sum(self.share * of_members, axis=0)
 
     @classmethod
@@ -172,6 +177,7 @@ class NoiseMixturePredictive(Predictive):
         log_noise_var: Members,
         dof: Members,
         share: Members | None = None,
+        unknown_share: Members | None = None,
         broad_mean: Moments | float = 0.0,
         broad_var: Moments | float = 1.0,
     ) -> NoiseMixturePredictive:
@@ -179,21 +185,27 @@ class NoiseMixturePredictive(Predictive):
 
         share
             None: equal ones.
+        unknown_share
+            None: nothing.
         """
         if share is None:
             share = np.full(f_mean.shape, 1.0 / len(f_mean))
+        if unknown_share is None:
+            unknown_share = np.zeros(f_mean.shape)
         mean = np.sum(share * f_mean, axis=0)
-        square_scale = np.exp(log_noise_mean + 0.5 * log_noise_var)
+        noise_var = np.exp(log_noise_mean + 0.5 * log_noise_var) * dof / (dof - 2.0)
+        f_var_of_all = np.square(f_mean - mean) + f_var + unknown_share * noise_var
         return cls(
             mean,
-            np.sum(share * (np.square(f_mean - mean) + f_var), axis=0),
-            np.sum(share * square_scale * dof / (dof - 2.0), axis=0),
+            np.sum(share * f_var_of_all, axis=0),
+            np.sum(share * (1.0 - unknown_share) * noise_var, axis=0),
             f_mean,
             f_var,
             log_noise_mean,
             log_noise_var,
             dof,
             share,
+            unknown_share,
             np.broadcast_to(np.asarray(broad_mean, np.float64), mean.shape),
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
         )
@@ -204,7 +216,7 @@ class NoiseMixturePredictive(Predictive):
         if heard is None:
             return self
         share = heard(self.share)
-        kept = {name: heard(getattr(self, name)) for name in _OF_MEMBERS}
+        kept = {name: heard(getattr(self, name)) for name in _KEPT}
         kept["share"] = share / np.sum(share, axis=0)
         return self.of(**kept, broad_mean=self.broad_mean, broad_var=self.broad_var)
 
@@ -213,8 +225,8 @@ class NoiseMixturePredictive(Predictive):
         shape = (n, *np.shape(self.mean))
         passed = np.cumsum(self.share, axis=0)[:-1, None] <= rng.random(shape)
         chosen = passed.sum(axis=0)
-        m, v, l_m, l_v, dof, _ = (
-            np.take_along_axis(getattr(self, name), chosen, axis=0) for name in _OF_MEMBERS
+        m, v, l_m, l_v, dof = (
+            np.take_along_axis(getattr(self, name), chosen, axis=0) for name in _OF_MEMBERS[:5]
         )
         f = m + np.sqrt(v) * rng.standard_normal(shape)
         log_noise = l_m + np.sqrt(l_v) * rng.standard_normal(shape)
@@ -278,6 +290,7 @@ class NoiseMixturePredictive(Predictive):
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
+_KEPT = (*_OF_MEMBERS, "unknown_share")
 
 
 def _components(

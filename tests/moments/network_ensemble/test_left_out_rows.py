@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,6 +19,7 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, R
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
+from bayesprop.moments.network_ensemble.neighbours import Around
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
 from bayesprop.moments.network_ensemble.process_evidence import Known, Limits
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
@@ -126,7 +129,7 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     settings = nn.settings_for(360, n_members=2, n_steps=3000)
     state, _ = nn.fit(0, x, y, settings)
     assert state.log_noise_ratio[0] == 0.0
-    assert state.residual_processes == (None,)
+    assert state.neighbours == (None,)
     assert state.target_processes == (None,)
 
 
@@ -180,10 +183,10 @@ def test_noise_above_the_floor_is_multiplied():
     np.testing.assert_allclose(scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
 
 
-def output(n: int, log_noise: float) -> Output:
-    """Three members that agree on 0, of nearly Gaussian noise."""
+def output(n: int, log_noise: float, mean: np.ndarray | float = 0.0) -> Output:
+    """Three members that agree, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
-    moments = zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
+    moments = zeros + mean, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
     return Output(
         NoisyOutput(*moments, dof=np.full((3, 1), 100.0), share=np.full((3, 1), 1 / 3)), -14.0
     )
@@ -210,25 +213,28 @@ LIMITS = Limits(-20.0, 1000)
 def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
     """Judge rows none of which lies too far away."""
     known, n = Known(x, y, np.ones(len(y))), len(y)
-    rng = np.random.default_rng(1)
-    return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits)
+    noisy = NoisyOutput(*(part[..., None] for part in of_members.noisy[:6]))
+    columns = (np.float32(part) for part in (x, y[:, None], np.ones(n)))
+    x, y_all, weight = columns
+    around, rng = Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
+    learn = partial(around.learn, rng, np.array([of_members.log_floor]), 0, n)
+    return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits, learn)
 
 
-def test_a_process_on_residuals_stays_only_where_rows_speak_for_it():
+def test_neighbours_are_asked_only_where_rows_speak_for_it():
     rng = np.random.default_rng(1)
     x, noise = rng.uniform(-3.0, 3.0, (350, 2)), 0.3 * rng.standard_normal(350)
     known = 3.0 * rng.standard_normal(350)  # to the members alone
-    one = output(350, 2.0 * np.log(0.6)).moved(known, np.zeros(350))
+    one = output(350, 2.0 * np.log(0.6), known)
     of_noise = judged(one, x, known + noise)
-    assert of_noise.of_residuals is of_noise.of_targets is None
+    assert of_noise.neighbours is of_noise.of_targets is None
     assert -2.0 <= of_noise.log_ratio < 0.0
     wave = known + 0.5 * np.sin(3.0 * x[:, 0]) + noise
     found = judged(one, x, wave)
-    assert found.of_residuals is not None
+    assert found.neighbours is not None
     assert found.of_targets is None
-    assert -2.0 <= found.log_ratio < 0.0
-    left = wave - known
-    assert np.mean((left - found.of_residuals.m) ** 2) < 0.6 * np.mean(left**2)
+    left, (_, local) = wave - known, found.neighbours
+    assert np.mean((left - np.sqrt(0.6) * local.m) ** 2) < 0.6 * np.mean(left**2)
     assert judged(one, x, wave, None)[1:] == (None, None, 0.0)
 
 
@@ -237,13 +243,12 @@ def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
     x, n = rng.uniform(-3.0, 3.0, (400, 2)), 400
     y = np.sin(x[:, 0]) * x[:, 1]
     line = x @ np.linalg.lstsq(x, y)[0]
-    members = output(n, 2.0 * np.log(np.std(y - line))).moved(line, np.zeros(n))
-    found = judged(members, x, y)
+    found = judged(output(n, 2.0 * np.log(np.std(y - line)), line), x, y)
     assert found.of_targets is not None
-    assert found.of_residuals is None  # nothing is left to do
+    assert found.neighbours is None  # nothing is left to do
     assert found.share > 0.95
     known = rng.standard_normal(n)  # to the members alone
-    better = output(n, 2.0 * np.log(0.3)).moved(known, np.zeros(n))
+    better = output(n, 2.0 * np.log(0.3), known)
     assert judged(better, x, known + 0.3 * rng.standard_normal(n))[1:] == (None, None, 0.0)
 
 
@@ -296,8 +301,8 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     state = fit(x[:300], y[:300])
     without = fit(x[:300], y[:300], learns_processes=False)
     assert state.target_shares[0] > 0.5
-    assert state.residual_processes[1] is None
-    assert without.residual_processes == without.target_processes == (None, None)
+    assert state.neighbours[1] is None
+    assert without.neighbours == without.target_processes == (None, None)
     better, worse = (nn.predict(one, x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
@@ -310,6 +315,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     again = EnsembleState.from_arrays(state.to_arrays())
     refused = {
         "have a process on their residuals": {"residual.rows": x[:5]},
+        "residuals, which this version does not know": {"residual_processes.0.y": x[:5, 0]},
         "target_shares must lie from 0 to 1": {"target_shares": np.float32([0.5, 2.0])},
         "target_shares must have shape": {"target_shares": np.float32([0.5])},
         "the process's x must be float64": {"target_processes.0.y": np.zeros(3)},
@@ -331,7 +337,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
 def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
     x, y = ripple
     state = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
-    assert state.residual_processes == state.target_processes == (None, None)
+    assert state.neighbours == state.target_processes == (None, None)
     assert not state.log_noise_ratio.any()
 
 
@@ -359,7 +365,7 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     distinct = Distinct.of(rows)
     state, left_out = dev.with_deviations(state, distinct, settings)
     assert left_out is not None
-    state, out = res.with_judged(state, distinct, left_out, settings)
+    state, out = res.with_judged(state, distinct, left_out, settings, 2)
     (process,) = state.target_processes
     assert process is not None
     m, v = process.left_out()

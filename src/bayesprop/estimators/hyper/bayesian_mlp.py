@@ -87,8 +87,8 @@ class BayesianMLPRegressorParams(_Params, OfNumbers):
     n_members : int or None
         Networks of the ensemble, and as many with ramps. None: 6, from 5000 rows on 2.
     learn_processes : bool
-        Whether Gaussian processes learn the pattern of the networks' errors, and beside them the
-        targets, as far as rows that they have not seen speak for it.
+        Whether Gaussian processes learn the targets beside the networks, and from the nearest rows
+        what these leave, as far as rows that they have not seen speak for it.
     learn_replicates : bool
         Whether inputs that the table holds already are expected to give again what they gave, as
         far as its replicates agree more closely than the noise. For tables of repeated

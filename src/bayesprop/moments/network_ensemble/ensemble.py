@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,8 @@ def fit(
         return state, info
     state = state._replace(companion=Companion(other_state, ramps, share))
     counts = {name: count + info.guards[name] for name, count in other_info.guards.items()}
-    counts["process_rows"] = max(one.guards["process_rows"] for one in (info, other_info))
+    for name in ("process_rows", "neighbour_rows"):
+        counts[name] = max(one.guards[name] for one in (info, other_info))
     return state, info._replace(guards=counts)
 
 
@@ -204,15 +206,15 @@ def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
             one._replace(settings=replace(one.settings, learns_processes=False)) for one in each
         ]
     with ThreadPoolExecutor(min(len(each), n_cores())) as pool:
-        return list(pool.map(_learnt, each))
+        return list(pool.map(partial(_learnt, n_inputs=each[0].state.n_inputs), each))
 
 
-def _learnt(trained: _Trained) -> _Learnt:
+def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:
     """Let rows left out choose; nothing else is random but the ensemble's own draws."""
     state, losses, n_restarted, distinct, left_out, settings = trained
     judgement = None
     if left_out is not None:
-        state, out = with_judged(state, distinct, left_out, settings)
+        state, out = with_judged(state, distinct, left_out, settings, n_inputs)
         if settings.learns_replicates:
             state = _with_replicates(state, distinct, left_out.some, out)
         near = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
@@ -255,12 +257,12 @@ def _info(
     is_constant: bool,
 ) -> FitInfo:
     dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
-    processes = state.residual_processes + state.target_processes
     is_joint = state.deviations.size or not np.isfinite(losses[:, -1]).all()
     guards = {
         "dead_units": sum(map(sum, dead)),
         "members_restarted": n_restarted,
-        "process_rows": max(0 if p is None else len(p.y) for p in processes),
+        "process_rows": max(0 if p is None else len(p.y) for p in state.target_processes),
+        "neighbour_rows": max(0 if p is None else len(p.g) for p in state.neighbours),
         "replicated_inputs": len(state.replicates.rows),
     }
     n_independent = 0 if is_joint else state.n_mean_weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from bayesprop.moments.network_ensemble.member import (
     named,
     shapes,
 )
+from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
 from bayesprop.moments.network_ensemble.replicates import Replicates
 
 FEW_VALUES = 20
@@ -28,6 +29,7 @@ LEAST_NOISE_STD = 1e-3
 
 
 Processes = tuple[GaussianProcess | None, ...]
+Neighbours = tuple[NeighbourProcess | None, ...]
 
 
 class EnsembleState(NamedTuple):
@@ -40,7 +42,7 @@ class EnsembleState(NamedTuple):
     deviations
         Of all weights of the mean networks, (k, s, p), whose outer products add up to the
         covariance; none while weights are independent. See joint_covariance.py.
-    residual_processes
+    neighbours
         Know what the members leave of every output; None where rows left out want none.
     target_processes, target_shares
         Know every output itself, beside the members; and shares of these, (o,).
@@ -57,7 +59,7 @@ class EnsembleState(NamedTuple):
     members: tuple[Member, ...]
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
-    residual_processes: Processes
+    neighbours: Neighbours
     target_processes: Processes
     target_shares: Float[np.ndarray, " o"]
     replicates: Replicates
@@ -75,7 +77,7 @@ class EnsembleState(NamedTuple):
             members,
             log_floor,
             deviations=np.zeros((len(members), 0, n_mean_weights(members[0])), np.float32),
-            residual_processes=(None,) * n_outputs,
+            neighbours=(None,) * n_outputs,
             target_processes=(None,) * n_outputs,
             target_shares=np.zeros(n_outputs, np.float32),
             replicates=Replicates.none(n_inputs, n_outputs),
@@ -124,7 +126,8 @@ class EnsembleState(NamedTuple):
 
         Other arrays are left alone: earlier versions kept the slopes of training.
         """
-        if len(arrays.get("residual.rows", ())):
+        of_earlier = any(name.startswith("residual_processes.") for name in arrays)
+        if of_earlier or len(arrays.get("residual.rows", ())):
             raise ValueError(
                 "its networks have a process on their residuals, which this version does not know: "
                 "fit the table again"
@@ -134,11 +137,11 @@ class EnsembleState(NamedTuple):
             members = members_of({name: a for name, a in arrays.items() if is_part(name)})
             n_inputs, *_, n_outputs = members[0].sizes[0]
             arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
-            residuals, targets = (_processes(arrays, p, n_inputs, n_outputs) for p in _PROCESSES)
+            neighbours, targets = (_processes(p, arrays, n_inputs, n_outputs) for p in _PROCESSES)
             beside = _named_after(_BESIDE, arrays)
             state = cls(
                 members,
-                residual_processes=residuals,
+                neighbours=neighbours,
                 target_processes=targets,
                 replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
                 seed=int(arrays["seed"]),
@@ -192,7 +195,7 @@ class Companion(NamedTuple):
 
 
 _OWN = ("log_floor", "deviations", "log_noise_ratio", "target_shares")
-_PROCESSES = ("residual_processes", "target_processes")
+_PROCESSES = {"neighbours": NeighbourProcess, "target_processes": GaussianProcess}
 _KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
 """Begin the names of the replicates, of the companion and of its ramps in a file."""
 
@@ -213,13 +216,11 @@ def count_weights(sizes: Sequence[int]) -> int:
 
 
 def _processes(
-    arrays: dict[str, np.ndarray], part: str, n_inputs: int, n_outputs: int
-) -> Processes:
-    each = []
-    for o in range(n_outputs):
-        own = _named_after(f"{part}.{o}.", arrays)
-        each.append(GaussianProcess.from_arrays(own, n_inputs) if own else None)
-    return tuple(each)
+    part: str, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int
+) -> tuple[Any, ...]:
+    each = (_named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
+    kind = _PROCESSES[part]
+    return tuple(kind.from_arrays(own, n_inputs) if own else None for own in each)
 
 
 def _check_numbers(arrays: dict[str, np.ndarray]) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE, MOST_LOG_NOISE_VAR
-from bayesprop.moments.network_ensemble import replicates
+from bayesprop.moments.network_ensemble import neighbours, replicates
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
-from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, scaled
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
@@ -61,22 +61,24 @@ def _sampled(
     for k in np.unique(drawn):
         numbers = np.flatnonzero(drawn == k)
         draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
-    for o, process in enumerate(state.residual_processes):
-        numbers = np.flatnonzero(~of_process[:, o])
-        if process is not None and len(numbers):
-            draws[numbers, :, o] += process.draw(rng, x, len(numbers))
+    log_ratio, own_std = np.zeros(draws.shape[1:]), np.ones(draws.shape[1:])
+    for o, process in enumerate(state.neighbours):
+        if process is not None:
+            members, ratio = Output.of(noisy, state.log_floor, o), float(state.log_noise_ratio[o])
+            moved = neighbours.draw(rng, process, x, members, ratio, draws[:, :, o])
+            draws[:, :, o], log_ratio[:, o], own_std[:, o] = moved
     for o, process in enumerate(state.target_processes):
         numbers = np.flatnonzero(of_process[:, o])
         if process is not None and len(numbers):
             draws[numbers, :, o] = process.draw(rng, x, len(numbers))
     draws = state.replicates.overwritten(rng, x, draws)
     if include_noise:
-        log_ratio = replicates.recall(state.replicates, x, noisy)[1]
+        comes_back = replicates.recall(state.replicates, x, noisy)[1]
         for s, k in enumerate(drawn):
-            noise = _noise(rng, state, x, noisy, k, log_ratio)
+            noise = own_std * _noise(rng, state, x, noisy, k, log_ratio + comes_back)
             for o, process in enumerate(state.target_processes):
                 if process is not None and of_process[s, o]:
-                    log_var = process.log_own_noise + log_ratio[:, o]
+                    log_var = process.log_own_noise + comes_back[:, o]
                     noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
             draws[s] += noise
     return draws

@@ -8,11 +8,9 @@ relevance determination), of the squared distance r² = sum_d (x_d - x'_d)² / l
 
 for a row that counts w times. Where rows have groups, such as patients, those of one share a number
 of their own from N(0, u) (the random intercept of mixed models: Laird & Ware 1982), which a new
-group has anew: u counts with the noise. y are the targets, or what the networks leave of them
-(after Qiu, Meyerson & Miikkulainen 2020, "Quantifying point-prediction uncertainty in neural
-networks via residual estimation with an I/O kernel", who take residuals of rows that were seen). It
-learns smooth functions of little noise from hundreds of rows, as finite networks hardly do from
-thousands. How its lengths and variances are chosen: `process_evidence`.
+group has anew: u counts with the noise. It learns smooth functions of little noise from hundreds of
+rows, as finite networks hardly do from thousands. How its lengths and variances are chosen:
+`process_evidence`.
 """
 
 from __future__ import annotations

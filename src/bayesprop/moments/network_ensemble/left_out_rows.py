@@ -3,29 +3,37 @@
 They are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
 together. A Gaussian process on the targets gets the share of a mixture with the members that makes
 these rows most likely (stacking: Yao et al. 2018), and stays where they gain by it. Unless that is
-nearly all, another learns the members' residuals; it stays only where rows left out gain by more
-than two standard errors of the mean of their log-likelihoods, or, where few rows have lengths that
-were learnt without them, at all. The noise moves no further than to within one standard error of
-where they want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes
-by one factor. That is mostly less than 1: a member's noise holds its own errors, which others
-average out, and those that the process takes away.
+nearly all, the nearest rows are asked what the members leave; that stays only where rows left out
+gain by more than two standard errors of the mean of their log-likelihoods. The noise moves no
+further than to within one standard error of where they want it (the rule of Breiman et al. 1984 for
+trees); its variance above the floor changes by one factor. That is mostly less than 1: a member's
+noise holds its own errors, which others average out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
-from bayesprop.moments.network_ensemble import gaussian_process, process_evidence, stacking
+from bayesprop.moments.network_ensemble import (
+    gaussian_process,
+    neighbours,
+    process_evidence,
+    stacking,
+)
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
+from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbours import Around, Local, changed
 from bayesprop.moments.network_ensemble.noisy_output import (
     CONVINCING,
     LEAST_GAIN,
@@ -36,7 +44,6 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     scaled,
 )
 from bayesprop.moments.network_ensemble.process_evidence import (
-    OF_RESIDUALS,
     OF_TARGETS,
     Fitted,
     Known,
@@ -54,12 +61,7 @@ MOST_TARGETS = 8192
 """Measurements that judge, at most."""
 
 ENOUGH_SHARE = 0.9
-"""Of a process on targets that leaves nothing for one on residuals to do."""
-
-NOISE_SHARE = 0.5
-"""Power of the ensemble's variance that the variance of a residual goes with: the noise networks
-learnt theirs from the same residuals, and where these are large, it may be for want of a better
-mean."""
+"""Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
 
 _LEAST_SHARE = 1e-6  # of either
 
@@ -72,7 +74,7 @@ class Judged(NamedTuple):
     """
 
     log_ratio: float
-    of_residuals: Fitted | None
+    neighbours: tuple[NeighbourProcess, Local] | None
     of_targets: Fitted | None
     share: float
 
@@ -82,8 +84,8 @@ def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput
 
     Those of the companion, too.
     """
-    each = state.residual_processes, state.target_processes
-    noisy = _mixed(state, outputs(state, x), *(moments(processes, x) for processes in each))
+    near = [None if process is None else Local.of(process, x) for process in state.neighbours]
+    noisy = _mixed(state, outputs(state, x), near, moments(state.target_processes, x))
     if state.companion is None:
         return noisy
     other, ramps, share = state.companion
@@ -91,11 +93,18 @@ def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput
 
 
 def with_judged(
-    state: EnsembleState, distinct: Distinct, left_out: LeftOut, settings: EnsembleSettings
+    state: EnsembleState,
+    distinct: Distinct,
+    left_out: LeftOut,
+    settings: EnsembleSettings,
+    n_inputs: int,
 ) -> tuple[EnsembleState, NoisyOutput]:
     """Return a trained state with what rows left out choose, and its components at these rows.
 
     As they would be, had they not seen the row.
+
+    n_inputs
+        Columns before the ramps, by which rows are near each other.
     """
     rng, once = np.random.default_rng([state.seed % 2**32, 4]), distinct.once
     x = once.x[left_out.some].astype(np.float64)
@@ -103,8 +112,9 @@ def with_judged(
     is_near = left_out.leverage <= MOST_LEVERAGE
     if is_near.sum() < LEAST_ROWS:
         nothing = moments(state.target_processes, x)
-        return state, _mixed(state, noisy, nothing, nothing)
+        return state, _mixed(state, noisy, [None] * state.n_outputs, nothing)
     rows = np.sort(rng.permutation(len(x))[: gaussian_process.MOST_ROWS])
+    near = rows[is_near[rows]]
     # Rows that stand there: weights of another unit say no more of the noise of a measurement.
     counts = once.weight[left_out.some].astype(np.float64) * len(distinct.table.x) / len(once.x)
     known = [
@@ -112,8 +122,11 @@ def with_judged(
         for column in map(distinct.targets(left_out.some[rows]).column, range(state.n_outputs))
     ]
     group = None if distinct.groups is None else distinct.groups.number[left_out.some[rows]]
-    near = rows[is_near[rows]]
     targets, there = distinct.targets(left_out.some[near]), noisy.at(near)
+    around = None
+    if settings.learns_processes and len(near) >= neighbours.LEAST_ROWS:
+        order = np.r_[near, np.setdiff1d(np.flatnonzero(is_near), near)]
+        around = Around.of(state, distinct, left_out, order, n_inputs)
     with one_blas_thread():
         each = [
             _judged(
@@ -123,21 +136,24 @@ def with_judged(
                 known[o]._replace(group=group),
                 is_near[rows],
                 _limits(distinct, settings, o),
+                around and partial(around.learn, rng, state.log_floor, o, len(near)),
             )
             for o in range(state.n_outputs)
         ]
     state = state._replace(
         log_noise_ratio=np.array([one.log_ratio for one in each], np.float32),
-        residual_processes=_processes([one.of_residuals for one in each]),
-        target_processes=_processes([one.of_targets for one in each]),
+        neighbours=tuple(one.neighbours and one.neighbours[0] for one in each),
+        target_processes=tuple(one.of_targets and one.of_targets.process for one in each),
         target_shares=np.array([one.share for one in each], np.float32),
     )
-    of_residuals = moments(state.residual_processes, x)
     of_targets = moments(state.target_processes, x)
     for o, one in enumerate(each):
-        _overwrite(of_residuals, near, o, one.of_residuals)
         _overwrite(of_targets, rows, o, one.of_targets)
-    return state, _mixed(state, noisy, of_residuals, of_targets)
+    local = [one.neighbours and Local.of(one.neighbours[0], x) for one in each]
+    for at, one in zip(local, each, strict=True):
+        if at is not None and one.neighbours is not None:
+            at.m[near], at.v[near] = one.neighbours[1][:2]
+    return state, _mixed(state, noisy, local, of_targets)
 
 
 class Judgement(NamedTuple):
@@ -181,6 +197,7 @@ def _judged(
     known: Known,
     is_near: Bool[np.ndarray, " n"],
     limits: Limits | None,
+    learn_neighbours: Callable[[], tuple[NeighbourProcess, Local]] | None,
 ) -> Judged:
     """Choose by what is said of rows left out.
 
@@ -193,21 +210,22 @@ def _judged(
     log_ratio, before = of_members.best(few)
     if limits is None:
         return Judged(log_ratio, None, None, 0.0)
-    on_targets, on_residuals = process_evidence.fit(rng, known, OF_TARGETS, limits), None
+    on_targets, near = process_evidence.fit(rng, known, OF_TARGETS, limits), None
     m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
     log_p = on_targets.process.log_density(few.y, m, v)
     share, mixed = _stacked(of_members, log_ratio, few, log_p)
-    if share < ENOUGH_SHARE:
-        left = _on_residuals(rng, of_members, targets, known.at(is_near), limits)
-        moved = of_members.moved(left.m, left.v)
-        with_process, after = moved.best(few)
-        n_errors = CONVINCING if len(left.m) >= process_evidence.FEW_ROWS else 0.0
-        if not is_no_more(after - before - LEAST_GAIN, n_errors):
-            on_residuals, log_ratio, before = left, with_process, after
-            share, mixed = _stacked(moved, log_ratio, few, log_p)
+    is_enough = share >= ENOUGH_SHARE and len(known.y) < gaussian_process.MOST_ROWS
+    if learn_neighbours is not None and not is_enough:
+        left = learn_neighbours()
+        with_neighbours = changed(of_members, left[1])
+        with_process, after = with_neighbours.best(few)
+        of_noise = of_members.best(few, 0.0)[1]  # which would gain as much without them
+        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, CONVINCING):
+            near, log_ratio, before = left, with_process, after
+            share, mixed = _stacked(with_neighbours, log_ratio, few, log_p)
     if is_no_more(mixed - before - LEAST_GAIN, 0.0):
-        return Judged(log_ratio, on_residuals, None, 0.0)
-    return Judged(log_ratio, on_residuals, on_targets, share)
+        return Judged(log_ratio, near, None, 0.0)
+    return Judged(log_ratio, near, on_targets, share)
 
 
 def _stacked(
@@ -225,17 +243,6 @@ def _stacked(
     return share, targets.scores(np.logaddexp(np.log1p(-share) + of_them, np.log(share) + log_p))
 
 
-def _on_residuals(
-    rng: np.random.Generator, of_members: Output, targets: Targets, known: Known, limits: Limits
-) -> Fitted:
-    """Fit a process to what the members leave of rows left out."""
-    predicted, (_, mean) = of_members.predictive(0.0), targets.means()
-    log_s = NOISE_SHARE * np.log(predicted.noise_var + predicted.f_var.mean(axis=0))
-    weight = known.weight * np.exp(log_s.mean() - log_s)
-    left = Known(known.x, mean - predicted.mean, weight, known.group)
-    return process_evidence.fit(rng, left, OF_RESIDUALS, limits)
-
-
 def _limits(distinct: Distinct, settings: EnsembleSettings, o: int) -> Limits | None:
     """Return what bounds the processes of one output; None where they are not asked for."""
     y = distinct.table.y
@@ -245,10 +252,6 @@ def _limits(distinct: Distinct, settings: EnsembleSettings, o: int) -> Limits | 
     # The time goes with the cube of it, and with the number of outputs.
     n_evidence = int(process_evidence.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
     return Limits(float(floor[0]), n_evidence)
-
-
-def _processes(each: list[Fitted | None]) -> tuple[GaussianProcess | None, ...]:
-    return tuple(None if one is None else one.process for one in each)
 
 
 _Moments = tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]
@@ -273,13 +276,13 @@ def _overwrite(
 
 
 def _mixed(
-    state: EnsembleState, noisy: NoisyOutput, of_residuals: _Moments, of_targets: _Moments
+    state: EnsembleState,
+    noisy: NoisyOutput,
+    near: Sequence[Local | None],
+    of_targets: _Moments,
 ) -> NoisyOutput:
-    noisy = noisy._replace(
-        m=noisy.m + of_residuals[0],
-        v=noisy.v + of_residuals[1],
-        l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor),
-    )
+    noisy = neighbours.asked(noisy, near, state.log_floor)
+    noisy = noisy._replace(l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor))
     if not state.target_shares.any():
         return noisy
     log_noise = np.array([0.0 if p is None else p.log_own_noise for p in state.target_processes])

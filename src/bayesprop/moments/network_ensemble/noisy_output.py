@@ -43,6 +43,8 @@ class NoisyOutput(NamedTuple):
         Degrees of freedom of the noise, (k, n or 1, o).
     share
         Of each member in the mixture, (k, 1, o); sums to 1 over the members.
+    unknown
+        Share of the noise that is not known of the function, 0 or of the shape of m.
     """
 
     m: Values
@@ -51,19 +53,28 @@ class NoisyOutput(NamedTuple):
     l_v: Values
     dof: Values
     share: Values
+    unknown: Values | float = 0.0
+
+    @property
+    def unknown_share(self) -> Values:
+        """`unknown` of every member at every row."""
+        return np.broadcast_to(self.unknown, self.m.shape)
 
     def at(self, rows: Values) -> NoisyOutput:
         """Take some rows."""
         parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
         dof = self.dof if self.dof.shape[1] == 1 else self.dof[:, rows]
-        return NoisyOutput(*parts, dof=dof, share=self.share)
+        unknown = self.unknown_share[:, rows]
+        return NoisyOutput(*parts, dof=dof, share=self.share, unknown=unknown)
 
     def by(self, member: Int[np.ndarray, " n"]) -> NoisyOutput:
         """Let one member speak for each row, as if there were no other."""
         rows = np.arange(len(member))
         dof = np.broadcast_to(self.dof, self.m.shape)
-        parts = (part[member, rows][None] for part in (*self[:4], dof))
-        return NoisyOutput(*parts, share=np.ones_like(self.share[:1]))
+        *parts, unknown = (
+            part[member, rows][None] for part in (*self[:4], dof, self.unknown_share)
+        )
+        return NoisyOutput(*parts, share=np.ones_like(self.share[:1]), unknown=unknown)
 
     def together(self, other: NoisyOutput, share: float) -> NoisyOutput:
         """Give the members of another ensemble a share beside these, who keep theirs of the rest.
@@ -71,7 +82,8 @@ class NoisyOutput(NamedTuple):
         All with the degrees of freedom of members, (k, 1, o).
         """
         shares = (1.0 - share) * self.share, share * other.share
-        pairs = (*zip(self[:5], other[:5], strict=True), shares)
+        unknown = self.unknown_share, other.unknown_share
+        pairs = (*zip(self[:5], other[:5], strict=True), shares, unknown)
         return NoisyOutput(*(np.concatenate(pair) for pair in pairs))
 
     def beside(
@@ -86,7 +98,8 @@ class NoisyOutput(NamedTuple):
         shares = [self.share * (1.0 - share), share[None, None]]
         parts = [(*pair,) for pair in zip(self[:4], (each[None] for each in new), strict=True)]
         dof = self.dof, np.full_like(self.dof[:1], NO_TAIL)
-        return NoisyOutput(*(np.concatenate(pair) for pair in (*parts, dof, shares)))
+        unknown = self.unknown_share, np.zeros_like(m)[None]
+        return NoisyOutput(*(np.concatenate(pair) for pair in (*parts, dof, shares, unknown)))
 
 
 def scaled(
@@ -118,6 +131,7 @@ def predictive(
         log_noise_var=np.minimum(noisy.l_v, MOST_LOG_NOISE_VAR),
         dof=np.broadcast_to(noisy.dof, noisy.m.shape),
         share=np.broadcast_to(noisy.share, noisy.m.shape),
+        unknown_share=noisy.unknown_share,
     )
 
 
@@ -130,16 +144,12 @@ class Output(NamedTuple):
     @classmethod
     def of(cls, noisy: NoisyOutput, log_floor: Float[np.ndarray, " o"], o: int) -> Output:
         """Take one of all."""
-        one = NoisyOutput(*(part[..., o] for part in noisy))
+        one = NoisyOutput(*(part[..., o] for part in (*noisy[:6], noisy.unknown_share)))
         return cls(one, float(log_floor[o]))
 
     def predictive(self, log_ratio: float) -> NoiseMixturePredictive:
         """Mix the members, the noise multiplied."""
         return predictive(self.noisy, log_ratio, self.log_floor)
-
-    def moved(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
-        """Add to mean and variance of every member."""
-        return self._replace(noisy=self.noisy._replace(m=self.noisy.m + m, v=self.noisy.v + v))
 
     def agreed(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
         """Give all members the same mean and variance."""
@@ -151,13 +161,18 @@ class Output(NamedTuple):
         """Take some rows."""
         return self._replace(noisy=self.noisy.at(rows))
 
-    def best(self, targets: Targets) -> tuple[float, Float[np.ndarray, " n"]]:
+    def best(
+        self, targets: Targets, n_errors: float = 1.0
+    ) -> tuple[float, Float[np.ndarray, " n"]]:
         """Log of the factor of the noise, and the log-likelihoods with it.
 
         Where rows have groups it goes the whole way: that noise was learnt from rows of the same
         groups speaks against it.
+
+        n_errors
+            Standard errors of the best within which it stays behind.
         """
-        there, n_errors = self.at(targets.at), 1.0 if targets.group is None else 0.0
+        there, n_errors = self.at(targets.at), n_errors if targets.group is None else 0.0
 
         def scores(step: int) -> Float[np.ndarray, " n"]:
             return targets.scores(there.predictive(step * LOG_STEP).log_prob(targets.y))

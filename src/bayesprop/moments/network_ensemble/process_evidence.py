@@ -57,8 +57,6 @@ class Beliefs(NamedTuple):
 
 
 OF_TARGETS = Beliefs(1.0, 1.5, (False, True), n_first=256, n_steps=60)
-OF_RESIDUALS = Beliefs(8.0**-0.5, 1.0, (False,), n_first=ROWS_OF_EVIDENCE, n_steps=30)
-"""What the networks leave is wavy, and weak: of few rows the evidence takes it for noise."""
 
 
 class Known(NamedTuple):

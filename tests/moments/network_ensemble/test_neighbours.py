@@ -1,0 +1,253 @@
+"""The nearest rows against multivariate normals, finite differences, scikit-learn, known fields."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import neighbour_evidence as evidence
+from bayesprop.moments.network_ensemble import neighbour_process as near
+from bayesprop.moments.network_ensemble import neighbours
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
+from bayesprop.moments.network_ensemble.neighbour_process import Hyper, NeighbourProcess
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output
+
+HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
+
+
+def covariance(x: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
+    """Covariance by scikit-learn."""
+    return (ConstantKernel(np.exp(hyper.var)) * Matern(np.exp(hyper.lengths), nu=1.5))(x)
+
+
+def rows(n: int, seed: int = 0) -> evidence.Known:
+    rng = np.random.default_rng(seed)
+    parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
+    return evidence.Known(*(np.float32(part) for part in parts))
+
+
+def process_of(known: evidence.Known, hyper: Hyper = HYPER) -> NeighbourProcess:
+    return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in hyper))
+
+
+def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    return np.linalg.norm((x - at) / np.exp(HYPER.lengths), axis=1)
+
+
+def test_the_likelihood_is_a_conditional_normals_and_its_gradient_a_finite_difference():
+    each = rows(40).at(np.arange(40).reshape(5, 8))
+    at = np.array([*HYPER.lengths, HYPER.var, HYPER.noise])
+    value, gradient = evidence.negative_log_likelihood(at, each)
+    expected = 0.0
+    for x, g, weight, _ in zip(*each[:3], range(5), strict=True):
+        total = covariance(x) + np.diag(np.exp(HYPER.noise) / weight)
+        for k, sign in ((8, -1.0), (7, 1.0)):
+            expected += sign * stats.multivariate_normal(np.zeros(k), total[:k, :k]).logpdf(g[:k])
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    slopes = optimize.approx_fprime(
+        at, lambda p: evidence.negative_log_likelihood(p, each)[0], 1e-6
+    )
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+
+
+def test_of_a_row_its_nearest_are_asked_and_no_others():
+    known, x = rows(300), np.random.default_rng(1).standard_normal((9, 3))
+    m, v = process_of(known).moments(x)
+    for i, at in enumerate(np.float32(x)):
+        nearest = np.argsort(distances(known.x, at))[: near.N_NEAREST]
+        kernel = ConstantKernel(0.8, "fixed") * Matern(np.exp(HYPER.lengths), "fixed", nu=1.5)
+        exact = GaussianProcessRegressor(kernel, alpha=0.1 / known.weight[nearest], optimizer=None)
+        exact.fit(known.x[nearest], known.g[nearest])
+        mean, std = exact.predict(at[None], return_std=True)
+        np.testing.assert_allclose((m[i], v[i]), (mean[0], std[0] ** 2), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
+    known, own = rows(200), np.array([3, 40])
+    twins = np.concatenate([np.arange(200), [3, 3]])  # at no distance, but other rows
+    known = known.at(twins)._replace(group=np.arange(202) // 4 if has_groups else None)
+    m, v = evidence.said_of(known, own, HYPER)
+    for i, row in enumerate(own):
+        rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
+        order = np.argsort(distances(known.x, known.x[row]), kind="stable")
+        asked = order[: near.N_NEAREST + 1 if known.group is None else 2 * near.N_NEAREST]
+        asked = asked[rest[asked]]
+        total = covariance(known.x[asked]) + np.diag(0.1 / known.weight[asked])
+        to = covariance(known.x[[row, *asked]])[0, 1:]
+        pulls = np.linalg.solve(total, to)
+        np.testing.assert_allclose(m[i], pulls @ known.g[asked], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(v[i], 0.8 - pulls @ to, rtol=1e-4, atol=1e-6)
+
+
+def test_lengths_and_variances_of_a_field_are_learnt():
+    rng, n = np.random.default_rng(2), 1500
+    x = rng.uniform(-1.7, 1.7, (n, 2))
+    truth = Hyper(np.log([0.3, 1.0]), np.log(0.9), np.log(0.1))
+    total = covariance(x, truth) + 0.1 * np.eye(n)
+    g = np.linalg.cholesky(total) @ rng.standard_normal(n)
+    known = evidence.Known(*(np.float32(part) for part in (x, g, np.ones(n))))
+    found = np.array(
+        [evidence.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
+        dtype=object,
+    )
+    lengths = np.array([*found[:, 0]])
+    # Of one field of 1500 rows; between seeds they differ by some hundredths.
+    np.testing.assert_allclose(
+        lengths.mean(axis=0) - lengths.mean(), truth.lengths - truth.lengths.mean(), atol=0.3
+    )
+    np.testing.assert_allclose(np.exp(found[:, 2].astype(float)), 0.1, rtol=0.3)
+    order = rng.permutation(n)[:300]
+    each = [evidence.said_of(known, order, one) for one in (truth, Hyper(*found[0]))]
+    errors = [np.mean((m - g[order]) ** 2) for m, _ in each]
+    assert errors[1] < 1.05 * errors[0]
+
+
+def test_noise_is_not_taken_for_a_field():
+    rng = np.random.default_rng(3)
+    known = rows(800)._replace(g=np.float32(rng.standard_normal(800)))
+    m, _ = evidence.said_of(known, np.arange(800), evidence.learn_hyper(rng, known))
+    assert np.mean((known.g - m) ** 2) < 1.05 * np.mean(known.g**2)
+
+
+def test_draws_have_the_moments_of_the_process_and_are_functions():
+    known, n = rows(200), 6000
+    process = process_of(known)
+    x = np.random.default_rng(4).standard_normal((6, 3))
+    x[5] = x[4] + 1e-3
+    m, v = process.moments(x)
+    drawn = process.draw(np.random.default_rng(5), x, n)
+    assert drawn.shape == (n, 6)
+    assert (np.abs(drawn.mean(axis=0) - m) < 4.5 * np.sqrt(v / n)).all()
+    # 512 frequencies stand for the prior: its variance has a relative error of 1 / 16 a place.
+    np.testing.assert_allclose(drawn.var(axis=0), v, rtol=0.25)
+    apart = np.mean((drawn[:, 4] - drawn[:, 5] - (m[4] - m[5])) ** 2)
+    assert apart < 0.01 * v[4]
+
+
+def members(n: int) -> Output:
+    rng = np.random.default_rng(6)
+    m, v = rng.standard_normal((3, n)), rng.uniform(0.01, 0.1, (3, n))
+    l_m = rng.uniform(-2.0, 0.0, (3, n))
+    return Output(
+        NoisyOutput(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)), -30.0
+    )
+
+
+def test_what_members_say_is_moved_and_stretched():
+    before, n = members(20), 20
+    rng = np.random.default_rng(7)
+    local = neighbours.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), 0.3)
+    plain, after = before.predictive(0.0), neighbours.changed(before, local).predictive(0.0)
+    scale = plain.var**0.25
+    np.testing.assert_allclose(after.mean, plain.mean + scale * local.m, rtol=1e-10)
+    np.testing.assert_allclose(after.var, scale**2 * (local.v + 0.3), rtol=1e-10)
+    ratio = np.sqrt(after.var / plain.var)
+    for level in (0.01, 0.5, 0.9):  # the broad share stays where it is
+        moved = after.mean + ratio * (plain.quantile(level) - plain.mean)
+        np.testing.assert_allclose(after.cdf(moved), level, atol=2e-3)
+    share = local.v / (local.v + 0.3)
+    noise = ratio**2 * plain.noise_var
+    np.testing.assert_allclose(after.noise_var, (1.0 - share) * noise, rtol=1e-10)
+    np.testing.assert_allclose(after.epistemic_var, after.var - after.noise_var, rtol=1e-10)
+
+
+SETTINGS = nn.EnsembleSettings(
+    hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
+)
+
+
+N = 3000  # more than a process on targets knows
+
+
+def field(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A slope, and streets that no network of eight units has seen; of the second, noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.7, 1.7, (n, 3))
+    centres = np.random.default_rng(8).uniform(-1.7, 1.7, (150, 2))
+    heights = np.random.default_rng(9).standard_normal(150)
+    nearest = np.argmin(((x[:, None, :2] - centres) ** 2).sum(axis=2), axis=1)
+    y = np.stack([x[:, 2] + heights[nearest], np.zeros(n)], axis=1)
+    return np.float32(x), np.float32(y + 0.2 * rng.standard_normal(y.shape))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> EnsembleState:
+    return nn.fit(0, *field(N, 1), SETTINGS)[0]
+
+
+def test_streets_are_known_by_their_neighbours(fitted):
+    assert fitted.neighbours[0] is not None
+    assert fitted.neighbours[1] is None
+    x, y = field(1000, 2)
+    nothing = fitted._replace(neighbours=(None, None), companion=None)
+    after, before = nn.predict(fitted, x), nn.predict(nothing, x)
+    error, past = (np.mean((each.mean - y) ** 2, axis=0) for each in (after, before))
+    assert error[0] < 0.5 * past[0]
+    np.testing.assert_allclose(error[1], past[1], rtol=0.02)
+    low, high = np.moveaxis(after.interval(0.9), -1, 0)
+    inside = np.mean((y >= low) & (y <= high), axis=0)
+    assert (np.abs(inside - 0.9) < 4.0 * np.sqrt(0.09 / 1000)).all()
+    far = nn.predict(fitted, np.float32([[9.0, 9.0, 0.0]]))
+    assert far.epistemic_var[0, 0] > 4.0 * np.median(after.epistemic_var[:, 0])
+
+
+def test_draws_have_the_moments_of_the_prediction(fitted):
+    state, x, n = fitted._replace(companion=None), field(6, 3)[0], 8000
+    out = nn.predict(state, x)
+    f = sample_functions(np.random.default_rng(4), state, x, n)
+    assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
+    np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.25)
+    y = sample_functions(np.random.default_rng(5), state, x, n, include_noise=True)
+    for level in (0.2, 0.8):
+        below = np.mean(y < out.quantile(level), axis=0)
+        np.testing.assert_allclose(below, level, atol=0.03)
+
+
+def test_what_neighbours_know_is_saved_and_checked(fitted):
+    arrays, x = fitted.to_arrays(), field(50, 3)[0]
+    again = EnsembleState.from_arrays(arrays)
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    process = fitted.neighbours[0]
+    process.moments(x)
+    assert len(pickle.dumps(process)) < 1.2 * sum(a.nbytes for a in process.to_arrays().values())
+    name, n = "neighbours.0.", len(process.g)
+    refused = {
+        "neighbours' g must be float32": {"g": process.g.astype(np.float64)},
+        "neighbours' x must be float32 of shape": {"x": process.x[:, :2]},
+        "neighbours' log_lengths must be float64 of shape": {"log_lengths": np.zeros(9)},
+        "below 60": {"log_var": np.array(99.0)},
+        "weight must be > 0": {"weight": np.zeros(n, np.float32)},
+        "must be 33 to": {"x": process.x[:9], "g": process.g[:9], "weight": process.weight[:9]},
+    }
+    for message, parts in refused.items():
+        with pytest.raises(ValueError, match=message):
+            EnsembleState.from_arrays(arrays | {name + part: a for part, a in parts.items()})
+    with pytest.raises(ValueError, match="is missing"):
+        EnsembleState.from_arrays({a: b for a, b in arrays.items() if a != name + "weight"})
+
+
+def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
+    x, y = field(neighbours.LEAST_ROWS - 1, 1)
+    assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
+
+
+def test_a_group_that_is_new_learns_from_other_groups():
+    x, y = field(N, 1)
+    groups = np.arange(N) // 5
+    state, info = nn.fit(0, x, y[:, :1], SETTINGS, groups=groups)
+    assert state.neighbours[0] is not None
+    assert info.guards["neighbour_rows"] == len(state.neighbours[0].g)
+    new, y_new = field(500, 2)
+    nothing = state._replace(neighbours=(None,), companion=None)
+    error, past = (
+        np.mean((nn.predict(one, new).mean - y_new[:, :1]) ** 2) for one in (state, nothing)
+    )
+    assert error < 0.5 * past
