@@ -144,7 +144,7 @@ def members(n: int) -> Output:
 def test_what_members_say_is_moved_and_stretched():
     before, n = members(20), 20
     rng = np.random.default_rng(7)
-    local = neighbours.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), 0.3)
+    local = neighbours.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3))
     plain, after = before.predictive(0.0), neighbours.changed(before, local).predictive(0.0)
     scale = plain.var**0.25
     np.testing.assert_allclose(after.mean, plain.mean + scale * local.m, rtol=1e-10)

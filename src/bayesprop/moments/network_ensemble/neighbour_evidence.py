@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesprop.moments.network_ensemble import neighbour_process
 from bayesprop.moments.network_ensemble.neighbour_process import (
@@ -24,7 +24,10 @@ from bayesprop.numerics.machine import chunks
 ROWS_OF_EVIDENCE = 20_000
 """Rows among which the nearest are sought while lengths are learnt, at most."""
 
-N_STEPS, N_ROWS, STEP_SIZE = 300, (16, 64), 0.15
+N_FOLDS = 2
+"""Lengths that a row chose would judge it too well."""
+
+N_STEPS, N_ROWS, STEP_SIZE = 200, (16, 64), 0.15
 """Of Adam; rows in each, the fewer the more columns; and the first step of a logarithm, which falls
 by a cosine to nearly nothing."""
 
@@ -93,9 +96,17 @@ def negative_log_likelihood(
     return float(value), np.r_[of_lengths, np.sum(slopes * k), of_noise].reshape(d + 2)
 
 
-def learn_hyper(rng: np.random.Generator, known: Known) -> Hyper:
-    """Maximise the likelihood of rows given their nearest."""
-    known = known.at(rng.permutation(len(known.g))[:ROWS_OF_EVIDENCE])
+def learn_hyper(
+    rng: np.random.Generator, known: Known, speaks: Bool[np.ndarray, " n"] | None = None
+) -> Hyper:
+    """Maximise the likelihood of rows given their nearest.
+
+    speaks
+        Rows whose likelihood it is; None: all. All may be among the nearest.
+    """
+    order = rng.permutation(len(known.g))[:ROWS_OF_EVIDENCE]
+    known = known.at(order)
+    speakers = np.arange(len(order)) if speaks is None else np.flatnonzero(speaks[order])
     d, root = known.x.shape[1], 0.5 * np.log(known.x.shape[1])
     n_rows = int(np.clip(_VALUES // (N_NEAREST * d), *N_ROWS))
     scale = np.log(max(float(np.mean(np.square(known.g))), _LEAST_SQUARE))
@@ -104,7 +115,7 @@ def learn_hyper(rng: np.random.Generator, known: Known) -> Hyper:
     low, high = (np.array([*np.full(d, _LENGTHS[i]), *np.full(2, scale + _VAR[i])]) for i in (0, 1))
     middle, moments, tail = root + np.log(_LENGTH), np.zeros((2, d + 2)), []
     for step in range(N_STEPS):
-        own = rng.integers(len(known.g), size=n_rows)
+        own = rng.choice(speakers, n_rows)
         pairs = zip(_around(known, own, now[:d])[:3], known.at(own[:, None])[:3], strict=True)
         rows = Known(*(np.hstack(pair) for pair in pairs))
         gradient = negative_log_likelihood(now, rows)[1] / n_rows
@@ -132,6 +143,25 @@ def _around(
     group = np.arange(len(known.g)) if known.group is None else known.group
     around, is_own = known.at(near), group[near] == group[own][:, None]
     return around._replace(weight=np.where(is_own, _SILENT, around.weight))
+
+
+def in_folds(
+    rng: np.random.Generator, known: Known, n_own: int
+) -> tuple[Hyper, Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Look at the first rows by lengths and variances that were learnt from others.
+
+    And return the means of their logarithms over N_FOLDS; then of these rows mean and variance of
+    g, and s.
+    """
+    fold, each = np.arange(len(known.g)) % N_FOLDS, []
+    m, v, noise = np.empty((3, n_own))
+    for f in range(N_FOLDS):
+        own = np.flatnonzero(fold[:n_own] == f)
+        hyper = learn_hyper(rng, known, fold != f)
+        m[own], v[own] = said_of(known, own, hyper)
+        noise[own] = np.exp(hyper.noise)
+        each.append(np.array([*hyper.lengths, hyper.var, hyper.noise]))
+    return Hyper.of(np.mean(each, axis=0)), m, v, noise
 
 
 def said_of(

@@ -20,7 +20,7 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
-from bayesprop.moments.network_ensemble.neighbour_evidence import Known, learn_hyper, said_of
+from bayesprop.moments.network_ensemble.neighbour_evidence import Known, in_folds
 from bayesprop.moments.network_ensemble.neighbour_process import MOST_ROWS, NeighbourProcess
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
 
@@ -38,16 +38,16 @@ _LEAST_VAR = 1e-12
 
 
 class Local(NamedTuple):
-    """Mean and variance of g at some rows, (n,), and s."""
+    """Mean and variance of g at some rows, (n,), and s, (n,)."""
 
     m: Float[np.ndarray, " n"]
     v: Float[np.ndarray, " n"]
-    noise: float
+    noise: Float[np.ndarray, " n"]
 
     @classmethod
     def of(cls, process: NeighbourProcess, x: Float[np.ndarray, "n d"]) -> Local:
         """Ask the nearest rows."""
-        return cls(*process.moments(x), float(np.exp(process.log_noise)))
+        return cls(*process.moments(x), np.full(len(x), np.exp(process.log_noise)))
 
     @property
     def unknown(self) -> Float[np.ndarray, " n"]:
@@ -104,10 +104,9 @@ class Around(NamedTuple):
         predicted = Output.of(self.noisy, log_floor, o).predictive(0.0)
         g = (self.y[:, o] - predicted.mean) / unit(predicted)
         known = Known(self.x, g.astype(np.float32), self.weight, self.group)
-        hyper = learn_hyper(rng, known)
-        local = Local(*said_of(known, np.arange(n_own), hyper), float(np.exp(hyper.noise)))
+        hyper, *local = in_folds(rng, known, n_own)
         numbers = (np.asarray(part, np.float64) for part in hyper)
-        return NeighbourProcess(*known[:3], *numbers), local
+        return NeighbourProcess(*known[:3], *numbers), Local(*local)
 
 
 def changed(members: Output, local: Local) -> Output:
