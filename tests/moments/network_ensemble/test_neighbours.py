@@ -117,6 +117,25 @@ def test_noise_is_not_taken_for_a_field():
     assert np.mean((known.g - m) ** 2) < 1.05 * np.mean(known.g**2)
 
 
+def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
+    gains = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
+        known = evidence.Known(*(np.float32(part) for part in (x, g, np.ones(150))))
+        hyper = evidence.learn_hyper(rng, known)
+        own = (*evidence.said_of(known, np.arange(150), hyper), np.exp(hyper.noise))
+        log_p = [
+            stats.norm(m, np.sqrt(v + noise)).logpdf(g).mean()
+            for m, v, noise in (own, evidence.in_folds(rng, known, 150)[1:])
+        ]
+        gains.append(np.array(log_p) - stats.norm(0.0, g.std()).logpdf(g).mean())
+    flattered, honest = np.mean(gains, axis=0)
+    error = np.std(gains, axis=0)[1] / np.sqrt(6)
+    assert honest < 3.0 * error
+    assert flattered > honest + 3.0 * error
+
+
 def test_draws_have_the_moments_of_the_process_and_are_functions():
     known, n = rows(200), 6000
     process = process_of(known)

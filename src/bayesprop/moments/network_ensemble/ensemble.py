@@ -72,8 +72,8 @@ ROWS_AN_INPUT = 10
 LEAST_SHARE = 0.1
 """Of a companion that stays: less gains little, and every prediction would wait for it."""
 
-_PROCESS_SECONDS, _PROCESS_ROWS = 8.0, 2_000
-"""What processes of an output take at so many rows or more."""
+_LEAST_SECONDS, _PROCESS_SECONDS, _PROCESS_ROWS = 4.0, 8.0, 2_000
+"""What the processes of an output take, and what they take more at so many rows or more."""
 
 
 def fit(
@@ -227,7 +227,7 @@ def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:
 def _process_seconds(rows: Rows) -> float:
     """Return how long Gaussian processes may take to learn, on a slow machine."""
     n_rows, n_outputs = len(rows.x), rows.y.shape[1]
-    return n_outputs * (1.0 + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS))
+    return n_outputs * (_LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS))
 
 
 def _left_out(rows: Rows, parted: Groups, n_members: int) -> tuple[Rows, Groups]:

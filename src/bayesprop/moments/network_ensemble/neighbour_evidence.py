@@ -153,7 +153,8 @@ def in_folds(
     And return the means of their logarithms over N_FOLDS; then of these rows mean and variance of
     g, and s.
     """
-    fold, each = np.arange(len(known.g)) % N_FOLDS, []
+    number = np.arange(len(known.g)) if known.group is None else known.group
+    fold, each = number % N_FOLDS, []
     m, v, noise = np.empty((3, n_own))
     for f in range(N_FOLDS):
         own = np.flatnonzero(fold[:n_own] == f)
