@@ -16,7 +16,7 @@ from bayesprop.moments.network_ensemble import neighbour_process
 from bayesprop.moments.network_ensemble.neighbour_process import (
     N_NEAREST,
     Hyper,
-    correlation_and_slope,
+    correlation,
     squares,
 )
 from bayesprop.numerics.machine import chunks
@@ -70,7 +70,8 @@ def negative_log_likelihood(
     """
     hyper, d = Hyper.of(logarithms), len(logarithms) - 2
     square = squares(rows.x, hyper.lengths)
-    k, slope = (np.exp(hyper.var) * part for part in correlation_and_slope(square))
+    k = np.exp(hyper.var) * correlation(square)
+    slope = 3.0 * np.exp(hyper.var - np.sqrt(3.0 * square))  # minus twice that of k in the square
     noise = np.exp(hyper.noise) / rows.weight
     at = np.arange(noise.shape[1])
     total = k.copy()

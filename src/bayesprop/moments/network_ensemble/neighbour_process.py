@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import sparse
 
 from bayesprop.numerics.machine import chunks
 
@@ -35,7 +34,9 @@ MOST_ROWS = 100_000
 MOST_LOGARITHM = 60.0
 """Of lengths and variances in a file."""
 
+_FEW = 20  # columns, of which a tree leaves out most of the rows
 _AT_A_TIME = 64  # rows whose distances stay in the cache
+_IN_CACHE = 16  # times fewer rows than fit in memory
 _N_FREQUENCIES = 512  # of a function that is drawn
 _LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
@@ -108,8 +109,10 @@ class NeighbourProcess:
         return Hyper(self.log_lengths, float(self.log_var), float(self.log_noise))
 
     @cached_property
-    def _places(self) -> Float[np.ndarray, "n d"]:
-        return measured(self.x, self.log_lengths)
+    def _tree(self) -> Any:
+        from scipy.spatial import KDTree
+
+        return KDTree(measured(self.x, self.log_lengths))
 
     def moments(
         self, x: Float[np.ndarray, "m d"]
@@ -140,6 +143,8 @@ class NeighbourProcess:
             scaled = measured(at[:, : len(frequencies)], self.log_lengths) @ frequencies
             return np.cos(scaled + phases) @ steps
 
+        from scipy import sparse
+
         number, shares, _ = (np.concatenate(parts) for parts in zip(*self._asked(x), strict=True))
         asked, which = np.unique(number, return_inverse=True)
         noise_std = np.sqrt(np.exp(self.log_noise) / self.weight[asked])
@@ -155,8 +160,9 @@ class NeighbourProcess:
         """Give the nearest of some rows, their shares in the mean of g, and its variance."""
         n, d = N_NEAREST, self.x.shape[1]
         x = x[:, :d]
-        for part in chunks(len(x), 2 * n * max(n, d)):
-            number = nearest(self._places, measured(x[part], self.log_lengths), n)
+        for part in chunks(len(x), _IN_CACHE * n * max(n, d)):
+            at = measured(x[part], self.log_lengths)
+            number = self._tree.query(at, n)[1] if d <= _FEW else nearest(self._tree.data, at, n)
             yield number, *kriging(self.x[number], x[part], self.weight[number], self.hyper)
 
 
@@ -190,7 +196,7 @@ def kriging(
 ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " r"]]:
     """Shares of k rows in the mean of g at another, and its variance (Cressie 1993, ch. 3)."""
     rows = np.concatenate([known, x[:, None]], axis=1)
-    covariance = np.exp(hyper.var) * correlation_and_slope(squares(rows, hyper.lengths))[0]
+    covariance = np.exp(hyper.var) * correlation(squares(rows, hyper.lengths))
     k = known.shape[1]
     at = np.arange(k)
     covariance[:, at, at] += np.exp(hyper.noise) / weight
@@ -208,10 +214,7 @@ def squares(
     return np.maximum(square[:, :, None] + square[:, None] - 2.0 * at @ at.swapaxes(1, 2), 0.0)
 
 
-def correlation_and_slope(
-    square: Float[np.ndarray, "..."],
-) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """Return k / a² of squared distances, and minus twice its slope in these."""
+def correlation(square: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """Return k / a² of squared distances."""
     r = np.sqrt(3.0 * square)
-    decay = np.exp(-r)
-    return (1.0 + r) * decay, 3.0 * decay
+    return (1.0 + r) * np.exp(-r)
