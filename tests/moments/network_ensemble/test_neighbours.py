@@ -34,7 +34,7 @@ def rows(n: int, seed: int = 0) -> evidence.Known:
 
 
 def process_of(known: evidence.Known, hyper: Hyper = HYPER) -> NeighbourProcess:
-    return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in hyper))
+    return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in (*hyper, 0.0)))
 
 
 def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -163,7 +163,9 @@ def members(n: int) -> Output:
 def test_what_members_say_is_moved_and_stretched():
     before, n = members(20), 20
     rng = np.random.default_rng(7)
-    local = neighbours.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3))
+    local = neighbours.Local(
+        rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3), 99.0
+    )
     plain, after = before.predictive(0.0), neighbours.changed(before, local).predictive(0.0)
     scale = plain.var**0.25
     np.testing.assert_allclose(after.mean, plain.mean + scale * local.m, rtol=1e-10)
@@ -176,6 +178,19 @@ def test_what_members_say_is_moved_and_stretched():
     noise = ratio**2 * plain.noise_var
     np.testing.assert_allclose(after.noise_var, (1.0 - share) * noise, rtol=1e-10)
     np.testing.assert_allclose(after.epistemic_var, after.var - after.noise_var, rtol=1e-10)
+
+
+def test_where_networks_doubt_more_than_at_any_row_their_doubt_is_what_counts():
+    before = members(4)
+    v = before.noisy.v.copy()
+    v[:, 2:] = 100.0
+    before = before._replace(noisy=before.noisy._replace(v=v))
+    n, plain = 4, before.predictive(0.0)
+    local = neighbours.Local(np.zeros(n), np.full(n, 0.8), np.full(n, 0.2), 0.5)
+    after = neighbours.changed(before, local).predictive(0.0)
+    known = plain.noise_var + np.minimum(plain.epistemic_var, 0.5)
+    np.testing.assert_allclose(after.var, plain.var / np.sqrt(known), rtol=1e-10)
+    assert (after.var[2:] > 50.0).all()
 
 
 SETTINGS = nn.EnsembleSettings(

@@ -151,7 +151,7 @@ def with_judged(
     local = [one.neighbours and Local.of(one.neighbours[0], x) for one in each]
     for at, one in zip(local, each, strict=True):
         if at is not None and one.neighbours is not None:
-            for part, left in zip(at, one.neighbours[1], strict=True):
+            for part, left in zip(at[:3], one.neighbours[1][:3], strict=True):
                 part[near] = left
     return state, _mixed(state, noisy, local, of_targets)
 

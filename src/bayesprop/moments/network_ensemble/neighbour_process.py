@@ -66,6 +66,8 @@ class NeighbourProcess:
 
     log_lengths, log_var, log_noise
         Of the lengths (d,), of a² and of s; float64.
+    log_doubt
+        Of the epistemic variance of the networks that few of these rows exceed; float64.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -74,6 +76,7 @@ class NeighbourProcess:
     log_lengths: Float[np.ndarray, " d"]
     log_var: Float[np.ndarray, ""]
     log_noise: Float[np.ndarray, ""]
+    log_doubt: Float[np.ndarray, ""]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array."""
@@ -84,7 +87,7 @@ class NeighbourProcess:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
         process = cls(**{part.name: arrays[part.name] for part in fields(cls)})
         n, d = len(process.g), min(np.size(process.log_lengths), n_inputs)
-        shapes = ((n, d), (n,), (n,), (d,), (), ())
+        shapes = ((n, d), (n,), (n,), (d,), (), (), ())
         for (name, array), shape in zip(process.to_arrays().items(), shapes, strict=True):
             is_log = name.startswith("log_")
             dtype, most = (np.float64, MOST_LOGARITHM) if is_log else (np.float32, _LARGEST)

@@ -4,7 +4,8 @@ Networks say of a row that y has mean m and variance σ², a nearest-neighbour p
 g = (y - m) / σ^½ has mean m_g, and variance v_g for want of nearer rows beside s of its own. What
 the networks say is then moved and stretched as a whole, to mean m + σ^½ m_g and variance
 σ (v_g + s): it keeps its tails, which increments of a function have as well. Of its noise the share
-v_g / (v_g + s) is what is not known of the function.
+v_g / (v_g + s) is what is not known of the function. Where networks doubt the function more than at
+nearly all rows, σ is that of a row where they don't, and their doubt is stretched with the rest.
 """
 
 from __future__ import annotations
@@ -34,20 +35,33 @@ SCALE_POWER = 0.25
 """Of the networks' variance, that what they leave is measured in: some of that variance is noise,
 with which it should go, and some the want of a better mean, with which it should not."""
 
+DOUBTFUL = 0.95
+"""Share of the rows at which networks doubt the function less."""
+
 _LEAST_VAR = 1e-12
 
 
 class Local(NamedTuple):
-    """Mean and variance of g at some rows, (n,), and s, (n,)."""
+    """Mean and variance of g at some rows, (n,), and s, (n,).
+
+    doubt
+        Epistemic variance of the networks that few rows of the table exceed.
+    """
 
     m: Float[np.ndarray, " n"]
     v: Float[np.ndarray, " n"]
     noise: Float[np.ndarray, " n"]
+    doubt: float
 
     @classmethod
     def of(cls, process: NeighbourProcess, x: Float[np.ndarray, "n d"]) -> Local:
         """Ask the nearest rows."""
-        return cls(*process.moments(x), np.full(len(x), np.exp(process.log_noise)))
+        noise = np.full(len(x), np.exp(process.log_noise))
+        return cls(*process.moments(x), noise, float(np.exp(process.log_doubt)))
+
+    def unit(self, predicted: Predictive) -> Float[np.ndarray, " n"]:
+        """Return what g is measured in."""
+        return unit(predicted, self.doubt)
 
     @property
     def unknown(self) -> Float[np.ndarray, " n"]:
@@ -102,11 +116,12 @@ class Around(NamedTuple):
     ) -> tuple[NeighbourProcess, Local]:
         """Learn what the members leave of a target, and say it of some rows, each of the others."""
         predicted = Output.of(self.noisy, log_floor, o).predictive(0.0)
-        g = (self.y[:, o] - predicted.mean) / unit(predicted)
+        doubt = max(float(np.quantile(predicted.epistemic_var, DOUBTFUL)), _LEAST_VAR)
+        g = (self.y[:, o] - predicted.mean) / unit(predicted, doubt)
         known = Known(self.x, g.astype(np.float32), self.weight, self.group)
-        hyper, *local = in_folds(rng, known, n_own)
-        numbers = (np.asarray(part, np.float64) for part in hyper)
-        return NeighbourProcess(*known[:3], *numbers), Local(*local)
+        hyper, m, v, noise = in_folds(rng, known, n_own)
+        numbers = (np.asarray(part, np.float64) for part in (*hyper, np.log(doubt)))
+        return NeighbourProcess(*known[:3], *numbers), Local(m, v, noise, doubt)
 
 
 def changed(members: Output, local: Local) -> Output:
@@ -115,7 +130,7 @@ def changed(members: Output, local: Local) -> Output:
     log_ratio = stretch(predicted, local)
     stretched = np.exp(0.5 * log_ratio) * (noisy.m - predicted.mean)
     noisy = noisy._replace(
-        m=predicted.mean + unit(predicted) * local.m + stretched,
+        m=predicted.mean + local.unit(predicted) * local.m + stretched,
         v=np.exp(log_ratio) * noisy.v,
         l_m=scaled(noisy.l_m, log_ratio, members.log_floor),
         unknown=np.broadcast_to(local.unknown, noisy.m.shape),
@@ -171,16 +186,18 @@ def draw(
     away *= np.sqrt(noise_var / (local.v + local.noise))
     log_ratio = stretch(predicted, local)
     functions = np.exp(0.5 * log_ratio) * (functions - predicted.mean) + away
-    functions += predicted.mean + unit(predicted) * local.m
+    functions += predicted.mean + local.unit(predicted) * local.m
     return Drawn(functions, log_ratio, np.sqrt(1.0 - local.unknown))
 
 
 def stretch(predicted: Predictive, local: Local) -> Float[np.ndarray, " n"]:
     """Return the log of what the variance is multiplied by."""
-    var = unit(predicted) ** 2 * (local.v + local.noise)
-    return np.log(np.maximum(var, _LEAST_VAR)) - np.log(np.maximum(predicted.var, _LEAST_VAR))
+    scale = local.unit(predicted)
+    var = np.maximum(scale**2 * (local.v + local.noise), _LEAST_VAR)
+    return np.log(var) - np.log(scale) / SCALE_POWER
 
 
-def unit(predicted: Predictive) -> Float[np.ndarray, " n"]:
-    """Return what g is measured in."""
-    return np.maximum(predicted.var, _LEAST_VAR) ** SCALE_POWER
+def unit(predicted: Predictive, doubt: float) -> Float[np.ndarray, " n"]:
+    """Return what g is measured in where no more than so much is doubted of the function."""
+    var = predicted.noise_var + np.minimum(predicted.epistemic_var, doubt)
+    return np.maximum(var, _LEAST_VAR) ** SCALE_POWER
