@@ -3,10 +3,10 @@
 They are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
 together. A Gaussian process on the targets gets the share of a mixture with the members that makes
 these rows most likely (stacking: Yao et al. 2018), and stays where they gain by it. Unless that is
-nearly all, the nearest rows are asked what the members leave; that stays only where rows left out
-gain by more than a standard error of the mean of their log-likelihoods. The noise moves no
-further than to within one standard error of where they want it (the rule of Breiman et al. 1984 for
-trees); its variance above the floor changes by one factor. That is mostly less than 1: a member's
+nearly all, the nearest rows are asked what the members leave, which stays where they gain by it more
+than by a choice of the noise alone. The noise moves no further than to within one standard error of
+where they want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes
+by one factor. That is mostly less than 1: a member's
 noise holds its own errors, which others average out.
 """
 
@@ -220,7 +220,7 @@ def _judged(
         with_neighbours = changed(of_members, left[1])
         with_process, after = with_neighbours.best(few)
         of_noise = of_members.best(few, 0.0)[1]  # which would gain as much without them
-        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN):
+        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, 0.0):
             near, log_ratio, before = left, with_process, after
             share, mixed = _stacked(with_neighbours, log_ratio, few, log_p)
     if is_no_more(mixed - before - LEAST_GAIN, 0.0):
