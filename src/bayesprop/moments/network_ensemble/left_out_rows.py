@@ -3,11 +3,11 @@
 They are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
 together. A Gaussian process on the targets gets the share of a mixture with the members that makes
 these rows most likely (stacking: Yao et al. 2018), and stays where they gain by it. Unless that is
-nearly all, the nearest rows are asked what the members leave, which stays where they gain by it more
+nearly all, the nearest rows are asked what the members leave, where rows left out gain more by it
 than by a choice of the noise alone. The noise moves no further than to within one standard error of
 where they want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes
-by one factor. That is mostly less than 1: a member's
-noise holds its own errors, which others average out.
+by one factor. That is mostly less than 1: a member's noise holds its own errors, which others
+average out.
 """
 
 from __future__ import annotations
