@@ -121,10 +121,9 @@ class NeighbourProcess:
         self, x: Float[np.ndarray, "m d"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Mean and variance of g."""
-        parts = [
-            (np.sum(shares * self.g[number], axis=1), v) for number, shares, v in self._asked(x)
-        ]
-        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        m, v = np.empty((2, len(x)))
+        for part, number, shares, left in self._asked(x):
+            m[part], v[part] = np.sum(shares * self.g[number], axis=1), left
         return m, v
 
     def draw(
@@ -148,7 +147,9 @@ class NeighbourProcess:
 
         from scipy import sparse
 
-        number, shares, _ = (np.concatenate(parts) for parts in zip(*self._asked(x), strict=True))
+        number, shares = np.empty((len(x), N_NEAREST), int), np.empty((len(x), N_NEAREST))
+        for part, near, own, _ in self._asked(x):
+            number[part], shares[part] = near, own
         asked, which = np.unique(number, return_inverse=True)
         noise_std = np.sqrt(np.exp(self.log_noise) / self.weight[asked])
         wrong = self.g[asked, None] - of_prior(self.x[asked])
@@ -159,14 +160,14 @@ class NeighbourProcess:
 
     def _asked(
         self, x: Float[np.ndarray, "m d"]
-    ) -> Iterator[tuple[Int[np.ndarray, "r k"], Float[np.ndarray, "r k"], Float[np.ndarray, " r"]]]:
-        """Give the nearest of some rows, their shares in the mean of g, and its variance."""
+    ) -> Iterator[tuple[slice, Int[np.ndarray, "r k"], Float[np.ndarray, "r k"], np.ndarray]]:
+        """Give rows, their nearest, the shares of these in the mean of g, and its variances."""
         n, d = N_NEAREST, self.x.shape[1]
         x = x[:, :d]
         for part in chunks(len(x), _IN_CACHE * n * max(n, d)):
             at = measured(x[part], self.log_lengths)
             number = self._tree.query(at, n)[1] if d <= _FEW else nearest(self._tree.data, at, n)
-            yield number, *kriging(self.x[number], x[part], self.weight[number], self.hyper)
+            yield part, number, *kriging(self.x[number], x[part], self.weight[number], self.hyper)
 
 
 def measured(
