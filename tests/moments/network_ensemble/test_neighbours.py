@@ -18,6 +18,7 @@ from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_process import Hyper, NeighbourProcess
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output
+from bayesprop.moments.network_ensemble.process_evidence import Known
 
 HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
 
@@ -27,13 +28,13 @@ def covariance(x: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
     return (ConstantKernel(np.exp(hyper.var)) * Matern(np.exp(hyper.lengths), nu=1.5))(x)
 
 
-def rows(n: int, seed: int = 0) -> evidence.Known:
+def rows(n: int, seed: int = 0) -> Known:
     rng = np.random.default_rng(seed)
     parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
-    return evidence.Known(*(np.float32(part) for part in parts))
+    return Known(*(np.float32(part) for part in parts))
 
 
-def process_of(known: evidence.Known, hyper: Hyper = HYPER) -> NeighbourProcess:
+def process_of(known: Known, hyper: Hyper = HYPER) -> NeighbourProcess:
     return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in (*hyper, 0.0)))
 
 
@@ -64,7 +65,7 @@ def test_of_a_row_its_nearest_are_asked_and_no_others():
         nearest = np.argsort(distances(known.x, at))[: near.N_NEAREST]
         kernel = ConstantKernel(0.8, "fixed") * Matern(np.exp(HYPER.lengths), "fixed", nu=1.5)
         exact = GaussianProcessRegressor(kernel, alpha=0.1 / known.weight[nearest], optimizer=None)
-        exact.fit(known.x[nearest], known.g[nearest])
+        exact.fit(known.x[nearest], known.y[nearest])
         mean, std = exact.predict(at[None], return_std=True)
         np.testing.assert_allclose((m[i], v[i]), (mean[0], std[0] ** 2), rtol=1e-4, atol=1e-6)
 
@@ -83,7 +84,7 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
         total = covariance(known.x[asked]) + np.diag(0.1 / known.weight[asked])
         to = covariance(known.x[[row, *asked]])[0, 1:]
         pulls = np.linalg.solve(total, to)
-        np.testing.assert_allclose(m[i], pulls @ known.g[asked], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(m[i], pulls @ known.y[asked], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(v[i], 0.8 - pulls @ to, rtol=1e-4, atol=1e-6)
 
 
@@ -93,7 +94,7 @@ def test_lengths_and_variances_of_a_field_are_learnt():
     truth = Hyper(np.log([0.3, 1.0]), np.log(0.9), np.log(0.1))
     total = covariance(x, truth) + 0.1 * np.eye(n)
     g = np.linalg.cholesky(total) @ rng.standard_normal(n)
-    known = evidence.Known(*(np.float32(part) for part in (x, g, np.ones(n))))
+    known = Known(*(np.float32(part) for part in (x, g, np.ones(n))))
     found = np.array(
         [evidence.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
         dtype=object,
@@ -112,9 +113,9 @@ def test_lengths_and_variances_of_a_field_are_learnt():
 
 def test_noise_is_not_taken_for_a_field():
     rng = np.random.default_rng(3)
-    known = rows(800)._replace(g=np.float32(rng.standard_normal(800)))
+    known = rows(800)._replace(y=np.float32(rng.standard_normal(800)))
     m, _ = evidence.said_of(known, np.arange(800), evidence.learn_hyper(rng, known))
-    assert np.mean((known.g - m) ** 2) < 1.05 * np.mean(known.g**2)
+    assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
 
 
 def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
@@ -122,7 +123,7 @@ def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
-        known = evidence.Known(*(np.float32(part) for part in (x, g, np.ones(150))))
+        known = Known(*(np.float32(part) for part in (x, g, np.ones(150))))
         hyper = evidence.learn_hyper(rng, known)
         own = (*evidence.said_of(known, np.arange(150), hyper), np.exp(hyper.noise))
         log_p = [

@@ -7,8 +7,6 @@ anew at every step, as lengths change.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -19,6 +17,7 @@ from bayesprop.moments.network_ensemble.neighbour_process import (
     correlation,
     squares,
 )
+from bayesprop.moments.network_ensemble.process_evidence import Known
 from bayesprop.numerics.machine import chunks
 
 ROWS_OF_EVIDENCE = 20_000
@@ -42,31 +41,13 @@ _SILENT = np.float32(1e-9)  # weight of a row that is not there
 _VALUES = 10**6  # of what is looked at in a step, about
 
 
-class Known(NamedTuple):
-    """Rows of standardised inputs, what is left there, and how often each counts; float32.
-
-    group
-        Numbers of what is left out together, (n,); None: each row alone.
-    """
-
-    x: Float[np.ndarray, "n d"]
-    g: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    group: Int[np.ndarray, " n"] | None = None
-
-    def at(self, rows: Int[np.ndarray, "..."]) -> Known:
-        """Take some rows."""
-        x, g, weight, group = self
-        return Known(x[rows], g[rows], weight[rows], None if group is None else group[rows])
-
-
 def negative_log_likelihood(
     logarithms: Float[np.ndarray, " h"], rows: Known
 ) -> tuple[float, Float[np.ndarray, " h"]]:
     """-log p(the last of k rows | the others), summed over r times as many, and its gradient.
 
     rows
-        (r, k, d), (r, k), (r, k).
+        (r, k, d), (r, k), (r, k); y is g.
     """
     hyper, d = Hyper.of(logarithms), len(logarithms) - 2
     square = squares(rows.x, hyper.lengths)
@@ -77,7 +58,7 @@ def negative_log_likelihood(
     total = k.copy()
     total[:, at, at] += noise
     inverse = np.linalg.inv(total)
-    pulls = np.einsum("rij,rj->ri", inverse, rows.g)
+    pulls = np.einsum("rij,rj->ri", inverse, rows.y)
     # With the last column c of the inverse: the variance is 1 / c_k, the error pulls_k / c_k.
     column = inverse[:, :, -1]
     v = 1.0 / column[:, -1]
@@ -105,12 +86,12 @@ def learn_hyper(
     speaks
         Rows whose likelihood it is; None: all. All may be among the nearest.
     """
-    order = rng.permutation(len(known.g))[:ROWS_OF_EVIDENCE]
+    order = rng.permutation(len(known.y))[:ROWS_OF_EVIDENCE]
     known = known.at(order)
     speakers = np.arange(len(order)) if speaks is None else np.flatnonzero(speaks[order])
     d, root = known.x.shape[1], 0.5 * np.log(known.x.shape[1])
     n_rows = int(np.clip(_VALUES // (N_NEAREST * d), *N_ROWS))
-    scale = np.log(max(float(np.mean(np.square(known.g))), _LEAST_SQUARE))
+    scale = np.log(max(float(np.mean(np.square(known.y))), _LEAST_SQUARE))
     first = scale + np.log(_FIRST_SHARE), scale + np.log1p(-_FIRST_SHARE)
     now = np.array([*np.full(d, root + np.log(_FIRST_LENGTH)), *first])
     low, high = (np.array([*np.full(d, _LENGTHS[i]), *np.full(2, scale + _VAR[i])]) for i in (0, 1))
@@ -141,7 +122,7 @@ def _around(
     places = neighbour_process.measured(known.x, log_lengths)
     n = N_NEAREST + 1 if known.group is None else 2 * N_NEAREST
     near = neighbour_process.nearest(places, places[own], n)
-    group = np.arange(len(known.g)) if known.group is None else known.group
+    group = np.arange(len(known.y)) if known.group is None else known.group
     around, is_own = known.at(near), group[near] == group[own][:, None]
     return around._replace(weight=np.where(is_own, _SILENT, around.weight))
 
@@ -154,7 +135,7 @@ def in_folds(
     And return the means of their logarithms over N_FOLDS; then of these rows mean and variance of
     g, and s.
     """
-    number = np.arange(len(known.g)) if known.group is None else known.group
+    number = np.arange(len(known.y)) if known.group is None else known.group
     fold, each = number % N_FOLDS, []
     m, v, noise = np.empty((3, n_own))
     for f in range(N_FOLDS):
@@ -176,5 +157,5 @@ def said_of(
         shares, v[part] = neighbour_process.kriging(
             around.x, known.x[own[part]], around.weight, hyper
         )
-        m[part] = np.sum(shares * around.g, axis=1)
+        m[part] = np.sum(shares * around.y, axis=1)
     return m, v
