@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from scipy.spatial import distance
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
@@ -70,12 +71,35 @@ def test_of_a_row_its_nearest_are_asked_and_no_others():
         np.testing.assert_allclose((m[i], v[i]), (mean[0], std[0] ** 2), rtol=1e-4, atol=1e-6)
 
 
+def test_the_nearest_are_the_same_of_few_columns_and_of_many():
+    rng = np.random.default_rng(12)
+    x, at = rng.standard_normal((500, 25)), rng.standard_normal((130, 25))
+    order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
+    np.testing.assert_array_equal(np.sort(near.nearest(x, at, 32), axis=1), order)
+    known = Known(*(np.float32(a) for a in (x, rng.standard_normal(500), np.ones(500))))
+    hyper = Hyper(np.full(25, np.log(5.0)), 0.0, -2.0)
+    m, _ = process_of(known, hyper).moments(at)
+    i, rows_of_it = 7, order[7]
+    total = covariance(known.x[rows_of_it], hyper) + np.exp(-2.0) * np.eye(32)
+    to = covariance(np.vstack([np.float32(at[i]), known.x[rows_of_it]]), hyper)[0, 1:]
+    np.testing.assert_allclose(m[i], to @ np.linalg.solve(total, known.y[rows_of_it]), rtol=1e-4)
+
+
+def test_rows_at_no_distance_that_count_without_end_break_nothing():
+    x, weight = np.zeros((40, 3), np.float32), np.full(40, 1e14, np.float32)
+    process = process_of(Known(x, np.ones(40, np.float32), weight), HYPER._replace(noise=-50.0))
+    m, v = process.moments(np.zeros((2, 3)))
+    np.testing.assert_allclose(m, 1.0, rtol=1e-3)
+    assert (v >= 0.0).all()
+    assert (v < 1e-6).all()
+
+
 @pytest.mark.parametrize("has_groups", [False, True])
 def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
     known, own = rows(200), np.array([3, 40])
     twins = np.concatenate([np.arange(200), [3, 3]])  # at no distance, but other rows
     known = known.at(twins)._replace(group=np.arange(202) // 4 if has_groups else None)
-    m, v = evidence.said_of(known, own, HYPER)
+    m, v = evidence.moments_without(known, own, HYPER)
     for i, row in enumerate(own):
         rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
         order = np.argsort(distances(known.x, known.x[row]), kind="stable")
@@ -95,18 +119,18 @@ def test_lengths_and_variances_of_a_field_are_learnt():
     total = covariance(x, truth) + 0.1 * np.eye(n)
     g = np.linalg.cholesky(total) @ rng.standard_normal(n)
     known = Known(*(np.float32(part) for part in (x, g, np.ones(n))))
-    found = np.array(
+    learnt = np.array(
         [evidence.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
         dtype=object,
     )
-    lengths = np.array([*found[:, 0]])
+    lengths = np.array([*learnt[:, 0]])
     # Of one field of 1500 rows; between seeds they differ by some hundredths.
     np.testing.assert_allclose(
         lengths.mean(axis=0) - lengths.mean(), truth.lengths - truth.lengths.mean(), atol=0.3
     )
-    np.testing.assert_allclose(np.exp(found[:, 2].astype(float)), 0.1, rtol=0.3)
+    np.testing.assert_allclose(np.exp(learnt[:, 2].astype(float)), 0.1, rtol=0.3)
     order = rng.permutation(n)[:300]
-    each = [evidence.said_of(known, order, one) for one in (truth, Hyper(*found[0]))]
+    each = [evidence.moments_without(known, order, one) for one in (truth, Hyper(*learnt[0]))]
     errors = [np.mean((m - g[order]) ** 2) for m, _ in each]
     assert errors[1] < 1.05 * errors[0]
 
@@ -114,7 +138,7 @@ def test_lengths_and_variances_of_a_field_are_learnt():
 def test_noise_is_not_taken_for_a_field():
     rng = np.random.default_rng(3)
     known = rows(800)._replace(y=np.float32(rng.standard_normal(800)))
-    m, _ = evidence.said_of(known, np.arange(800), evidence.learn_hyper(rng, known))
+    m, _ = evidence.moments_without(known, np.arange(800), evidence.learn_hyper(rng, known))
     assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
 
 
@@ -125,7 +149,7 @@ def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
         x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
         known = Known(*(np.float32(part) for part in (x, g, np.ones(150))))
         hyper = evidence.learn_hyper(rng, known)
-        own = (*evidence.said_of(known, np.arange(150), hyper), np.exp(hyper.noise))
+        own = (*evidence.moments_without(known, np.arange(150), hyper), np.exp(hyper.noise))
         log_p = [
             stats.norm(m, np.sqrt(v + noise)).logpdf(g).mean()
             for m, v, noise in (own, evidence.in_folds(rng, known, 150)[1:])

@@ -281,7 +281,7 @@ def _mixed(
     near: Sequence[Local | None],
     of_targets: _Moments,
 ) -> NoisyOutput:
-    noisy = neighbours.asked(noisy, near, state.log_floor)
+    noisy = neighbours.with_neighbours(noisy, near, state.log_floor)
     noisy = noisy._replace(l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor))
     if not state.target_shares.any():
         return noisy

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayesprop.moments.network_ensemble import neighbour_process
 from bayesprop.moments.network_ensemble.neighbour_process import (
+    JITTER,
     N_NEAREST,
     Hyper,
     correlation,
@@ -56,7 +57,7 @@ def negative_log_likelihood(
     noise = np.exp(hyper.noise) / rows.weight
     at = np.arange(noise.shape[1])
     total = k.copy()
-    total[:, at, at] += noise
+    total[:, at, at] += noise + JITTER * np.exp(hyper.var)
     inverse = np.linalg.inv(total)
     pulls = np.einsum("rij,rj->ri", inverse, rows.y)
     # With the last column c of the inverse: the variance is 1 / c_k, the error pulls_k / c_k.
@@ -141,13 +142,13 @@ def in_folds(
     for f in range(N_FOLDS):
         own = np.flatnonzero(fold[:n_own] == f)
         hyper = learn_hyper(rng, known, fold != f)
-        m[own], v[own] = said_of(known, own, hyper)
+        m[own], v[own] = moments_without(known, own, hyper)
         noise[own] = np.exp(hyper.noise)
         each.append(np.array([*hyper.lengths, hyper.var, hyper.noise]))
     return Hyper.of(np.mean(each, axis=0)), m, v, noise
 
 
-def said_of(
+def moments_without(
     known: Known, own: Int[np.ndarray, " r"], hyper: Hyper
 ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
     """Mean and variance of g at some of the rows, of the others."""

@@ -34,6 +34,9 @@ MOST_ROWS = 100_000
 MOST_LOGARITHM = 60.0
 """Of lengths and variances in a file."""
 
+JITTER = 1e-10
+"""Of a²: rows at no distance that count without end leave a matrix that can be inverted."""
+
 _FEW = 20  # columns, of which a tree leaves out most of the rows
 _AT_A_TIME = 64  # rows whose distances stay in the cache
 _IN_CACHE = 16  # times fewer rows than fit in memory
@@ -203,7 +206,7 @@ def kriging(
     covariance = np.exp(hyper.var) * correlation(squares(rows, hyper.lengths))
     k = known.shape[1]
     at = np.arange(k)
-    covariance[:, at, at] += np.exp(hyper.noise) / weight
+    covariance[:, at, at] += np.exp(hyper.noise) / weight + JITTER * np.exp(hyper.var)
     shared = covariance[:, :k, k]
     shares = np.linalg.solve(covariance[:, :k, :k], shared[..., None])[..., 0]
     return shares, np.maximum(np.exp(hyper.var) - np.sum(shares * shared, axis=1), 0.0)

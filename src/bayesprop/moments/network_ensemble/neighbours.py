@@ -139,7 +139,7 @@ def changed(members: Output, local: Local) -> Output:
     return members._replace(noisy=noisy)
 
 
-def asked(
+def with_neighbours(
     noisy: NoisyOutput, each: Sequence[Local | None], log_floor: Float[np.ndarray, " o"]
 ) -> NoisyOutput:
     """Say what members say with their neighbours, of all outputs."""
