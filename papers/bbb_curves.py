@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from papers import digit_networks, markdown
+from papers.compare import Estimate
 from papers.digit_networks import Config
 from papers.protocol import Key, Scratch
 from papers.rows import Row
@@ -50,21 +51,28 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
 
 def section(rows: Sequence[Row]) -> str:
     """Write where the curves end."""
-    finished = digit_networks.largest(markdown.latest(rows))
+    networks = digit_networks.largest(rows)
     lines = []
-    for row in finished:
-        errors = 100.0 * np.asarray((row.result or {})["test_errors"])
+    for same in networks:
+        errors = [100.0 * np.asarray((row.result or {})["test_errors"]) for row in same]
+        epochs = [str(int(each.argmin()) + 1) for each in errors]
+        least = Estimate.of([each.min() for each in errors])
+        last = Estimate.of([each[-1] for each in errors])
         lines.append(
             (
-                METHODS[row.cell["method"]],
-                str(len(errors)),
-                f"{errors.min():.2f}",
-                str(int(errors.argmin()) + 1),
-                f"{errors[-1]:.2f}",
+                METHODS[same[0].cell["method"]],
+                str(len(errors[0])),
+                markdown.estimate(least),
+                ", ".join(epochs),
+                markdown.estimate(last),
             )
         )
+    finished = [row for same in networks for row in same]
     units = finished[0].cell["units"] if finished else ""
-    return markdown.section(NAME, rows, finished, units=units, table=markdown.table(_HEADER, lines))
+    n_seeds = max(map(len, networks), default=0)
+    return markdown.section(
+        NAME, rows, finished, units=units, n_seeds=n_seeds, table=markdown.table(_HEADER, lines)
+    )
 
 
 _HEADER = ("method", "epochs", "least test error, %", "at epoch", "last test error, %")

@@ -9,7 +9,7 @@ from papers import compare, digit_networks, markdown
 from papers.compare import Estimate
 from papers.digit_networks import Config, Network
 from papers.protocol import Cell, Experiment, Key, Scratch, Selection
-from papers.rows import Row, done
+from papers.rows import Row
 
 NAME = "bbb-mnist"
 N_MEMBERS = 5
@@ -72,29 +72,17 @@ def _averaged(config: Config, networks: Sequence[Network], test: Any) -> dict[st
 
 def section(rows: Sequence[Row]) -> str:
     """Write the errors beside the paper's."""
-    networks = _every_seed(rows)
-    finished = [same[0] for same in networks.values()]
+    networks = digit_networks.of_seeds(rows)
+    firsts = [same[0] for same in networks.values()]
     paper = compare.anchors("bbb_table1.csv")
     return markdown.section(
         NAME,
         rows,
-        finished,
-        table=markdown.table(_HEADER, [_line(row, paper) for row in finished]),
-        settings=_settings(finished),
+        [row for same in networks.values() for row in same],
+        table=markdown.table(_HEADER, [_line(row, paper) for row in firsts]),
+        settings=_settings(firsts),
         other_seeds=_other_seeds(networks),
     )
-
-
-def _every_seed(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Sort the finished rows that share all settings but the seed by network, least seed first."""
-    finished = done(rows).values()
-    found: dict[str, list[Row]] = {}
-    newest = max(finished, key=lambda row: row.finished_at).config if finished else {}
-    for row in sorted(finished, key=_place):
-        if row.config | {"seed": 0} == newest | {"seed": 0}:
-            name = digit_networks.name_of(row.cell["method"], row.cell["units"])
-            found.setdefault(name, []).append(row)
-    return found
 
 
 def _other_seeds(networks: Mapping[str, Sequence[Row]]) -> str:
@@ -121,11 +109,6 @@ _OF_SEEDS = (
     "The same with other seeds, that is with another start, order and choice of validation digits; "
     "mean ± standard error over the seeds (the test digits are the same):"
 )
-
-
-def _place(row: Row) -> tuple[int, int, int]:
-    kind, units = row.cell["method"], row.cell["units"]
-    return digit_networks.KINDS.index(kind), units, row.config["seed"]
 
 
 def _line(row: Row, paper: dict[str, dict[str, str]]) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from bayesprop.model import pruning
 from bayesprop.sampling import mean_field
 from papers import compare, digit_networks, markdown
+from papers.compare import Estimate
 from papers.digit_networks import Config
 from papers.protocol import Key, Scratch
 from papers.rows import Row
@@ -53,27 +54,30 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
     """Draw the ratios of the largest network."""
     from papers.figures import snr_figure
 
-    for row in digit_networks.largest(rows):
-        ratio = np.asarray((row.result or {})["ratio_quantiles"])
+    for same in digit_networks.largest(rows):
+        ratio = np.asarray((same[0].result or {})["ratio_quantiles"])
         snr_figure.draw(stem, ratio=ratio, cut_share=CUT_SHARE)
 
 
 def section(rows: Sequence[Row]) -> str:
     """Write the errors of the smaller networks beside the paper's."""
-    finished = markdown.latest(rows)
+    networks = digit_networks.of_seeds(rows).values()
     paper = compare.anchors("bbb_table2.csv")
-    lines = [
-        (
-            str(row.cell["units"]),
-            f"{100 * left['share']:g} %",
-            str(left["n_left"]),
-            paper[str(left["share"])]["test_error"],
-            f"{100 * left['test_error']:.2f}",
-        )
-        for row in sorted(finished, key=lambda row: row.cell["units"])
-        for left in (row.result or {})["pruned"]
-    ]
-    return markdown.section(NAME, rows, finished, table=markdown.table(_HEADER, lines))
+    lines = []
+    for same in networks:
+        each = [(row.result or {})["pruned"] for row in same]
+        for of_share in zip(*each, strict=True):
+            share, n_left = of_share[0]["share"], of_share[0]["n_left"]
+            ours = Estimate.of([100.0 * left["test_error"] for left in of_share])
+            printed = paper[str(share)]["test_error"]
+            units = str(same[0].cell["units"])
+            lines.append(
+                (units, f"{100 * share:g} %", str(n_left), printed, markdown.estimate(ours))
+            )
+    finished = [row for same in networks for row in same]
+    n_seeds = max(map(len, networks), default=0)
+    table = markdown.table(_HEADER, lines)
+    return markdown.section(NAME, rows, finished, table=table, n_seeds=n_seeds)
 
 
 _HEADER = ("units", "removed", "weights left", "test error, paper, %", "test error, ours, %")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import jax
@@ -57,17 +58,14 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the widths of the distributions."""
-    finished = digit_networks.largest(markdown.latest(rows))
-    lines = [
-        (
-            METHODS[row.cell["method"]],
-            f"{result['std']:.4f}",
-            f"{100 * result['near_zero']:.1f}",
-            f"{result['reach']:.3f}",
-        )
-        for row in finished
-        if (result := row.result or {})
-    ]
+    networks = digit_networks.largest(rows)
+    lines = []
+    for same in networks:
+        parts = ("std", "near_zero", "reach")
+        std, near_zero, reach = (fmean((row.result or {})[part] for row in same) for part in parts)
+        label = METHODS[same[0].cell["method"]]
+        lines.append((label, f"{std:.4f}", f"{100 * near_zero:.1f}", f"{reach:.3f}"))
+    finished = [row for same in networks for row in same]
     units = finished[0].cell["units"] if finished else ""
     return markdown.section(NAME, rows, finished, units=units, table=markdown.table(_HEADER, lines))
 

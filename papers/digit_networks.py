@@ -33,7 +33,7 @@ from bayesprop.sampling.point_network import point_network
 from papers import digits, uci
 from papers import rows as row_files
 from papers.protocol import Cell, Experiment, Scratch, Selection
-from papers.rows import Row
+from papers.rows import Row, done
 
 LOCAL = "bbb-mixture-local"
 """The mixture's network whose activations are drawn, not its weights (Kingma et al. 2015)."""
@@ -239,22 +239,40 @@ def experiment(kinds: Iterable[str], **how: Any) -> Experiment:
     )
 
 
+def of_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Sort the finished rows that share all settings but the seed by network, least seed first."""
+    finished = done(rows).values()
+    networks: dict[str, list[Row]] = {}
+    newest = max(finished, key=lambda row: row.finished_at).config if finished else {}
+    for row in sorted(finished, key=_place):
+        if row.config | {"seed": 0} == newest | {"seed": 0}:
+            name = name_of(row.cell["method"], row.cell["units"])
+            networks.setdefault(name, []).append(row)
+    return networks
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return KINDS.index(row.cell["method"]), row.cell["units"], row.config["seed"]
+
+
 def of_largest(
     rows: Sequence[Row], labels: Mapping[str, str], figure: str
 ) -> dict[str, np.ndarray]:
-    """Return a figure of the largest networks among the rows, by the label of their kind."""
+    """Return a figure of the largest networks, of the least seed, by the label of their kind."""
+    firsts = [same[0] for same in largest(rows)]
     return {
         label: np.asarray((row.result or {})[figure])
         for kind, label in labels.items()
-        for row in largest(rows)
+        for row in firsts
         if row.cell["method"] == kind
     }
 
 
-def largest(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the largest networks among them."""
-    units = max((row.cell["units"] for row in rows), default=0)
-    return [row for row in rows if row.cell["units"] == units]
+def largest(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows of each of the largest networks, as `of_seeds` does."""
+    networks = list(of_seeds(rows).values())
+    units = max((same[0].cell["units"] for same in networks), default=0)
+    return [same for same in networks if same[0].cell["units"] == units]
 
 
 def flat(tree: Any) -> np.ndarray:

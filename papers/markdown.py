@@ -118,11 +118,13 @@ def failures(rows: Sequence[Row]) -> str:
 def origin(rows: Sequence[Row]) -> str:
     """Say what command, versions and time stand behind the figures."""
     newest = max(rows, key=lambda row: row.finished_at)
-    seed = newest.config.get("seed", 1)
-    command = f"bayesprop reproduce {newest.experiment}" + ("" if seed == 1 else f" --seed {seed}")
+    seeds = sorted({row.config.get("seed", 1) for row in rows})
+    command = f"bayesprop reproduce {newest.experiment}"
+    each = [command if seed == 1 else f"{command} --seed {seed}" for seed in seeds]
+    commands = ", ".join(f"`{one}`" for one in each)
     commit = f", commit {newest.commit}" if newest.commit else ""
     return (
-        f"`{command}`; {len(rows)} cells, the last on {newest.finished_at[:10]}; "
+        f"{commands}; {len(rows)} cells, the last on {newest.finished_at[:10]}; "
         f"bayesprop {newest.version}{commit}, Python {newest.python}, NumPy {newest.numpy}; "
         f"{sum(row.seconds for row in rows):.0f} s summed over cells "
         f"({fmean(row.seconds for row in rows):.2g} s a cell), "
