@@ -310,14 +310,14 @@ def test_a_table_of_cells_is_dealt_out_row_by_row():
     copies = copies[np.lexsort(copies.T[::-1])]
     order = rng.permutation(len(copies))
     x, codes, weight = copies[order, 1:], copies[order, 0].astype(int), np.full(len(order), 3.0)
-    inputs, classes, weights, fold = stacking.dealt(x, codes, weight, 4)
+    inputs, classes, weights, fold, _ = stacking.dealt(x, codes, weight, 4)
     for k in range(4):
         rows, counts = np.unique(copies[k::4], axis=0, return_counts=True)
         np.testing.assert_array_equal(np.column_stack([classes, inputs])[fold == k], rows)
         np.testing.assert_allclose(weights[fold == k], 3.0 * counts)
     np.testing.assert_allclose(weights.sum(), weight.sum())
     alone = np.arange(4.0)[:, None], np.arange(4), np.ones(4)
-    assert set(stacking.dealt(*alone, 4)[3]) == {-1}
+    assert set(stacking.dealt(*alone, 4).fold) == {-1}
 
 
 def test_rows_of_few_cells_are_not_left_to_a_constant():

@@ -12,9 +12,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import nearest_rows, neighbours
 from bayesprop.moments.network_ensemble import neighbour_evidence as evidence
 from bayesprop.moments.network_ensemble import neighbour_process as near
-from bayesprop.moments.network_ensemble import neighbours
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_process import Hyper, NeighbourProcess
@@ -75,7 +75,7 @@ def test_the_nearest_are_the_same_of_few_columns_and_of_many():
     rng = np.random.default_rng(12)
     x, at = rng.standard_normal((500, 25)), rng.standard_normal((130, 25))
     order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
-    np.testing.assert_array_equal(np.sort(near.nearest(x, at, 32), axis=1), order)
+    np.testing.assert_array_equal(np.sort(nearest_rows.nearest(x, at, 32), axis=1), order)
     known = Known(*(np.float32(a) for a in (x, rng.standard_normal(500), np.ones(500))))
     hyper = Hyper(np.full(25, np.log(5.0)), 0.0, -2.0)
     m, _ = process_of(known, hyper).moments(at)
@@ -294,7 +294,7 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 
 
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
-    x, y = field(neighbours.LEAST_ROWS - 1, 1)
+    x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
     assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
 
 

@@ -5,9 +5,10 @@ adaptive priors and a linear path, as for numbers; the likelihood is categorical
 no fixed value serves are made four ways at once: how inputs are given (`input_views`), and how
 often the posterior believes it saw every row. Each of the four families is several networks, each
 trained without its part of the rows. What these say of the rows that they have not seen gives the
-families, and a constant beside them, their shares in a mixture, and the mixture a power. Of ordered
-classes there are further families, whose likelihood is cumulative: where their order says nothing,
-their shares are small.
+families, and a constant beside them, their shares in a mixture, and the mixture a power. Where they
+gain by it, the labels of the nearest rows move the mixture before that (`neighbour_labels`). Of
+ordered classes there are further families, whose likelihood is cumulative: where their order says
+nothing, their shares are small.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from scipy import special
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble import neighbour_labels, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
-from bayesprop.moments.network_ensemble.ensemble_state import members_of, stacked
+from bayesprop.moments.network_ensemble.ensemble_state import members_of, named_after, stacked
 from bayesprop.moments.network_ensemble.ensemble_training import (
     FitInfo,
     Job,
@@ -46,6 +47,7 @@ from bayesprop.moments.network_ensemble.member import (
     init_ordered,
     is_part,
 )
+from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
 from bayesprop.simd.lanes import aligned_zeros, round_up
 
@@ -89,6 +91,8 @@ class ClassState(NamedTuple):
         Standard normal draws of all logits, whose negatives belong to them, (p, c).
     seed
         The number that fixed the starts, the folds and the order of the rows.
+    neighbours
+        What moves the mixture before the power; None where rows left out want nothing.
     """
 
     families: tuple[tuple[Member, ...], ...]
@@ -98,6 +102,7 @@ class ClassState(NamedTuple):
     power: Float[np.ndarray, " one"]
     points: Float32[np.ndarray, "p c"]
     seed: int
+    neighbours: NeighbourLabels | None = None
 
     @property
     def kinds(self) -> tuple[Family, ...]:
@@ -113,6 +118,9 @@ class ClassState(NamedTuple):
         }
         arrays |= {f"ramps.{name}": array for name, array in self.ramps._asdict().items()}
         arrays |= {name: getattr(self, name) for name in _OWN}
+        if self.neighbours is not None:
+            of_rows = self.neighbours.to_arrays().items()
+            arrays |= {f"{_NEAR}{name}": array for name, array in of_rows}
         return arrays | {"seed": np.asarray(self.seed)}
 
     @classmethod
@@ -125,9 +133,12 @@ class ClassState(NamedTuple):
             is_ordered = f"family.{len(FAMILIES)}.mean.0.w_m" in arrays
             kinds = ORDERED_FAMILIES if is_ordered else FAMILIES
             families = tuple(_family(arrays, f) for f in range(len(kinds)))
+            near = named_after(_NEAR, arrays)
             ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
             own = {name: arrays[name] for name in _OWN}
-            state = cls(families, ramps, **own, seed=int(arrays["seed"]))
+            n_classes = own["constant"].size
+            labels = NeighbourLabels.from_arrays(near, n_inputs, n_classes) if near else None
+            state = cls(families, ramps, **own, seed=int(arrays["seed"]), neighbours=labels)
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
         state._check(n_inputs)
@@ -154,11 +165,11 @@ class ClassState(NamedTuple):
 
 
 _OWN = ("constant", "shares", "power", "points")
+_NEAR = "neighbours."
 
 
 def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
-    prefix = f"family.{f}."
-    named = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    named = named_after(f"family.{f}.", arrays)
     if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
         raise ValueError("the arrays of the networks do not fit together: all must be float32")
     return members_of(named, are_noisy=False)
@@ -204,7 +215,8 @@ def fit(
     counts = np.bincount(codes, weight, n_classes)
     if parts is not None and groups is None:
         groups = np.arange(len(x))
-    x, codes, weight, fold = _parted(x, codes, weight, groups, settings.n_members, rng)
+    folded = _parted(x, codes, weight, groups, settings.n_members, rng)
+    x, codes, weight, fold, _ = folded
     kinds = ORDERED_FAMILIES if is_ordered and n_classes > 2 else FAMILIES
     one_hot = np.eye(n_classes, dtype=np.float32).__getitem__
     views = [
@@ -231,10 +243,12 @@ def fit(
     state = ClassState(
         families, ramps, counts / counts.sum(), equal, np.ones(1), points(n_classes), seed
     )
-    state, left_out_loss = _weighed(state, views, codes, weight, fold)
+    asks_neighbours = folded.group is not None and not progress.is_over
+    state, left_out_loss = _weighed(state, views, folded, rng if asks_neighbours else None)
     losses = losses_of([one for each in of_families for one in each])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]
-    guards = {"dead_units": sum(map(sum, dead))}
+    n_near = 0 if state.neighbours is None else len(state.neighbours.weight)
+    guards = {"dead_units": sum(map(sum, dead)), "neighbour_rows": n_near}
     return state, FitInfo(losses, guards, left_out_loss=left_out_loss)
 
 
@@ -253,7 +267,8 @@ def _parted(
             return stacking.dealt(x, codes, weight, n_folds)
         groups = distinct.gone
     groups = np.unique(groups, return_inverse=True)[1]
-    return stacking.Folded(x, codes, weight, stacking.folds(groups, codes, n_folds, rng))
+    fold = stacking.folds(groups, codes, n_folds, rng)
+    return stacking.Folded(x, codes, weight, fold, groups)
 
 
 def _jobs(
@@ -283,11 +298,17 @@ def _jobs(
 def _weighed(
     state: ClassState,
     views: Sequence[Rows],
-    codes: Int[np.ndarray, " n"],
-    weight: Float[np.ndarray, " n"],
-    fold: Int[np.ndarray, " n"],
+    folded: stacking.Folded,
+    rng: np.random.Generator | None,
 ) -> tuple[ClassState, float]:
-    """Set shares and power by what every network says of the rows that it has not seen."""
+    """Set all that is not trained by what every network says of the rows that it has not seen.
+
+    And return the mean loss of these rows.
+
+    rng
+        None: their neighbours are not asked.
+    """
+    _, codes, weight, fold, group = folded
     seen = np.flatnonzero((fold >= 0) & (fold < len(state.families[0])))
     if not len(seen):
         return state, float("nan")
@@ -302,10 +323,11 @@ def _weighed(
     likelihood = proba[:, np.arange(len(codes)), codes]
     shares = stacking.shares(np.maximum(likelihood, stacking.LEAST_PROBA), weight)
     mixture = np.tensordot(shares, proba, 1)
-    power = stacking.power(mixture, codes, weight)
-    log_p = np.log(stacking.raised(mixture, power)[np.arange(len(codes)), codes])
-    state = state._replace(shares=shares, power=np.array([power]))
-    return state, -float(np.average(log_p, weights=weight))
+    group = None if group is None else group[seen]
+    known = Labelled(views[False].x[seen], codes, mixture, weight, group)
+    judged = neighbour_labels.judge(known, rng)
+    state = state._replace(shares=shares, power=np.array([judged.power]), neighbours=judged.labels)
+    return state, judged.loss
 
 
 def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
@@ -321,7 +343,8 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
         for one in evaluate(members, views[family.has_ramps], state.points):
             proba += share / len(members) * one.proba
             entropy += share / len(members) * one.entropy
-    raised = stacking.raised(proba, state.power[0])
+    moved = proba if state.neighbours is None else state.neighbours.moved(views[0], proba)
+    raised = stacking.raised(moved, state.power[0])
     before, after = (special.entr(p).sum(axis=1) for p in (proba, raised))
     return Doubtful(raised, entropy * after / np.maximum(before, stacking.LEAST_PROBA))
 

@@ -138,7 +138,7 @@ class EnsembleState(NamedTuple):
             n_inputs, *_, n_outputs = members[0].sizes[0]
             arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
             neighbours, targets = (_processes(p, arrays, n_inputs, n_outputs) for p in _PROCESSES)
-            beside = _named_after(_BESIDE, arrays)
+            beside = named_after(_BESIDE, arrays)
             state = cls(
                 members,
                 neighbours=neighbours,
@@ -184,7 +184,7 @@ class Companion(NamedTuple):
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int) -> Companion:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         state = EnsembleState.from_arrays(arrays)
-        of_ramps, share = _named_after(_RAMPS, arrays), arrays["share"]
+        of_ramps, share = named_after(_RAMPS, arrays), arrays["share"]
         ramps = Ramps(**of_ramps)
         ramps.check(n_inputs)
         if (state.n_inputs, state.n_outputs) != (n_inputs + ramps.n_ramps, n_outputs):
@@ -200,7 +200,7 @@ _KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
 """Begin the names of the replicates, of the companion and of its ramps in a file."""
 
 
-def _named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
@@ -218,7 +218,7 @@ def count_weights(sizes: Sequence[int]) -> int:
 def _processes(
     part: str, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int
 ) -> tuple[Any, ...]:
-    each = (_named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
+    each = (named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
     kind = _PROCESSES[part]
     return tuple(kind.from_arrays(own, n_inputs) if own else None for own in each)
 

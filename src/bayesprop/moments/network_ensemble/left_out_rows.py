@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
 from bayesprop.moments.network_ensemble import (
     gaussian_process,
+    nearest_rows,
     neighbours,
     process_evidence,
     stacking,
@@ -123,7 +124,7 @@ def with_judged(
     group = None if distinct.groups is None else distinct.groups.number[left_out.some[rows]]
     targets, there = distinct.targets(left_out.some[near]), noisy.at(near)
     around = None
-    if settings.learns_processes and len(near) >= neighbours.LEAST_ROWS:
+    if settings.learns_processes and len(near) >= nearest_rows.LEAST_ROWS:
         order = np.r_[near, np.setdiff1d(np.flatnonzero(is_near), near)]
         around = Around.of(state, distinct, left_out, order, n_inputs)
     with one_blas_thread():

@@ -1,45 +1,29 @@
-"""Lengths and variances of a nearest-neighbour process, and what it says of rows left out.
-
-They maximise the likelihood of rows given their nearest (Vecchia 1988; Stein, Chi & Welty 2004),
-times log-normal priors of the lengths, by Adam on a few rows at a time, whose nearest are found
-anew at every step, as lengths change.
-"""
+"""Lengths and variances of a nearest-neighbour process, and what it says of rows left out."""
 
 from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.moments.network_ensemble import neighbour_process
-from bayesprop.moments.network_ensemble.neighbour_process import (
-    JITTER,
+from bayesprop.moments.network_ensemble import nearest_lengths, neighbour_process
+from bayesprop.moments.network_ensemble.nearest_lengths import Others, around
+from bayesprop.moments.network_ensemble.nearest_rows import (
     N_NEAREST,
-    Hyper,
     correlation,
+    measured,
+    slope,
     squares,
 )
+from bayesprop.moments.network_ensemble.neighbour_process import JITTER, Hyper
 from bayesprop.moments.network_ensemble.process_evidence import Known
 from bayesprop.numerics.machine import chunks
-
-ROWS_OF_EVIDENCE = 20_000
-"""Rows among which the nearest are sought while lengths are learnt, at most."""
 
 N_FOLDS = 2
 """Lengths that a row chose would judge it too well."""
 
-N_STEPS, N_ROWS, STEP_SIZE = 200, (16, 64), 0.15
-"""Of Adam; rows in each, the fewer the more columns; and the first step of a logarithm, which falls
-by a cosine to nearly nothing."""
-
-_LENGTH, _LENGTH_STD, _LONGER = 0.5, 1.5, 2.0  # of the prior: times the root of d; of logarithms
-_FIRST_LENGTH, _FIRST_SHARE = 0.15, 0.5  # times the root of d; of the variance
-_LENGTHS, _VAR = (-6.0, 9.0), (-12.0, 5.0)  # bounds of logarithms, the latter of shares of g²
+_FIRST_SHARE, _VAR = 0.5, (-12.0, 5.0)  # of g²; bounds of the logarithms of such shares
 _ROWS_OF_PRIOR = 1500.0  # as many as the prior speaks against
-_DECAYS, _TINY, _LAST_STEP = (0.9, 0.97), 1e-8, 0.02
-_AVERAGED = 0.15  # of the steps, the last
 _LEAST_SQUARE = 1e-9
-_SILENT = np.float32(1e-9)  # weight of a row that is not there
-_VALUES = 10**6  # of what is looked at in a step, about
 
 
 def negative_log_likelihood(
@@ -53,7 +37,6 @@ def negative_log_likelihood(
     hyper, d = Hyper.of(logarithms), len(logarithms) - 2
     square = squares(rows.x, hyper.lengths)
     k = np.exp(hyper.var) * correlation(square)
-    slope = 3.0 * np.exp(hyper.var - np.sqrt(3.0 * square))  # minus twice that of k in the square
     noise = np.exp(hyper.noise) / rows.weight
     at = np.arange(noise.shape[1])
     total = k.copy()
@@ -71,8 +54,8 @@ def negative_log_likelihood(
         - pulls[:, :, None] * pulls[:, None]
         + before[:, :, None] * before[:, None]
     )
-    places = neighbour_process.measured(rows.x - rows.x[:, -1:], hyper.lengths)
-    of_pairs = slopes * slope
+    places = measured(rows.x - rows.x[:, -1:], hyper.lengths)
+    of_pairs = slopes * np.exp(hyper.var) * slope(square)
     each = of_pairs.sum(axis=2)[..., None] * np.square(places)
     of_lengths = 2.0 * np.sum(each - places * (of_pairs @ places), axis=(0, 1))
     of_noise = np.sum(slopes[:, at, at] * noise)
@@ -87,45 +70,17 @@ def learn_hyper(
     speaks
         Rows whose likelihood it is; None: all. All may be among the nearest.
     """
-    order = rng.permutation(len(known.y))[:ROWS_OF_EVIDENCE]
-    known = known.at(order)
-    speakers = np.arange(len(order)) if speaks is None else np.flatnonzero(speaks[order])
-    d, root = known.x.shape[1], 0.5 * np.log(known.x.shape[1])
-    n_rows = int(np.clip(_VALUES // (N_NEAREST * d), *N_ROWS))
+    known, speakers = nearest_lengths.some(rng, known, speaks)
     scale = np.log(max(float(np.mean(np.square(known.y))), _LEAST_SQUARE))
     first = scale + np.log(_FIRST_SHARE), scale + np.log1p(-_FIRST_SHARE)
-    now = np.array([*np.full(d, root + np.log(_FIRST_LENGTH)), *first])
-    low, high = (np.array([*np.full(d, _LENGTHS[i]), *np.full(2, scale + _VAR[i])]) for i in (0, 1))
-    middle, moments, tail = root + np.log(_LENGTH), np.zeros((2, d + 2)), []
-    for step in range(N_STEPS):
-        own = rng.choice(speakers, n_rows)
-        pairs = zip(_around(known, own, now[:d])[:3], known.at(own[:, None])[:3], strict=True)
-        rows = Known(*(np.hstack(pair) for pair in pairs))
-        gradient = negative_log_likelihood(now, rows)[1] / n_rows
-        away = now[:d] - middle
-        std = _LENGTH_STD * np.where(away > 0.0, _LONGER, 1.0)
-        gradient[:d] += away / std**2 / _ROWS_OF_PRIOR
-        for decay, moment, value in zip(_DECAYS, moments, (gradient, gradient**2), strict=True):
-            moment *= decay
-            moment += (1.0 - decay) * value
-        m, v = (moments[i] / (1.0 - _DECAYS[i] ** (step + 1)) for i in (0, 1))
-        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / N_STEPS) + _LAST_STEP)
-        now = np.clip(now - size * m / (np.sqrt(v) + _TINY), low, high)
-        if step >= (1.0 - _AVERAGED) * N_STEPS:
-            tail.append(now)
-    return Hyper.of(np.mean(tail, axis=0))
+    others = Others(np.array(first), scale + np.array(_VAR))
 
+    def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
+        rows = Known(*(np.hstack(pair) for pair in zip(near[:3], own[:3], strict=True)))
+        return negative_log_likelihood(now, rows)[1]
 
-def _around(
-    known: Known, own: Int[np.ndarray, " r"], log_lengths: Float[np.ndarray, " d"]
-) -> Known:
-    """Return the nearest of some of the rows, (r, k), of which their own group says nothing."""
-    places = neighbour_process.measured(known.x, log_lengths)
-    n = N_NEAREST + 1 if known.group is None else 2 * N_NEAREST
-    near = neighbour_process.nearest(places, places[own], n)
-    group = np.arange(len(known.y)) if known.group is None else known.group
-    around, is_own = known.at(near), group[near] == group[own][:, None]
-    return around._replace(weight=np.where(is_own, _SILENT, around.weight))
+    learnt = nearest_lengths.learn(rng, known, speakers, others, slopes, _ROWS_OF_PRIOR)
+    return Hyper.of(learnt)
 
 
 def in_folds(
@@ -154,9 +109,7 @@ def moments_without(
     """Mean and variance of g at some of the rows, of the others."""
     m, v = np.empty((2, len(own)))
     for part in chunks(len(own), 4 * N_NEAREST * max(N_NEAREST, known.x.shape[1])):
-        around = _around(known, own[part], hyper.lengths)
-        shares, v[part] = neighbour_process.kriging(
-            around.x, known.x[own[part]], around.weight, hyper
-        )
-        m[part] = np.sum(shares * around.y, axis=1)
+        near = around(known, own[part], hyper.lengths)
+        shares, v[part] = neighbour_process.kriging(near.x, known.x[own[part]], near.weight, hyper)
+        m[part] = np.sum(shares * near.y, axis=1)
     return m, v

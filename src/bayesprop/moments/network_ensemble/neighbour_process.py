@@ -23,13 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.moments.network_ensemble import nearest_rows
+from bayesprop.moments.network_ensemble.nearest_rows import (
+    MOST_ROWS,
+    N_NEAREST,
+    correlation,
+    measured,
+    squares,
+)
 from bayesprop.numerics.machine import chunks
-
-N_NEAREST = 32
-"""Rows that are asked of one."""
-
-MOST_ROWS = 100_000
-"""Rows that the process knows, at most."""
 
 MOST_LOGARITHM = 60.0
 """Of lengths and variances in a file."""
@@ -37,8 +39,6 @@ MOST_LOGARITHM = 60.0
 JITTER = 1e-10
 """Of a²: rows at no distance that count without end leave a matrix that can be inverted."""
 
-_FEW = 20  # columns, of which a tree leaves out most of the rows
-_AT_A_TIME = 64  # rows whose distances stay in the cache
 _IN_CACHE = 16  # times fewer rows than fit in memory
 _N_FREQUENCIES = 512  # of a function that is drawn
 _LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
@@ -116,9 +116,7 @@ class NeighbourProcess:
 
     @cached_property
     def _tree(self) -> Any:
-        from scipy.spatial import KDTree
-
-        return KDTree(measured(self.x, self.log_lengths))
+        return nearest_rows.tree(self.x, self.log_lengths)
 
     def moments(
         self, x: Float[np.ndarray, "m d"]
@@ -168,31 +166,8 @@ class NeighbourProcess:
         n, d = N_NEAREST, self.x.shape[1]
         x = x[:, :d]
         for part in chunks(len(x), _IN_CACHE * n * max(n, d)):
-            at = measured(x[part], self.log_lengths)
-            number = self._tree.query(at, n)[1] if d <= _FEW else nearest(self._tree.data, at, n)
+            number = nearest_rows.lookup(self._tree, x[part], self.log_lengths)
             yield part, number, *kriging(self.x[number], x[part], self.weight[number], self.hyper)
-
-
-def measured(
-    x: Float[np.ndarray, "*n d"], log_lengths: Float[np.ndarray, " d"]
-) -> Float[np.ndarray, "*n d"]:
-    """Measure rows, as float32, in lengths."""
-    return np.float64(np.float32(x)) / np.exp(log_lengths)
-
-
-def nearest(
-    known: Float[np.ndarray, "n d"], at: Float[np.ndarray, "m d"], k: int
-) -> Int[np.ndarray, "m k"]:
-    """Return the numbers of the k rows that are nearest to every other, in any order."""
-    number, square = np.empty((len(at), k), np.int64), np.square(known).sum(axis=1)
-    for first in range(0, len(at), _AT_A_TIME):
-        part = slice(first, first + _AT_A_TIME)
-        distance = at[part] @ known.T
-        distance *= -2.0
-        distance += square
-        distance += np.square(at[part]).sum(axis=1)[:, None]
-        number[part] = np.argpartition(distance.astype(np.float32), k - 1, axis=1)[:, :k]
-    return number
 
 
 def kriging(
@@ -210,18 +185,3 @@ def kriging(
     shared = covariance[:, :k, k]
     shares = np.linalg.solve(covariance[:, :k, :k], shared[..., None])[..., 0]
     return shares, np.maximum(np.exp(hyper.var) - np.sum(shares * shared, axis=1), 0.0)
-
-
-def squares(
-    rows: Float[np.ndarray, "r k d"], log_lengths: Float[np.ndarray, " d"]
-) -> Float[np.ndarray, "r k k"]:
-    """Squared distances between k rows, for r times as many."""
-    at = measured(rows - rows[:, -1:], log_lengths)
-    square = np.square(at).sum(axis=2)
-    return np.maximum(square[:, :, None] + square[:, None] - 2.0 * at @ at.swapaxes(1, 2), 0.0)
-
-
-def correlation(square: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    """Return k / a² of squared distances."""
-    r = np.sqrt(3.0 * square)
-    return (1.0 + r) * np.exp(-r)

@@ -85,12 +85,17 @@ def folds(
 
 
 class Folded(NamedTuple):
-    """Rows with the codes of their classes, their weights, and the fold without each; -1: none."""
+    """Rows with the codes of their classes, their weights, and the fold without each; -1: none.
+
+    group
+        Numbers of what is left out together; None where some rows of the same inputs are.
+    """
 
     x: Float[np.ndarray, "n d"]
     codes: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
     fold: Int[np.ndarray, " n"]
+    group: Int[np.ndarray, " n"] | None = None
 
 
 def dealt(

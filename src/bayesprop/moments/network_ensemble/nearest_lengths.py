@@ -1,0 +1,104 @@
+"""Lengths, in which rows are near each other, by what the nearest rows say of a row.
+
+They maximise the likelihood of rows given their nearest (Vecchia 1988; Stein, Chi & Welty 2004),
+times log-normal priors of the lengths, by Adam on a few rows at a time, whose nearest are found
+anew at every step, as lengths change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesprop.moments.network_ensemble.nearest_rows import N_NEAREST, measured, nearest
+from bayesprop.moments.network_ensemble.process_evidence import Known
+
+ROWS_OF_EVIDENCE = 20_000
+"""Rows among which the nearest are sought while lengths are learnt, at most."""
+
+N_STEPS, N_ROWS, STEP_SIZE = 200, (16, 64), 0.15
+"""Of Adam; rows in each, the fewer the more columns; and the first step of a logarithm, which falls
+by a cosine to nearly nothing."""
+
+_LENGTH, _LENGTH_STD, _LONGER = 0.5, 1.5, 2.0  # of the prior: times the root of d; of logarithms
+_FIRST_LENGTH, _LENGTHS = 0.15, (-6.0, 9.0)  # times the root of d; bounds of logarithms
+_DECAYS, _TINY, _LAST_STEP = (0.9, 0.97), 1e-8, 0.02
+_AVERAGED = 0.15  # of the steps, the last
+_SILENT = np.float32(1e-9)  # weight of a row that is not there
+_VALUES = 10**6  # of what is looked at in a step, about
+
+
+class Others(NamedTuple):
+    """What is learnt beside the lengths: logarithms where they begin, (e,), and their bounds.
+
+    std
+        Of their normal prior, around where they begin.
+    """
+
+    first: Float[np.ndarray, " e"]
+    bounds: Float[np.ndarray, " 2"]
+    std: float = np.inf
+
+
+Slopes = Callable[[np.ndarray, Known, Known], np.ndarray]
+"""From logarithms, rows around others, (r, k), and these, (r, 1), to the gradient in the former of
+minus the log-likelihood of the latter, summed."""
+
+
+def some(
+    rng: np.random.Generator, known: Known, speaks: Bool[np.ndarray, " n"] | None = None
+) -> tuple[Known, Int[np.ndarray, " r"]]:
+    """Draw ROWS_OF_EVIDENCE rows, and the places of those that speak among them."""
+    order = rng.permutation(len(known.y))[:ROWS_OF_EVIDENCE]
+    speakers = np.arange(len(order)) if speaks is None else np.flatnonzero(speaks[order])
+    return known.at(order), speakers
+
+
+def learn(
+    rng: np.random.Generator,
+    known: Known,
+    speakers: Int[np.ndarray, " r"],
+    others: Others,
+    slopes: Slopes,
+    rows_of_prior: float,
+) -> Float[np.ndarray, " h"]:
+    """Maximise the likelihood of those that speak; return logarithms of lengths, then of others.
+
+    rows_of_prior
+        Rows whose likelihood weighs as much as the prior.
+    """
+    d, root = known.x.shape[1], 0.5 * np.log(known.x.shape[1])
+    n_rows = int(np.clip(_VALUES // (N_NEAREST * d), *N_ROWS))
+    now = np.r_[np.full(d, root + np.log(_FIRST_LENGTH)), others.first]
+    alike = np.ones(len(others.first))
+    low, high = (np.r_[np.full(d, _LENGTHS[i]), others.bounds[i] * alike] for i in (0, 1))
+    middle = np.r_[np.full(d, root + np.log(_LENGTH)), others.first]
+    moments, tail = np.zeros((2, len(now))), []
+    for step in range(N_STEPS):
+        own = rng.choice(speakers, n_rows)
+        gradient = slopes(now, around(known, own, now[:d]), known.at(own[:, None])) / n_rows
+        away = now - middle
+        std = np.r_[_LENGTH_STD * np.where(away[:d] > 0.0, _LONGER, 1.0), others.std * alike]
+        gradient += away / std**2 / rows_of_prior
+        for decay, moment, value in zip(_DECAYS, moments, (gradient, gradient**2), strict=True):
+            moment *= decay
+            moment += (1.0 - decay) * value
+        m, v = (moments[i] / (1.0 - _DECAYS[i] ** (step + 1)) for i in (0, 1))
+        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / N_STEPS) + _LAST_STEP)
+        now = np.clip(now - size * m / (np.sqrt(v) + _TINY), low, high)
+        if step >= (1.0 - _AVERAGED) * N_STEPS:
+            tail.append(now)
+    return np.mean(tail, axis=0)
+
+
+def around(known: Known, own: Int[np.ndarray, " r"], log_lengths: Float[np.ndarray, " d"]) -> Known:
+    """Return the nearest of some of the rows, (r, k), of which their own group says nothing."""
+    places = measured(known.x, log_lengths)
+    n = N_NEAREST + 1 if known.group is None else 2 * N_NEAREST
+    near = nearest(places, places[own], n)
+    group = np.arange(len(known.y)) if known.group is None else known.group
+    rows, is_own = known.at(near), group[near] == group[own][:, None]
+    return rows._replace(weight=np.where(is_own, _SILENT, rows.weight))
