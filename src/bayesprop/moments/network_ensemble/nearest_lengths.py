@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.moments.network_ensemble.nearest_rows import N_NEAREST, measured, nearest
+from bayesprop.moments.network_ensemble.nearest_rows import N_NEAREST, measured, most_rows, nearest
 from bayesprop.moments.network_ensemble.process_evidence import Known
 
 ROWS_OF_EVIDENCE = 20_000
@@ -51,8 +51,9 @@ minus the log-likelihood of the latter, summed."""
 def some(
     rng: np.random.Generator, known: Known, speaks: Bool[np.ndarray, " n"] | None = None
 ) -> tuple[Known, Int[np.ndarray, " r"]]:
-    """Draw ROWS_OF_EVIDENCE rows, and the places of those that speak among them."""
-    order = rng.permutation(len(known.y))[:ROWS_OF_EVIDENCE]
+    """Draw some of the rows, and the places of those that speak among them."""
+    n_most = min(ROWS_OF_EVIDENCE, most_rows(known.x.shape[1]))
+    order = rng.permutation(len(known.y))[:n_most]
     speakers = np.arange(len(order)) if speaks is None else np.flatnonzero(speaks[order])
     return known.at(order), speakers
 

@@ -13,15 +13,24 @@ N_NEAREST = 32
 LEAST_ROWS, MOST_ROWS = 100, 100_000
 """Among which the nearest are sought: of fewer nobody is near."""
 
+_MOST_VALUES, _ENOUGH_ROWS = 10**7, 10_000  # of those where columns are many: all are looked at
+
 _FEW = 20  # columns, of which a tree leaves out most of the rows
 _AT_A_TIME = 64  # rows whose distances stay in the cache
+
+
+def most_rows(n_columns: int) -> int:
+    """Return how many rows are known, at most: a prediction looks at no more than some values."""
+    if n_columns <= _FEW:
+        return MOST_ROWS
+    return min(MOST_ROWS, max(_ENOUGH_ROWS, _MOST_VALUES // n_columns))
 
 
 def measured(
     x: Float[np.ndarray, "*n d"], log_lengths: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "*n d"]:
     """Measure rows, as float32, in lengths."""
-    return np.float64(np.float32(x)) / np.exp(log_lengths)
+    return np.divide(np.asarray(x, np.float32), np.exp(log_lengths), dtype=np.float64)
 
 
 def tree(x: Float[np.ndarray, "n d"], log_lengths: Float[np.ndarray, " d"]) -> Any:

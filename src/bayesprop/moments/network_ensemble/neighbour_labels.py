@@ -33,6 +33,7 @@ from bayesprop.moments.network_ensemble.nearest_rows import (
     N_NEAREST,
     correlation,
     measured,
+    most_rows,
     slope,
 )
 from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
@@ -195,33 +196,41 @@ def judge(known: Labelled, rng: np.random.Generator | None) -> Judged:
     rng
         None: they are not asked.
     """
-    without = _judged(None, known, known.proba)
+    without = _judged(known, known.proba)
     if rng is None or len(known.code) < LEAST_ROWS:
         return without
-    known = known.at(rng.permutation(len(known.code))[:MOST_ROWS])
+    known = known.at(rng.permutation(len(known.code))[: most_rows(known.x.shape[1])])
     known = known._replace(weight=known.weight / known.weight.mean())
     if known.group is not None and len(np.unique(known.group)) == len(known.group):
         known = known._replace(group=None)
-    labels, moved = learn(rng, known)
+    moved = in_folds(rng, known)
     judges = known.at(np.arange(len(moved)))
-    before, after = _judged(None, judges, judges.proba), _judged(labels, judges, moved)
-    return without if before.loss - after.loss < LEAST_GAIN * before.loss else after
+    before, after = _judged(judges, judges.proba), _judged(judges, moved)
+    if before.loss - after.loss < LEAST_GAIN * before.loss:
+        return without
+    return after._replace(labels=learn(rng, known))
 
 
-def _judged(labels: NeighbourLabels | None, known: Labelled, proba: np.ndarray) -> Judged:
+def _judged(known: Labelled, proba: Float[np.ndarray, "n c"]) -> Judged:
     power = stacking.power(proba, known.code, known.weight)
     likelihood = stacking.raised(proba, power)[np.arange(len(known.code)), known.code]
     loss = -np.average(np.log(likelihood), weights=known.weight)
-    return Judged(labels, power, float(loss))
+    return Judged(None, power, float(loss))
 
 
-def learn(
-    rng: np.random.Generator, known: Labelled
-) -> tuple[NeighbourLabels, Float[np.ndarray, "r c"]]:
-    """Learn lengths and a², and move the probabilities of the first MOST_JUDGES rows.
+def learn(rng: np.random.Generator, known: Labelled) -> NeighbourLabels:
+    """Learn lengths and a², and remember the rows."""
+    *lengths, log_var = _learnt(rng, known)
+    x, proba, weight = (np.asarray(a, np.float32) for a in (known.x, known.proba, known.weight))
+    logarithms = np.array(lengths), np.array(log_var)
+    return NeighbourLabels(x, known.code.astype(np.int32), proba, weight, *logarithms)
 
-    Each by the others, in lengths that only others chose: a pair of rows would praise what it
-    chose, whichever of the two is judged.
+
+def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r c"]:
+    """Move the probabilities of the first MOST_JUDGES rows, each as the others tell.
+
+    In lengths that only others chose: a pair of rows would praise what it chose, whichever of the
+    two is judged.
     """
     n, n_own = len(known.code), min(len(known.code), MOST_JUDGES)
     n_folds = N_FOLDS[n >= FEW_ROWS]
@@ -231,10 +240,7 @@ def learn(
         own = np.flatnonzero(fold[:n_own] == f)
         logarithms = _learnt(rng, known.at(np.flatnonzero(fold != f)))
         moved[own] = moved_without(known, own, logarithms)
-    *lengths, log_var = _learnt(rng, known)
-    logarithms = np.array(lengths), np.array(log_var)
-    x, proba, weight = (np.asarray(a, np.float32) for a in (known.x, known.proba, known.weight))
-    return NeighbourLabels(x, known.code.astype(np.int32), proba, weight, *logarithms), moved
+    return moved
 
 
 def moved_without(

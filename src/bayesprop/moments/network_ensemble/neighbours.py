@@ -21,7 +21,7 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
-from bayesprop.moments.network_ensemble.nearest_rows import MOST_ROWS
+from bayesprop.moments.network_ensemble.nearest_rows import most_rows
 from bayesprop.moments.network_ensemble.neighbour_evidence import in_folds
 from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
@@ -102,7 +102,7 @@ class Around(NamedTuple):
         if groups is None:  # else a member that learnt them would speak for what did not
             rng = np.random.default_rng([state.seed % 2**32, 7])
             others = np.setdiff1d(np.flatnonzero(once.weight), left_out.some)
-            rows = np.r_[rows, rng.permutation(others)][:MOST_ROWS]
+            rows = np.r_[rows, rng.permutation(others)][: most_rows(n_inputs)]
             noisy, out = outputs(state, once.x[rows]), noisy
             noisy.m[:, : len(order)] = out.m[:, : len(rows)]
         # Rows that stand there: weights of another unit say no more of the noise of a measurement.
