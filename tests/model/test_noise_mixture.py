@@ -110,3 +110,46 @@ def test_no_rows_are_predicted_too():
     )
     assert nothing.interval(0.9).shape == (0, 2)
     assert nothing.log_prob(np.empty(0)).shape == (0,)
+
+
+def beside(p: NoiseMixturePredictive, n: int) -> NoiseMixturePredictive:
+    rng = np.random.default_rng(9)
+    y, share = rng.normal(0.0, 2.0, (4, n)), rng.uniform(0.01, 0.15, (4, n))
+    return p.beside(y, np.full((4, n), 0.01), share)
+
+
+def test_targets_nearby_are_gaussians_beside_the_members():
+    alone = three_members(np.random.default_rng(3), (5,))
+    both, y = beside(alone, 5), np.linspace(-2.0, 2.0, 5)
+    rest = 1.0 - both.near_share.sum(axis=0)
+    broad = BROAD_SHARE * stats.norm.pdf(y)
+    near = np.sum(both.near_share * stats.norm.pdf(y, both.near_y, 0.1), axis=0)
+    expected = rest * (np.exp(alone.log_prob(y)) - broad) + (1.0 - BROAD_SHARE) * near + broad
+    np.testing.assert_allclose(np.exp(both.log_prob(y)), expected, rtol=1e-9)
+    np.testing.assert_allclose(both.cdf(both.quantile(0.3)), 0.3, atol=1e-8)
+    grid = np.linspace(-60.0, 60.0, 60_001)
+    for row in range(5):
+        below = both[[row]].cdfs(grid[:, None])[:, 0]
+        crps = integrate.trapezoid((below - (grid >= y[row])) ** 2, grid)
+        np.testing.assert_allclose(both.crps(y)[row], crps, rtol=5e-3)
+
+
+def test_targets_nearby_differ_by_noise():
+    """A draw of a member, or of all of them: its mean and what is around it."""
+    alone = three_members(np.random.default_rng(3), (2,))
+    both = beside(alone, 2)
+    total = both.near_share.sum(axis=0)
+    means = np.vstack([alone.f_mean, np.sum(both.near_share * both.near_y, axis=0) / total])
+    share = np.vstack([alone.share * (1.0 - total), total])
+    np.testing.assert_allclose(both.mean, np.sum(share * means, axis=0))
+    epistemic = np.sum(share * (means - both.mean) ** 2, axis=0)
+    epistemic += (1.0 - total) * np.mean(alone.f_var, axis=0)
+    np.testing.assert_allclose(both.epistemic_var, epistemic)
+    drawn = both.sample(np.random.default_rng(0), 400_000)
+    se = np.sqrt(both.var / 400_000)
+    assert (np.abs(drawn.mean(axis=0) - both.mean * (1.0 - BROAD_SHARE)) < 5.0 * se).all()
+    doubled = both.rescaled(1.0, 2.0)
+    np.testing.assert_allclose(doubled.quantile(0.7), 1.0 + 2.0 * both.quantile(0.7), atol=1e-6)
+    np.testing.assert_allclose(doubled.mean_log_noise_var, both.mean_log_noise_var + np.log(4.0))
+    heard = both.of_some_members(2)
+    np.testing.assert_allclose(np.sum(heard.share, axis=0), 1.0 - total)

@@ -3,19 +3,23 @@
 A member says f ~ N(f_mean, f_var), log noise variance l ~ N(log_noise_mean, log_noise_var), and
 y = f + exp(l / 2) t, with t a Student-t of dof degrees of freedom. A t is a Gaussian whose
 precision exp(z) has a Gamma distribution, so that y is a mixture of N(f_mean, f_var + exp(l - z)):
-an exact sum over the members, quadrature over the one number l - z.
+an exact sum over the members, quadrature over the one number l - z. Beside them may stand Gaussians
+around what was measured nearby.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop.model import gaussian_sums
+from bayesprop.model.gaussian_sums import Components, log_sum_exp
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_LOG_Y_SQUARED,
@@ -48,25 +52,13 @@ predicted: it would keep its prior, a log-normal whose mean can be e to the hund
 NO_TAIL = 1e6
 """Degrees of freedom of a Gaussian."""
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_N_NODES = 16
+_N_NODES, _N_CRPS = 16, 48
 _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
 _MOST_UNKNOWN = 1.0 - 1e-9  # of a share, whose rest has a logarithm
 _LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divide by
 _CHUNK_ELEMENTS = 2**21
-_N_NEWTON, _TOLERANCE = 60, 1e-9
-_N_CRPS = 48
-_FURTHEST_LEVEL = 1e-7
 _FURTHEST = 1e150  # whose square is a number
-
-
-class _Components(NamedTuple):
-    """Gaussians of some elements; the last axis runs over components, shares sum to 1."""
-
-    log_share: np.ndarray
-    m: np.ndarray
-    std: np.ndarray
 
 
 class _Nodes(NamedTuple):
@@ -91,12 +83,6 @@ _PLACE, _WIDTH = _grid()
 _LOG_WIDTH, _LOG_INNER_WEIGHTS = np.log(_WIDTH), np.log(_INNER_WEIGHTS)
 
 
-def _log_sum_exp(a: np.ndarray) -> np.ndarray:
-    """Over the last axis, by hand: SciPy's takes three times as long."""
-    largest = a.max(axis=-1)
-    return largest + np.log(np.exp(a - largest[..., None]).sum(axis=-1))
-
-
 def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
     """Nodes of z - (l - l_m): the density of the sum is a sum over the narrower of the two.
 
@@ -111,13 +97,13 @@ def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
     for these, over in ((is_over_l, _over_l), (~is_over_l, _over_z)):
         of_these = (part[these] for part in (at, shape, z_m, z_v, l_v))
         log_share[these] = over(*of_these) + _LOG_WIDTH
-    return _Nodes(at, log_share - _log_sum_exp(log_share)[..., None])
+    return _Nodes(at, log_share - log_sum_exp(log_share)[..., None])
 
 
 def _over_l(at: np.ndarray, shape: np.ndarray, _: Any, __: Any, l_v: np.ndarray) -> np.ndarray:
     """Log density of the sum at nodes, (e, nodes), by places of l."""
     shifted = at[..., None] + np.sqrt(l_v)[..., None] * _INNER
-    return _log_sum_exp(_LOG_INNER_WEIGHTS + shape[..., None] * (shifted - np.exp(shifted)))
+    return log_sum_exp(_LOG_INNER_WEIGHTS + shape[..., None] * (shifted - np.exp(shifted)))
 
 
 def _over_z(
@@ -126,25 +112,30 @@ def _over_z(
     """Log density of the sum at nodes, (e, nodes), by places of z."""
     z = z_m + np.sqrt(z_v) * _PLACE
     log_share = shape * (z - np.exp(z)) + _LOG_WIDTH
-    log_share -= _log_sum_exp(log_share)[..., None]
+    log_share -= log_sum_exp(log_share)[..., None]
     distance = at[..., None] - z[..., None, :]
-    return _log_sum_exp(log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None])
+    return log_sum_exp(log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None])
 
 
 @dataclass(frozen=True)
 class NoiseMixturePredictive(Predictive):
-    """A mixture of the members, and BROAD_SHARE of the constant predictor; built by `of`.
+    """A mixture of members and targets nearby, and BROAD_SHARE of the constant predictor.
 
-    `mean`, `epistemic_var` and `noise_var` are those of the members alone, without the broad share.
+    Built by `of`, and by `beside`.
+
+    `mean`, `epistemic_var` and `noise_var` are those without the broad share.
 
     f_mean, f_var, log_noise_mean, log_noise_var, dof
         What each member says of each element, (k, n) or (k, n, o), in y, y², nats, nats² and 1.
     share
-        Of each member in each element, of the same shape; sums to 1 over the members.
+        Of each member in each element, of the same shape; sums to 1 with `near_share`.
     unknown_share
         Of each member's noise variance, what is not known of the function and counts as epistemic.
     broad_mean, broad_var
         Moments of the training targets, in y and y², of the shape of `mean`.
+    near_y, near_var, near_share
+        Gaussians around targets of rows nearby, (j, n) or (j, n, o), in y, y² and 1. Together they
+        are one more member, whose mean is theirs; that they differ is noise.
     """
 
     f_mean: Members = field(metadata=BY_MEMBER | IN_Y)
@@ -156,6 +147,9 @@ class NoiseMixturePredictive(Predictive):
     unknown_share: Members = field(metadata=BY_MEMBER)
     broad_mean: Moments = field(metadata=IN_Y)
     broad_var: Moments = field(metadata=IN_Y_SQUARED)
+    near_y: Members = field(metadata=BY_MEMBER | IN_Y)
+    near_var: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    near_share: Members = field(metadata=BY_MEMBER)
 
     @property
     def mean_log_noise_var(self) -> Moments:
@@ -165,7 +159,8 @@ class NoiseMixturePredictive(Predictive):
         """
         of_members = self.log_noise_mean + np.log(self.dof / (self.dof - 2.0))
         of_members = of_members + np.log1p(-np.minimum(self.unknown_share, _MOST_UNKNOWN))
-        return np.sum(self.share * of_members, axis=0)
+        near = _Nearby.of(self.near_y, self.near_var, self.near_share)
+        return np.sum(self.share * of_members, axis=0) + near.share * np.log(near.noise_var)
 
     @classmethod
     def of(
@@ -208,6 +203,24 @@ class NoiseMixturePredictive(Predictive):
             unknown_share,
             np.broadcast_to(np.asarray(broad_mean, np.float64), mean.shape),
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
+            *np.zeros((3, 0, *mean.shape)),
+        )
+
+    def beside(self, y: Members, var: Members, share: Members) -> NoiseMixturePredictive:
+        """Put Gaussians around targets of rows nearby beside the members, who keep the rest."""
+        near = _Nearby.of(y, var, share)
+        rest = 1.0 - near.share
+        mean = rest * self.mean + near.share * near.mean
+        epistemic_var = rest * (self.epistemic_var + np.square(self.mean - mean))
+        return replace(
+            self,
+            mean=mean,
+            epistemic_var=epistemic_var + near.share * np.square(near.mean - mean),
+            noise_var=rest * self.noise_var + near.share * near.noise_var,
+            share=rest * self.share,
+            near_y=y,
+            near_var=var,
+            near_share=share,
         )
 
     def of_some_members(self, n: int) -> NoiseMixturePredictive:
@@ -218,37 +231,45 @@ class NoiseMixturePredictive(Predictive):
         share = heard(self.share)
         kept = {name: heard(getattr(self, name)) for name in _KEPT}
         kept["share"] = share / np.sum(share, axis=0)
-        return self.of(**kept, broad_mean=self.broad_mean, broad_var=self.broad_var)
+        heard_alone = self.of(**kept, broad_mean=self.broad_mean, broad_var=self.broad_var)
+        return heard_alone.beside(self.near_y, self.near_var, self.near_share)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        shape = (n, *np.shape(self.mean))
-        passed = np.cumsum(self.share, axis=0)[:-1, None] <= rng.random(shape)
-        chosen = passed.sum(axis=0)
+        shape, k = (n, *np.shape(self.mean)), len(self.share)
+        passed = np.cumsum(np.concatenate([self.share, self.near_share]), axis=0)[:-1, None]
+        chosen = (passed <= rng.random(shape)).sum(axis=0)
         m, v, l_m, l_v, dof = (
-            np.take_along_axis(getattr(self, name), chosen, axis=0) for name in _OF_MEMBERS[:5]
+            np.take_along_axis(getattr(self, name), np.minimum(chosen, k - 1), axis=0)
+            for name in _OF_MEMBERS[:5]
         )
         f = m + np.sqrt(v) * rng.standard_normal(shape)
         log_noise = l_m + np.sqrt(l_v) * rng.standard_normal(shape)
         y = f + np.exp(0.5 * log_noise) * rng.standard_t(dof)
         broad = self.broad_mean + np.sqrt(self.broad_var) * rng.standard_normal(shape)
+        if len(self.near_y):
+            at = np.maximum(chosen - k, 0)
+            m, v = (np.take_along_axis(a, at, axis=0) for a in (self.near_y, self.near_var))
+            y = np.where(chosen < k, y, m + np.sqrt(v) * rng.standard_normal(shape))
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
     def expected(self, function: Function) -> Moments:
         """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
 
-        def of_parts(parts: _Components, _y: np.ndarray) -> np.ndarray:
+        def of_parts(parts: Components, _y: np.ndarray) -> np.ndarray:
             values = expected_of_gaussians(function, parts.m, parts.std)
             return np.sum(np.exp(parts.log_share) * values, axis=1)
 
         return self._elementwise(of_parts, self.mean)
 
     def _log_prob(self, y: Moments) -> Moments:
-        log_density = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        log_density = self._elementwise(
+            gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST)
+        )
         return np.where(np.isinf(y), -np.inf, log_density)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
+        return np.clip(self._elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
 
     def _quantile(self, level: float) -> Moments:
         return self._quantiles(np.array([level]))[0]
@@ -256,15 +277,16 @@ class NoiseMixturePredictive(Predictive):
     def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
         y = np.empty((len(levels), self.mean.size))
         for at, parts in self._pieces():
-            y[:, at] = _quantiles(parts, levels)
+            y[:, at] = gaussian_sums.quantiles(parts, levels)
         return y.reshape(len(levels), *self.mean.shape)
 
     def _crps(self, y: Moments) -> Moments:
         """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
-        return self._elementwise(_crps, y)
+        n_nodes = _N_CRPS * (2 if len(self.near_y) else 1)  # of several heights
+        return self._elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
 
     def _elementwise(
-        self, function: Callable[[_Components, np.ndarray], np.ndarray], values: np.ndarray
+        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
     ) -> np.ndarray:
         """Apply a function of components and one number to all elements, in bounded chunks.
 
@@ -279,18 +301,39 @@ class NoiseMixturePredictive(Predictive):
             result[:, at] = [function(parts, some[at]) for some in flat]
         return result.reshape(np.shape(values))
 
-    def _pieces(self) -> Iterator[tuple[slice, _Components]]:
+    def _pieces(self) -> Iterator[tuple[slice, Components]]:
         """Give the components of some elements at a time, and where these are."""
         of_members = [getattr(self, name).reshape(len(self.f_mean), -1) for name in _OF_MEMBERS]
-        broad = (self.broad_mean.ravel(), self.broad_var.ravel())
+        broad = (self.broad_mean.reshape(1, -1), self.broad_var.reshape(1, -1))
+        near = [
+            getattr(self, name).reshape(len(self.near_y), self.mean.size) for name in _OF_NEARBY
+        ]
         room = max(1, _CHUNK_ELEMENTS // (len(self.f_mean) * _N_NODES * _N_NODES))
         for first in range(0, self.mean.size, room):
             at = slice(first, first + room)
-            yield at, _components(*(a[:, at] for a in of_members), *(b[at] for b in broad))
+            members = _components(*(a[:, at] for a in of_members))
+            yield at, _beside(members, *(a[:, at] for a in (*near, *broad)))
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
 _KEPT = (*_OF_MEMBERS, "unknown_share")
+_OF_NEARBY = ("near_y", "near_var", "near_share")
+
+
+class _Nearby(NamedTuple):
+    """Targets of rows nearby as one member: its share, mean and noise, of every element."""
+
+    share: np.ndarray
+    mean: np.ndarray
+    noise_var: np.ndarray
+
+    @classmethod
+    def of(cls, y: np.ndarray, var: np.ndarray, share: np.ndarray) -> _Nearby:
+        total = np.sum(share, axis=0)
+        each = share / np.maximum(total, _LEAST_VAR)
+        mean = np.sum(each * y, axis=0)
+        noise_var = np.sum(each * (var + np.square(y - mean)), axis=0)
+        return cls(total, mean, np.where(total > 0.0, noise_var, 1.0))
 
 
 def _components(
@@ -300,88 +343,31 @@ def _components(
     l_v: np.ndarray,
     dof: np.ndarray,
     share: np.ndarray,
-    broad_mean: np.ndarray,
-    broad_var: np.ndarray,
-) -> _Components:
-    """Gaussians of every element: members x nodes, and the broad one."""
+) -> Components:
+    """Gaussians of every element: members x nodes."""
     nodes = _scale_nodes(l_v, dof)
     var = v[..., None] + np.exp(l_m[..., None] - nodes.at)
     with np.errstate(divide="ignore"):
         log_share = nodes.log_share + np.log((1.0 - BROAD_SHARE) * share)[..., None]
+    parts = log_share, np.broadcast_to(m[..., None], var.shape), np.sqrt(var)
+    return Components(*(a.swapaxes(0, 1).reshape(a.shape[1], -1) for a in parts))
 
-    def by_element(a: np.ndarray, broad: np.ndarray) -> np.ndarray:
-        columns = a.swapaxes(0, 1).reshape(a.shape[1], -1)
-        return np.concatenate([columns, broad[:, None]], axis=1)
 
-    return _Components(
-        by_element(log_share, np.full(m.shape[1], np.log(BROAD_SHARE))),
-        by_element(np.broadcast_to(m[..., None], var.shape), broad_mean),
-        np.sqrt(by_element(var, broad_var)),
+def _beside(
+    members: Components,
+    near_y: np.ndarray,
+    near_var: np.ndarray,
+    near_share: np.ndarray,
+    broad_mean: np.ndarray,
+    broad_var: np.ndarray,
+) -> Components:
+    """Those of members, of targets nearby, and the broad one."""
+    with np.errstate(divide="ignore"):
+        log_near = np.log((1.0 - BROAD_SHARE) * near_share)
+    others = (
+        (log_near, np.full(broad_mean.shape, np.log(BROAD_SHARE))),
+        (near_y, broad_mean),
+        (np.sqrt(near_var), np.sqrt(broad_var)),
     )
-
-
-def _log_density(parts: _Components, y: np.ndarray) -> np.ndarray:
-    z = (y[:, None] - parts.m) / parts.std
-    log_density = parts.log_share - 0.5 * (_LOG_2PI + z * z) - np.log(parts.std)
-    return _log_sum_exp(log_density)
-
-
-def _distribution(parts: _Components, y: np.ndarray) -> np.ndarray:
-    return np.sum(
-        np.exp(parts.log_share) * special.ndtr((y[:, None] - parts.m) / parts.std), axis=1
-    )
-
-
-def _quantiles(parts: _Components, levels: np.ndarray) -> np.ndarray:
-    """Newton steps on the cdf between bounds that close in; bisection where a step leaves them.
-
-    All levels of all elements at once, (q, n).
-    """
-    shape = len(levels), len(parts.m)
-    level, element = np.repeat(levels, shape[1]), np.tile(np.arange(shape[1]), shape[0])
-    share = np.exp(parts.log_share)
-    edges = parts.m + parts.std * special.ndtri(levels)[:, None, None]
-    low, high = edges.min(axis=2).ravel(), edges.max(axis=2).ravel()
-    y = (share * edges).sum(axis=2).ravel()
-    open_rows = np.flatnonzero(high > low)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _ in range(_N_NEWTON):
-            if open_rows.size == 0:
-                break
-            at, own = open_rows, element[open_rows]
-            std = parts.std[own]
-            z = (y[at, None] - parts.m[own]) / std
-            excess = (share[own] * special.ndtr(z)).sum(axis=1) - level[at]
-            slope = (share[own] * np.exp(-0.5 * (_LOG_2PI + z * z)) / std).sum(axis=1)
-            is_open = np.abs(excess) > _TOLERANCE * np.minimum(level[at], 1.0 - level[at])
-            at, excess, slope = at[is_open], excess[is_open], slope[is_open]
-            low[at] = np.where(excess < 0.0, y[at], low[at])
-            high[at] = np.where(excess < 0.0, high[at], y[at])
-            proposed = y[at] - excess / slope
-            inside = (proposed > low[at]) & (proposed < high[at])
-            y[at] = np.where(inside, proposed, 0.5 * (low[at] + high[at]))
-            open_rows = at
-    return y.reshape(shape)
-
-
-def _crps(parts: _Components, y: np.ndarray) -> np.ndarray:
-    """CRPS = E|x - y| - integral of F (1 - F), the trapezoidal rule between extreme quantiles.
-
-    The grid follows sinh, as the tails are much longer than the middle is wide.
-    """
-    share = np.exp(parts.log_share)
-    z = (y[:, None] - parts.m) / parts.std
-    density = np.exp(-0.5 * (_LOG_2PI + z * z))
-    distance = np.sum(
-        share * parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density), axis=1
-    )
-    levels = np.array([_FURTHEST_LEVEL, 0.25, 0.5, 0.75, 1.0 - _FURTHEST_LEVEL])
-    low, quarter, middle, upper, high = _quantiles(parts, levels)
-    unit = upper - quarter
-    left = np.arcsinh((low - middle) / unit)
-    grid = np.linspace(left, np.arcsinh((high - middle) / unit), _N_CRPS)
-    heights = []
-    for t in grid:
-        below = _distribution(parts, middle + unit * np.sinh(t))
-        heights.append(below * (1.0 - below) * unit * np.cosh(t))
-    return distance - np.trapezoid(np.stack(heights), grid, axis=0)
+    pairs = zip(members, others, strict=True)
+    return Components(*(np.concatenate([a, *(b.T for b in more)], axis=1) for a, more in pairs))

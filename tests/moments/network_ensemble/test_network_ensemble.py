@@ -232,7 +232,7 @@ def test_noise_that_nobody_knows_is_bounded(wave, fitted):
     for one in members:
         last = one.noise[-1]._replace(w_log_std=one.noise[-1].w_log_std + np.float32(6.0))
         wild.append(one._replace(noise=(*one.noise[:-1], last)))
-    state = fitted[0]._replace(members=tuple(wild), companion=None)
+    state = fitted[0]._replace(members=tuple(wild), companion=None, nearby=(None,))
     told = outputs(state, x)
     assert (told.l_v > 100.0).all()
     out = nn.predict(state, x)

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from bayesprop.model.method import Parts
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import replicates
+from bayesprop.moments.network_ensemble import neighbour_targets, replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
 from bayesprop.moments.network_ensemble.ensemble_state import (
@@ -110,13 +110,15 @@ def fit(
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     if ramps is None:
         one = _trained(seed, rows, settings, parted, training)
-        return _judged([one], progress)[0][:2]
+        (alone,) = _judged([one], progress)
+        return _with_nearby(alone, one, progress)
     first = training.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
     one = _trained(seed, rows, settings, parted, first)
     if one.left_out is None or training.is_over:
         if one.left_out is not None:
             progress.cut("no networks that are given ramps")
-        return _judged([one], progress)[0][:2]
+        (alone,) = _judged([one], progress)
+        return _with_nearby(alone, one, progress)
     rows = rows.given(ramps.beside)
     has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
     settings = replace(
@@ -125,15 +127,19 @@ def fit(
         learns_processes=settings.learns_processes and has_enough,
     )
     other = _trained(seed, rows, settings, parted, training.part(_FIRST, 1.0, "with ramps"))
-    (state, info, its), (other_state, other_info, others) = _judged([one, other], progress)
-    share = 0.0 if its is None or others is None else share_of(others, its, one.distinct)
-    if share < LEAST_SHARE:
-        return state, info
-    state = state._replace(companion=Companion(other_state, ramps, share))
-    counts = {name: count + info.guards[name] for name, count in other_info.guards.items()}
+    learnt, beside = _judged([one, other], progress)
+    share, its, others = 0.0, learnt.judgement, beside.judgement
+    if its is not None and others is not None:
+        share = share_of(others, its, one.distinct)
+    if its is None or others is None or share < LEAST_SHARE:
+        return _with_nearby(learnt, one, progress)
+    state = learnt.state._replace(companion=Companion(beside.state, ramps, share))
+    guards = (learnt.info.guards, beside.info.guards)
+    counts = {name: sum(each[name] for each in guards) for name in guards[0]}
     for name in ("process_rows", "neighbour_rows"):
-        counts[name] = max(one.guards[name] for one in (info, other_info))
-    return state, info._replace(guards=counts)
+        counts[name] = max(each[name] for each in guards)
+    both = _Learnt(state, learnt.info._replace(guards=counts), its.together(others, share))
+    return _with_nearby(both, one, progress)
 
 
 def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
@@ -224,6 +230,24 @@ def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:
     return _Learnt(state, info, judgement)
 
 
+def _with_nearby(
+    learnt: _Learnt, trained: _Trained, progress: Progress
+) -> tuple[EnsembleState, FitInfo]:
+    """Put what was measured nearby beside all else where rows left out gain by it."""
+    state, info, judgement = learnt
+    if judgement is None or not trained.settings.learns_processes or progress.is_over:
+        return state, info
+    rng = np.random.default_rng([state.seed % 2**32, 8])
+    each = judgement.judges(trained.distinct)
+    nearby = tuple(
+        neighbour_targets.learn(rng, trained.distinct, judges, o, state.n_inputs)
+        for o, judges in enumerate(each)
+    )
+    n_rows = max(0 if targets is None else len(targets.weight) for targets in nearby)
+    guards = info.guards | {"neighbour_rows": max(n_rows, info.guards["neighbour_rows"])}
+    return state._replace(nearby=nearby), info._replace(guards=guards)
+
+
 def _process_seconds(rows: Rows) -> float:
     """Return how long Gaussian processes may take to learn, on a slow machine."""
     n_rows, n_outputs = len(rows.x), rows.y.shape[1]
@@ -302,6 +326,13 @@ def without_replicates(state: EnsembleState) -> EnsembleState:
 
 
 def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
-    """Predictive distribution of standardised targets, one mixture of members and processes."""
+    """Predictive distribution of standardised targets, one mixture of all that a fit leaves."""
+    predicted = without_nearby(state, x)
+    beside = neighbour_targets.nearby(state.nearby, x, predicted.std)
+    return predicted if beside is None else predicted.beside(*beside)
+
+
+def without_nearby(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
+    """Predict by members and processes."""
     noisy, log_ratio = replicates.recall(state.replicates, x, components(state, x))
     return predictive(noisy, log_ratio, state.log_floor)

@@ -21,6 +21,7 @@ from bayesprop.moments.network_ensemble.member import (
     shapes,
 )
 from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbour_targets import NeighbourTargets
 from bayesprop.moments.network_ensemble.replicates import Replicates
 
 FEW_VALUES = 20
@@ -44,6 +45,8 @@ class EnsembleState(NamedTuple):
         covariance; none while weights are independent. See joint_covariance.py.
     neighbours
         Know what the members leave of every output; None where rows left out want none.
+    nearby
+        Know what was measured of every output, beside all else and the companion; None likewise.
     target_processes, target_shares
         Know every output itself, beside the members; and shares of these, (o,).
     replicates
@@ -60,6 +63,7 @@ class EnsembleState(NamedTuple):
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
     neighbours: Neighbours
+    nearby: tuple[NeighbourTargets | None, ...]
     target_processes: Processes
     target_shares: Float[np.ndarray, " o"]
     replicates: Replicates
@@ -78,6 +82,7 @@ class EnsembleState(NamedTuple):
             log_floor,
             deviations=np.zeros((len(members), 0, n_mean_weights(members[0])), np.float32),
             neighbours=(None,) * n_outputs,
+            nearby=(None,) * n_outputs,
             target_processes=(None,) * n_outputs,
             target_shares=np.zeros(n_outputs, np.float32),
             replicates=Replicates.none(n_inputs, n_outputs),
@@ -137,12 +142,13 @@ class EnsembleState(NamedTuple):
             members = members_of({name: a for name, a in arrays.items() if is_part(name)})
             n_inputs, *_, n_outputs = members[0].sizes[0]
             arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
-            neighbours, targets = (_processes(p, arrays, n_inputs, n_outputs) for p in _PROCESSES)
+            parts = {p: _processes(p, arrays, n_inputs, n_outputs) for p in _PROCESSES}
             beside = named_after(_BESIDE, arrays)
             state = cls(
                 members,
-                neighbours=neighbours,
-                target_processes=targets,
+                neighbours=parts["neighbours"],
+                nearby=parts["nearby"],
+                target_processes=parts["target_processes"],
                 replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
                 seed=int(arrays["seed"]),
                 companion=Companion.from_arrays(beside, n_inputs, n_outputs) if beside else None,
@@ -195,7 +201,11 @@ class Companion(NamedTuple):
 
 
 _OWN = ("log_floor", "deviations", "log_noise_ratio", "target_shares")
-_PROCESSES = {"neighbours": NeighbourProcess, "target_processes": GaussianProcess}
+_PROCESSES = {
+    "neighbours": NeighbourProcess,
+    "nearby": NeighbourTargets,
+    "target_processes": GaussianProcess,
+}
 _KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
 """Begin the names of the replicates, of the companion and of its ramps in a file."""
 

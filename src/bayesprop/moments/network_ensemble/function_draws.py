@@ -8,10 +8,12 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE, MOST_LOG_NOISE_VAR
-from bayesprop.moments.network_ensemble import neighbours, replicates
+from bayesprop.moments.network_ensemble import neighbour_targets, neighbours, replicates
+from bayesprop.moments.network_ensemble.ensemble import without_nearby
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
+from bayesprop.moments.network_ensemble.neighbour_targets import Nearby
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
@@ -36,6 +38,43 @@ def sample_functions(
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
     x = np.asarray(x, np.float64)
+    beside = None
+    if any(state.nearby):
+        beside = neighbour_targets.nearby(state.nearby, x, without_nearby(state, x).std)
+    draws = _of_all_else(rng, state, x, n, include_noise=include_noise)
+    return draws if beside is None else _or_nearby(rng, draws, beside, include_noise=include_noise)
+
+
+def _or_nearby(
+    rng: np.random.Generator,
+    draws: Float[np.ndarray, "s n o"],
+    beside: Nearby,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Let one draw in so many, the same at all rows, be of what was measured nearby: its mean."""
+    y, var, share = beside
+    total = share.sum(axis=0)
+    each = np.divide(share, total, out=np.zeros_like(share), where=total > 0.0)
+    there = np.broadcast_to(np.sum(each * y, axis=0), draws.shape)
+    if include_noise:
+        passed = np.cumsum(each, axis=0)[:-1, None] <= rng.random(draws.shape)
+        at = passed.sum(axis=0)
+        there = np.take_along_axis(y, at, axis=0)
+        there = there + np.sqrt(np.take_along_axis(var, at, axis=0)) * rng.standard_normal(at.shape)
+    is_nearby = rng.random((len(draws), 1, draws.shape[2])) < total
+    return np.where(is_nearby, there, draws)
+
+
+def _of_all_else(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw from an ensemble and its companion."""
     if state.companion is None:
         return _sampled(rng, state, x, n, include_noise=include_noise)
     other, ramps, share = state.companion

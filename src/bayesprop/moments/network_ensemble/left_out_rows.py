@@ -34,6 +34,7 @@ from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
 from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbour_targets import Judges
 from bayesprop.moments.network_ensemble.neighbours import Around, Local, changed
 from bayesprop.moments.network_ensemble.noisy_output import (
     LEAST_GAIN,
@@ -171,6 +172,22 @@ class Judgement(NamedTuple):
     some: Int[np.ndarray, " r"]
     noisy: NoisyOutput
     log_floor: Float[np.ndarray, " o"]
+
+    def together(self, other: Judgement, share: float) -> Judgement:
+        """Mix with another ensemble, at rows that neither has seen."""
+        some, of_one, of_other = np.intersect1d(self.some, other.some, return_indices=True)
+        noisy = self.noisy.at(of_one).together(other.noisy.at(of_other), share)
+        return self._replace(some=some, noisy=noisy)
+
+    def judges(self, distinct: Distinct) -> list[Judges]:
+        """Say it of the measurements there, of every output."""
+        place = np.full(len(distinct.once.x), -1)
+        place[self.some] = np.arange(len(self.some))
+        at, table = place[distinct.gone], distinct.table
+        rows = np.flatnonzero((at >= 0) & (table.weight > 0.0))
+        predicted = predictive(self.noisy.at(at[rows]), 0.0, self.log_floor)
+        log_p, std = predicted.log_prob(table.y[rows]), predicted.std
+        return [Judges(rows, log_p[:, o], std[:, o]) for o in range(table.y.shape[1])]
 
     def log_prob(self, rows: Int[np.ndarray, " n"], targets: Targets) -> Float[np.ndarray, " m"]:
         """Log density of measurements at some of these rows, all outputs together."""

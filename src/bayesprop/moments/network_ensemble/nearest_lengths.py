@@ -39,8 +39,8 @@ class Others(NamedTuple):
     """
 
     first: Float[np.ndarray, " e"]
-    bounds: Float[np.ndarray, " 2"]
-    std: float = np.inf
+    bounds: Float[np.ndarray, " 2"] | Float[np.ndarray, "2 e"]
+    std: Float[np.ndarray, " e"] | float = np.inf
 
 
 Slopes = Callable[[np.ndarray, Known, Known], np.ndarray]

@@ -1,0 +1,290 @@
+"""What was measured nearby, as it was measured, beside what an ensemble says of a target.
+
+Networks say of a target one bell around a mean. Where targets come in several heights, or come
+again as they were, the nearest rows know better. Let p(y) be what all else says at a row, with
+standard deviation σ. Beside it stand Gaussians around the targets of the N_NEAREST rows,
+
+    (p(y) + sum_j ω w_j k(r_j) N(y; y_j, (s σ)²)) / (1 + sum_j ω w_j k(r_j)),
+
+with k of Matérn 3/2 and r as in `neighbour_process`: the mean of a Dirichlet process whose base is
+p, when every row near counts as ω k observations (Ferguson 1973; Dunson, Pillai & Park 2007,
+"Bayesian density regression"). Lengths, ω and s maximise the likelihood of rows left out. No
+Gaussian is narrower than half of what targets are rounded to: nothing is gained by knowing that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.moments.network_ensemble import nearest_lengths, nearest_rows
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
+from bayesprop.moments.network_ensemble.nearest_lengths import Others, around
+from bayesprop.moments.network_ensemble.nearest_rows import (
+    LEAST_ROWS,
+    MOST_ROWS,
+    N_NEAREST,
+    correlation,
+    measured,
+    most_rows,
+    slope,
+)
+from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
+from bayesprop.moments.network_ensemble.noisy_output import is_no_more
+from bayesprop.moments.network_ensemble.process_evidence import Known
+from bayesprop.numerics.machine import chunks
+
+FEW_ROWS, N_FOLDS = 1000, (5, 2)
+"""Rows are judged in lengths that were learnt without them; of fewer rows, each without fewer."""
+
+MOST_JUDGES = 4000
+"""Rows left out that say whether neighbours help, at most."""
+
+LEAST_GAIN = 0.01
+"""In nats a row, for which a model keeps all of its rows and looks among them."""
+
+LEAST_SPREAD = 0.1
+"""The least s, to which what is learnt is added."""
+
+_FIRST, _STDS = np.array([0.0, -1.0]), np.array([2.0, 1.0])  # of log ω and log s; their priors'
+_BOUNDS = np.array([[-7.0, -7.0], [9.0, 3.0]])
+_LEAST_ROWS_OF_PRIOR = 100.0
+_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
+
+
+class Nearby(NamedTuple):
+    """Gaussians beside a prediction: their means, variances and shares, (k, n) or (k, n, o)."""
+
+    y: np.ndarray
+    var: np.ndarray
+    share: np.ndarray
+
+
+class Judges(NamedTuple):
+    """Rows left out: their numbers, what all else says of their targets, and how sure it is, (r,).
+
+    log_p
+        Log density, nats.
+    """
+
+    rows: Int[np.ndarray, " r"]
+    log_p: Float[np.ndarray, " r"]
+    std: Float[np.ndarray, " r"]
+
+    def at(self, which: np.ndarray) -> Judges:
+        """Take some of them."""
+        return Judges(*(part[which] for part in self))
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourTargets:
+    """Rows that it knows, what was measured there, and how often each counts; float32.
+
+    x
+        The first columns of what the networks are given: without ramps.
+    log_lengths, log_count, log_spread
+        Of the lengths (d,), of ω, and of s less LEAST_SPREAD; float64.
+    least_std
+        Of a Gaussian, as a share of the target's; float64.
+    are_twins_silent
+        1: rows of the very inputs that are asked about say nothing, as none did when it learnt: a
+        row of the table is predicted as a new one is.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    log_lengths: Float[np.ndarray, " d"]
+    log_count: Float[np.ndarray, ""]
+    log_spread: Float[np.ndarray, ""]
+    least_std: Float[np.ndarray, ""]
+    are_twins_silent: Float[np.ndarray, ""]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array."""
+        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> NeighbourTargets:
+        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
+        targets = cls(**{part.name: arrays[part.name] for part in fields(cls)})
+        n, d = len(targets.weight), n_inputs
+        shapes = ((n, d), (n,), (n,), (d,), (), (), (), ())
+        for (name, array), shape in zip(targets.to_arrays().items(), shapes, strict=True):
+            dtype = np.float32 if name in ("x", "y", "weight") else np.float64
+            most = MOST_LOGARITHM if name.startswith("log_") else _LARGEST
+            if array.shape != shape or array.dtype != dtype or not (np.abs(array) < most).all():
+                raise ValueError(
+                    f"the neighbours' {name} must be {dtype.__name__} of shape {shape}, "
+                    f"below {most:g}"
+                )
+        if not N_NEAREST < n <= MOST_ROWS:
+            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
+        if (targets.weight <= 0.0).any() or targets.least_std < 0.0:
+            raise ValueError("the neighbours' weight must be > 0, their least_std at least 0")
+        return targets
+
+    def __reduce__(self) -> tuple:
+        """Leave out what can be computed again."""
+        return type(self), tuple(self.to_arrays().values())
+
+    @cached_property
+    def _tree(self) -> Any:
+        return nearest_rows.tree(self.x, self.log_lengths)
+
+    def nearby(self, x: Float[np.ndarray, "m d"], std: Float[np.ndarray, " m"]) -> Nearby:
+        """Put Gaussians around the targets of the nearest rows; `std`: of what all else says."""
+        y, share = np.empty((2, N_NEAREST, len(x)))
+        x = x[:, : self.x.shape[1]]
+        for part in chunks(len(x), 4 * N_NEAREST * self.x.shape[1]):
+            number = nearest_rows.lookup(self._tree, x[part], self.log_lengths)
+            square, _ = _away(self.x[number], x[part], self.log_lengths)
+            weight = self.weight[number] * (square > 0.0 if self.are_twins_silent else 1.0)
+            count = np.exp(self.log_count) * weight * correlation(square)
+            y[:, part] = self.y[number].T
+            share[:, part] = (count / (1.0 + count.sum(axis=1, keepdims=True))).T
+        width = np.maximum((LEAST_SPREAD + np.exp(self.log_spread)) * std, self.least_std)
+        return Nearby(y, np.broadcast_to(np.square(width), y.shape), share)
+
+
+def nearby(
+    each: Sequence[NeighbourTargets | None],
+    x: Float[np.ndarray, "n d"],
+    std: Float[np.ndarray, "n o"],
+) -> Nearby | None:
+    """Put Gaussians beside every output; None where none has neighbours, who have no share then."""
+    if not any(each):
+        return None
+    parts = np.zeros((3, N_NEAREST, *std.shape))
+    parts[1] = 1.0
+    for o, targets in enumerate(each):
+        if targets is not None:
+            parts[..., o] = targets.nearby(x, std[:, o])
+    return Nearby(*parts)
+
+
+def negative_log_likelihood(
+    logarithms: Float[np.ndarray, " h"], near: Known, own: Known, judges: Judges, least_std: float
+) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
+    """-log p of each of r targets given k rows around them, (r,), and the gradient of their sum.
+
+    logarithms
+        Of the lengths, (d,), of ω and of s less LEAST_SPREAD.
+    """
+    log_lengths, log_count, log_spread = logarithms[:-2], logarithms[-2], logarithms[-1]
+    square, places = _away(near.x, own.x[:, 0], log_lengths)
+    nearness = np.exp(log_count) * near.weight.astype(np.float64)
+    count = nearness * correlation(square)
+    added, total = np.exp(log_spread) * judges.std, 1.0 + count.sum(axis=1)
+    width = LEAST_SPREAD * judges.std + added
+    is_free, width = width > least_std, np.maximum(width, least_std)
+    z = (own.y.astype(np.float64) - near.y) / width[:, None]
+    log_near = -0.5 * (np.log(2.0 * np.pi) + np.square(z)) - np.log(width)[:, None]
+    highest = np.maximum(judges.log_p, log_near.max(axis=1))
+    of_near = np.exp(log_near - highest[:, None])
+    density = np.exp(judges.log_p - highest) + np.sum(count * of_near, axis=1)
+    of_count = 1.0 / total[:, None] - of_near / density[:, None]
+    of_lengths = np.einsum("rk,rkd->d", of_count * nearness * slope(square), np.square(places))
+    of_width = np.sum(count * of_near * (1.0 - np.square(z)), axis=1) / density / width
+    of_spread = np.sum(of_width * added * is_free)
+    value = np.log(total) - np.log(density) - highest
+    return value, np.r_[of_lengths, np.sum(of_count * count), of_spread]
+
+
+def learn(
+    rng: np.random.Generator, distinct: Distinct, judges: Judges, o: int, n_inputs: int
+) -> NeighbourTargets | None:
+    """Learn what the nearest rows say of an output, and keep it where rows left out gain by it.
+
+    judges
+        Rows of `distinct.table`.
+    n_inputs
+        Columns before the ramps, by which rows are near each other.
+    """
+    if len(judges.rows) < LEAST_ROWS:
+        return None
+    table, group = distinct.table, distinct.gone
+    if distinct.groups is not None:
+        group = distinct.groups.number[distinct.gone]
+    judges = judges.at(rng.permutation(len(judges.rows))[:MOST_JUDGES])
+    others = np.setdiff1d(np.flatnonzero(table.weight), judges.rows)
+    rows = np.r_[judges.rows, rng.permutation(others)][: most_rows(n_inputs)]
+    group, x = group[rows], table.x[rows, :n_inputs]
+    each = table.weight[rows] / table.weight[rows].mean()
+    is_alone = len(np.unique(group)) == len(group)
+    known = Known(x, table.y[rows, o], each, None if is_alone else group)
+    are_twins_silent = not is_alone or len(np.unique(bits(x))) == len(x)
+    judges, least_std = judges._replace(rows=np.arange(len(judges.rows))), 0.5 * _rounding(known.y)
+    gain = -in_folds(rng, known, judges, least_std) - judges.log_p
+    if is_no_more(gain - LEAST_GAIN, 0.0):
+        return None
+    *lengths, log_count, log_spread = _learnt(rng, known, judges, least_std)
+    numbers = np.array(lengths), log_count, log_spread, least_std, float(are_twins_silent)
+    return NeighbourTargets(*known[:3], *(np.asarray(a, np.float64) for a in numbers))
+
+
+def in_folds(
+    rng: np.random.Generator, known: Known, judges: Judges, least_std: float
+) -> Float[np.ndarray, " r"]:
+    """-log p of the targets of those that judge, in lengths that others chose without them."""
+    n = len(judges.rows)
+    n_folds = N_FOLDS[n >= FEW_ROWS]
+    group = np.arange(len(known.y)) if known.group is None else known.group
+    fold = np.where(np.isin(group, group[:n]), group % n_folds, -1)  # -1: never left out
+    value = np.empty(n)
+    for f in range(n_folds):
+        kept, own = np.flatnonzero(fold != f), np.flatnonzero(fold[:n] == f)
+        theirs = np.flatnonzero(fold[:n] != f)
+        if not len(own) or not len(theirs):
+            return np.full(n, np.inf)
+        others = judges.at(theirs)._replace(rows=np.searchsorted(kept, theirs))
+        logarithms = _learnt(rng, known.at(kept), others, least_std)
+        for part in chunks(len(own), 8 * N_NEAREST * known.x.shape[1]):
+            at = own[part]
+            near = around(known, at, logarithms[:-2])
+            value[at] = negative_log_likelihood(
+                logarithms, near, known.at(at[:, None]), judges.at(at), least_std
+            )[0]
+    return value
+
+
+def _learnt(
+    rng: np.random.Generator, known: Known, judges: Judges, least_std: float
+) -> Float[np.ndarray, " h"]:
+    """Return the logarithms under which targets of those that judge, the first, are likely."""
+    numbered = known._replace(y=np.arange(len(known.y)))
+    numbered = numbered.at(np.arange(min(len(known.y), nearest_lengths.ROWS_OF_EVIDENCE)))
+    place = np.full(len(numbered.y), -1)
+    place[judges.rows] = np.arange(len(judges.rows))
+    numbered, speakers = nearest_lengths.some(rng, numbered, place >= 0)
+    others = Others(_FIRST, _BOUNDS, _STDS)
+
+    def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
+        rows, theirs = (part._replace(y=known.y[part.y]) for part in (near, own))
+        those = judges.at(place[own.y[:, 0]])
+        return negative_log_likelihood(now, rows, theirs, those, least_std)[1]
+
+    n_prior = max(len(judges.rows), _LEAST_ROWS_OF_PRIOR)
+    return nearest_lengths.learn(rng, numbered, speakers, others, slopes, n_prior)
+
+
+def _away(
+    near: Float[np.ndarray, "r k d"], x: Float[np.ndarray, "r d"], log_lengths: np.ndarray
+) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "r k d"]]:
+    """Return squared distances, and differences, in lengths."""
+    places = measured(near, log_lengths) - measured(x, log_lengths)[:, None]
+    return np.square(places).sum(axis=2), places
+
+
+def _rounding(y: Float[np.ndarray, " n"]) -> float:
+    """Return how far half of the targets are from the next other value."""
+    values, at = np.unique(y, return_inverse=True)
+    if len(values) < 2:
+        return 0.0
+    steps = np.diff(values.astype(np.float64))
+    return float(np.median(np.minimum(np.r_[steps, np.inf], np.r_[np.inf, steps])[at]))

@@ -1,0 +1,203 @@
+"""Targets of the nearest rows against sums by hand, finite differences, and known fields."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import neighbour_targets as targets
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
+from bayesprop.moments.network_ensemble.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.moments.network_ensemble.process_evidence import Known
+
+LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
+LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
+SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
+N = 1500
+
+
+def rows(n: int, seed: int = 0) -> Known:
+    rng = np.random.default_rng(seed)
+    parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
+    return Known(*(np.float32(part) for part in parts))
+
+
+def targets_of(known: Known, least_std: float = 0.0, are_silent: float = 0.0) -> NeighbourTargets:
+    numbers = (np.log(LENGTHS), np.log(COUNT), np.log(SPREAD), least_std, are_silent)
+    return NeighbourTargets(*known[:3], *(np.asarray(a, np.float64) for a in numbers))
+
+
+def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
+    r = np.sqrt(3.0) * np.linalg.norm((x - at) / LENGTHS, axis=1)
+    return COUNT * weight * (1.0 + r) * np.exp(-r)
+
+
+def test_gaussians_stand_around_the_nearest_targets():
+    known, x = rows(200), rows(7, seed=1).x
+    std = np.linspace(0.05, 2.0, 7)
+    y, var, share = targets_of(known, least_std=0.1).nearby(x, std)
+    for i, at in enumerate(x):
+        near = np.argsort(np.linalg.norm((known.x - at) / LENGTHS, axis=1))[:32]
+        count = counts_by_hand(known.x[near], known.weight[near], at)
+        order, expected = np.argsort(y[:, i]), np.argsort(known.y[near])
+        np.testing.assert_allclose(y[order, i], known.y[near][expected])
+        np.testing.assert_allclose(
+            share[order, i], (count / (1.0 + count.sum()))[expected], rtol=1e-4
+        )
+    width = np.maximum((targets.LEAST_SPREAD + SPREAD) * std, 0.1)
+    np.testing.assert_allclose(var, np.broadcast_to(width**2, var.shape))
+
+
+@pytest.mark.parametrize("are_silent", [0.0, 1.0])
+def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: float):
+    known = rows(200)
+    share = targets_of(known, are_silent=are_silent).nearby(known.x[:5], np.ones(5)).share
+    assert ((share == 0.0).any(axis=0) == bool(are_silent)).all()
+
+
+@pytest.mark.parametrize("least_std", [0.0, 0.5])
+def test_likelihood_and_gradient(least_std: float):
+    near, own = rows(40).at(np.arange(40).reshape(5, 8)), rows(5, seed=2)
+    own = own.at(np.arange(5)[:, None])
+    rng = np.random.default_rng(3)
+    judges = Judges(np.arange(5), rng.standard_normal(5) - 1.0, rng.uniform(0.5, 2.0, 5))
+
+    def value(at: np.ndarray) -> np.ndarray:
+        return targets.negative_log_likelihood(at, near, own, judges, least_std)[0]
+
+    for i in range(5):
+        count = counts_by_hand(near.x[i], near.weight[i], own.x[i])
+        width = max((targets.LEAST_SPREAD + SPREAD) * judges.std[i], least_std)
+        density = np.exp(judges.log_p[i])
+        density += count @ stats.norm.pdf(own.y[i, 0], near.y[i], width)
+        expected = -np.log(density / (1.0 + count.sum()))
+        np.testing.assert_allclose(value(LOGARITHMS)[i], expected, rtol=1e-5)
+    gradient = targets.negative_log_likelihood(LOGARITHMS, near, own, judges, least_std)[1]
+    slopes = optimize.approx_fprime(LOGARITHMS, lambda at: value(at).sum(), 1e-6)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+
+
+def heights(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two heights that change from field to field of a plane, which no bell describes."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.7, 1.7, (n, 3)).astype(np.float32)
+    place = np.floor(2.0 * x[:, :2]).astype(int) @ [3, 5] % 4
+    high = np.where(rng.random(n) < 0.5, 1.0, -1.0) * (0.5 + 0.5 * place)
+    return x, (high + 0.05 * rng.standard_normal(n)).astype(np.float32)
+
+
+def learnt(x: np.ndarray, y: np.ndarray, seed: int = 0) -> NeighbourTargets | None:
+    """What is learnt beside a normal of the right variance that knows nothing of places."""
+    distinct = Distinct.of(Rows.of(x, y[:, None], None))
+    std = np.full(len(y), y.std())
+    judges = Judges(np.arange(len(y)), stats.norm.logpdf(y, 0.0, std), std)
+    return targets.learn(np.random.default_rng(seed), distinct, judges, 0, x.shape[1])
+
+
+def test_heights_are_learnt_from_rows_nearby():
+    (x, y), (new, y_new) = heights(3000, 1), heights(1000, 2)
+    found = learnt(x, y)
+    assert found is not None
+    std = np.full(1000, y.std())
+    near = found.nearby(new, std)
+    rest = 1.0 - near.share.sum(axis=0)
+    before = stats.norm.pdf(y_new, 0.0, std)
+    there = np.sum(near.share * stats.norm.pdf(y_new, near.y, np.sqrt(near.var)), axis=0)
+    gain = np.log(rest * before + there) - np.log(before)
+    assert gain.mean() - 4.0 * gain.std() / np.sqrt(1000) > 0.3
+    assert found.log_lengths[2] > found.log_lengths[:2].max() + 1.0
+
+
+def test_nothing_is_kept_of_bells_around_one_mean():
+    kept = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n, d = ((150, 5), (300, 10), (1000, 5))[seed % 3]
+        x, y = (np.float32(rng.standard_normal(shape)) for shape in ((n, d), n))
+        kept += learnt(x, y, seed) is not None
+    assert kept <= 1
+
+
+@pytest.mark.parametrize(("unit", "expected"), [(1.0, 1.0), (0.25, 0.25)])
+def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float):
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((500, 2)), np.round(rng.normal(0.0, 2.0, 500) / unit) * unit
+    assert targets._rounding(y) == expected
+    found = learnt(np.float32(x), np.float32(y))
+    assert found is None or found.least_std == 0.5 * expected
+
+
+@pytest.fixture(scope="module")
+def fitted() -> EnsembleState:
+    x, y = heights(N, 5)
+    other = np.float32(x[:, 2] + 0.1 * np.random.default_rng(6).standard_normal(N))
+    return nn.fit(1, x, np.column_stack([y / y.std(), other]), SETTINGS)[0]
+
+
+def test_a_fit_keeps_them_where_they_help(fitted: EnsembleState):
+    assert fitted.nearby[0] is not None
+    assert fitted.nearby[1] is None
+    x, y = heights(1000, 7)
+    y /= heights(N, 5)[1].std()
+    gain = nn.predict(fitted, x)[:].target(0).log_prob(y)
+    gain -= nn.without_nearby(fitted, x).target(0).log_prob(y)
+    assert gain.mean() > 4.0 * gain.std() / np.sqrt(1000)
+    np.testing.assert_array_equal(
+        nn.predict(fitted, x).target(1).mean, nn.without_nearby(fitted, x).target(1).mean
+    )
+
+
+def test_draws_have_the_moments_of_the_prediction(fitted: EnsembleState):
+    x, n, known = heights(6, 8)[0], 8000, fitted.nearby[0]
+    assert known is not None
+    half = replace(known, log_count=np.array(-2.0))  # about half of the mixture
+    fitted = fitted._replace(nearby=(half, None))
+    out = nn.predict(fitted, x)
+    f = sample_functions(np.random.default_rng(4), fitted, x, n)
+    assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
+    np.testing.assert_allclose(f.var(axis=0)[:, 0], out.epistemic_var[:, 0], rtol=0.2)
+    y = sample_functions(np.random.default_rng(5), fitted, x, n, include_noise=True)
+    for level in (0.2, 0.8):
+        below = np.mean(y < out.quantile(level), axis=0)
+        np.testing.assert_allclose(below, level, atol=0.03)
+
+
+def test_they_are_saved_and_checked(fitted: EnsembleState):
+    arrays, x = fitted.to_arrays(), heights(50, 9)[0]
+    again = EnsembleState.from_arrays(arrays)
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    known = fitted.nearby[0]
+    assert known is not None
+    assert len(pickle.dumps(known)) < 1.2 * sum(a.nbytes for a in known.to_arrays().values())
+    name, n = "nearby.0.", len(known.y)
+    refused = {
+        "neighbours' y must be float32": {"y": known.y.astype(np.float64)},
+        "neighbours' x must be float32 of shape": {"x": known.x[:, :2]},
+        "below 60": {"log_count": np.array(99.0)},
+        "weight must be > 0": {"weight": np.zeros(n, np.float32)},
+        "least_std at least 0": {"least_std": np.array(-1.0)},
+        "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
+    }
+    for message, parts in refused.items():
+        with pytest.raises(ValueError, match=message):
+            EnsembleState.from_arrays(arrays | {name + part: a for part, a in parts.items()})
+    with pytest.raises(ValueError, match="is missing"):
+        EnsembleState.from_arrays({a: b for a, b in arrays.items() if a != name + "weight"})
+
+
+def test_groups_are_left_out_whole():
+    x, y = heights(N, 5)
+    state, info = nn.fit(0, x, y[:, None] / y.std(), SETTINGS, groups=np.arange(N) // 5)
+    assert info.guards["neighbour_rows"] > 0
+    new, y_new = heights(500, 10)
+    gain = nn.predict(state, new).log_prob(y_new[:, None] / y.std())
+    gain -= nn.without_nearby(state, new).log_prob(y_new[:, None] / y.std())
+    assert gain.mean() > 0.0
