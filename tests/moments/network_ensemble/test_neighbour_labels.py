@@ -168,6 +168,17 @@ def test_a_fit_asks_them_saves_them_and_gives_them_back():
     np.testing.assert_array_equal(copied.moved(x, without), state.neighbours.moved(x, without))
 
 
+def test_nobody_is_asked_where_the_file_must_hold_no_rows():
+    x, code = spots(1200, seed=5)
+    settings = EnsembleSettings(
+        n_members=2, hidden_layer_sizes=(4,), n_steps=50, learns_processes=False
+    )
+    state, info = nn.fit(1, x, code, 2, settings)
+    assert state.neighbours is None
+    assert info.guards["neighbour_rows"] == 0
+    assert not any(len(x) in a.shape for a in state.to_arrays().values())
+
+
 def test_doubt_stays_between_nothing_and_all():
     state, _ = fitted()
     predicted = nn.predict(state, spots(500, seed=7)[0])

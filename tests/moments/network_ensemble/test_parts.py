@@ -21,9 +21,10 @@ SETTABLE = {
     "n_epochs": 8,
     "n_members": 4,
     "batch_size": 10,
+    "learns_processes": False,
     "step_size": 0.01,
 }
-NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1, learns_processes=False, learns_replicates=False)
+NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1, learns_replicates=False)
 CLASSES = ClassEnsemble(**SETTABLE, n_classes=3, order=(2, 0, 1))
 
 

@@ -48,6 +48,7 @@ class _Params(HyperParameters):
     n_members: int | None = field(default=None, metadata=optional(COUNT))
     batch_size: int | None = field(default=None, metadata=optional(COUNT))
     learning_rate: float = field(default=1e-2, metadata=BELOW_ONE)
+    learn_processes: bool = field(default=True, metadata=FLAG)
     random_state: Any = None
     verbose: int = 0
 
@@ -69,6 +70,7 @@ class _Params(HyperParameters):
             "n_members": self.n_members,
             "batch_size": self.batch_size,
             "step_size": float(self.learning_rate),
+            "learns_processes": bool(self.learn_processes),
         }
 
 
@@ -88,7 +90,8 @@ class BayesianMLPRegressorParams(_Params, OfNumbers):
         Networks of the ensemble, and as many with ramps. None: 6, from 5000 rows on 2.
     learn_processes : bool
         Whether Gaussian processes learn the targets beside the networks, and from the nearest rows
-        what these leave, as far as rows that they have not seen speak for it.
+        what these leave, and whether what was measured nearby stands beside both, as far as rows
+        that they have not seen speak for it.
     learn_replicates : bool
         Whether inputs that the table holds already are expected to give again what they gave, as
         far as its replicates agree more closely than the noise. For tables of repeated
@@ -101,7 +104,6 @@ class BayesianMLPRegressorParams(_Params, OfNumbers):
     """
 
     method_class = NetworkEnsemble
-    learn_processes: bool = field(default=True, metadata=FLAG)
     learn_replicates: bool = field(default=False, metadata=FLAG)
 
     def build_method(self, task: Numbers, n_inputs: int) -> NetworkEnsemble:
@@ -109,7 +111,6 @@ class BayesianMLPRegressorParams(_Params, OfNumbers):
         return NetworkEnsemble(
             n_inputs,
             n_outputs=task.n_outputs,
-            learns_processes=bool(self.learn_processes),
             learns_replicates=bool(self.learn_replicates),
             **self.settings(),
         )
@@ -129,6 +130,9 @@ class BayesianMLPClassifierParams(_Params, OfClasses):
     n_members : int or None
         Networks of each of the four families, each of which leaves out its part of the rows; 1
         leaves none out, and families have equal shares. None: 8, from 1000 rows on 5.
+    learn_processes : bool
+        Whether classes of the nearest rows move what the networks say, as far as rows that they
+        have not seen speak for it.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
     random_state : int, RandomState or None

@@ -243,7 +243,8 @@ def fit(
     state = ClassState(
         families, ramps, counts / counts.sum(), equal, np.ones(1), points(n_classes), seed
     )
-    asks_neighbours = folded.group is not None and not progress.is_over
+    asks_neighbours = settings.learns_processes and folded.group is not None
+    asks_neighbours &= not progress.is_over
     state, left_out_loss = _weighed(state, views, folded, rng if asks_neighbours else None)
     losses = losses_of([one for each in of_families for one in each])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]

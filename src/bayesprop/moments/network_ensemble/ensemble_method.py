@@ -54,6 +54,7 @@ class Settable(LeavesGroupsOut, ABC):
     n_members: int | None
     batch_size: int | None
     step_size: float
+    learns_processes: bool
 
     furthest_input = FURTHEST_INPUT
     rows_at_once = MOST_ROWS
@@ -125,6 +126,7 @@ class Settable(LeavesGroupsOut, ABC):
             "n_members": self.n_members,
             "batch_size": self.batch_size,
             "step_size": self.step_size,
+            "learns_processes": self.learns_processes,
         }
         asked = {name: value for name, value in asked.items() if value is not None}
         settings = replace(by_size, **asked)
@@ -152,15 +154,11 @@ class NetworkEnsemble(Settable):
     """The recipe for numbers."""
 
     n_outputs: int
-    learns_processes: bool
     learns_replicates: bool
 
     def _by_size(self, n_rows: int) -> EnsembleSettings:
-        return replace(
-            settings_for(n_rows, self.n_inputs),
-            learns_processes=self.learns_processes,
-            learns_replicates=self.learns_replicates,
-        )
+        by_size = settings_for(n_rows, self.n_inputs)
+        return replace(by_size, learns_replicates=self.learns_replicates)
 
     def _trained(
         self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any

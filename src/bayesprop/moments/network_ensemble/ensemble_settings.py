@@ -40,9 +40,9 @@ class EnsembleSettings:
     is_direct
         Whether the last layers of the mean networks take the inputs too.
     learns_processes, learns_replicates
-        Whether Gaussian processes learn what the networks leave, and the targets, see
-        left_out_rows.py, and what comes back with inputs that the table holds more than once, see
-        replicates.py.
+        Whether Gaussian processes learn what the networks leave, and the targets, and the nearest
+        rows are asked, see left_out_rows.py; and what comes back with inputs that the table holds
+        more than once, see replicates.py.
     priors
         See `Priors`.
     """
