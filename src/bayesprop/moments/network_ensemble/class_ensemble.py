@@ -53,6 +53,7 @@ from bayesprop.simd.lanes import aligned_zeros, round_up
 
 _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
+_NEARBY_SECONDS = 5.0  # what classes of rows nearby may take to learn, on a slow machine
 _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
 
@@ -244,7 +245,9 @@ def fit(
         families, ramps, counts / counts.sum(), equal, np.ones(1), points(n_classes), seed
     )
     asks_neighbours = settings.learns_processes and folded.group is not None
-    asks_neighbours &= not progress.is_over
+    if asks_neighbours and (progress.is_over or progress.seconds_left < _NEARBY_SECONDS):
+        progress.cut("without rows nearby")
+        asks_neighbours = False
     state, left_out_loss = _weighed(state, views, folded, rng if asks_neighbours else None)
     losses = losses_of([one for each in of_families for one in each])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]

@@ -75,6 +75,9 @@ LEAST_SHARE = 0.1
 _LEAST_SECONDS, _PROCESS_SECONDS, _PROCESS_ROWS = 4.0, 8.0, 2_000
 """What the processes of an output take, and what they take more at so many rows or more."""
 
+_NEARBY_SECONDS = 5.0
+"""What targets of rows nearby may take to learn, of an output, on a slow machine."""
+
 
 def fit(
     seed: int,
@@ -235,7 +238,10 @@ def _with_nearby(
 ) -> tuple[EnsembleState, FitInfo]:
     """Put what was measured nearby beside all else where rows left out gain by it."""
     state, info, judgement = learnt
-    if judgement is None or not trained.settings.learns_processes or progress.is_over:
+    if judgement is None or not trained.settings.learns_processes:
+        return state, info
+    if progress.is_over or progress.seconds_left < state.n_outputs * _NEARBY_SECONDS:
+        progress.cut("without rows nearby")
         return state, info
     rng = np.random.default_rng([state.seed % 2**32, 8])
     each = judgement.judges(trained.distinct)
