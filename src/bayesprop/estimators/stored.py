@@ -28,7 +28,7 @@ _RENAMED: dict[str, dict[str, str]] = {
 """Hyper-parameters by their names in older files."""
 
 
-_ADDED = "target_kind", "exposure", "order"
+_ADDED = "target_kind", "exposure", "order", "learn_processes"
 """Hyper-parameters that older files do not have: their defaults stand for them."""
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model import gaussian_sums
-from bayesprop.model.gaussian_sums import Components, log_sum_exp
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_LOG_Y_SQUARED,
@@ -31,6 +29,8 @@ from bayesprop.model.predictive import (
     expected_of_gaussians,
     members_in_turns,
 )
+from bayesprop.numerics import gaussian_sums
+from bayesprop.numerics.gaussian_sums import Components, log_sum_exp
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, Values, n_units_below
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
-from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
 from bayesprop.moments.network_ensemble.weight_priors import (
     LOG_WIDTH,
     SHAPE,
@@ -26,6 +25,7 @@ from bayesprop.moments.network_ensemble.weight_priors import (
 )
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.student_t_bound import TILT_LIMIT
 
 stop = jax.lax.stop_gradient
 

@@ -21,8 +21,9 @@ from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbours import Around
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
-from bayesprop.moments.network_ensemble.process_evidence import Known, Limits
+from bayesprop.moments.network_ensemble.process_evidence import Limits
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
+from bayesprop.numerics.nearest_rows import Known
 
 
 def linearised(trained: EnsembleState, state: EnsembleState, rows: Rows, settings, k: int):

@@ -16,7 +16,7 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_targets import Judges, NeighbourTargets
-from bayesprop.moments.network_ensemble.process_evidence import Known
+from bayesprop.numerics.nearest_rows import Known
 
 LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
 LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])

@@ -12,14 +12,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bayesprop.moments.network_ensemble import ensemble as nn
-from bayesprop.moments.network_ensemble import nearest_rows, neighbours
-from bayesprop.moments.network_ensemble import neighbour_evidence as evidence
 from bayesprop.moments.network_ensemble import neighbour_process as near
+from bayesprop.moments.network_ensemble import neighbours
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_process import Hyper, NeighbourProcess
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output
-from bayesprop.moments.network_ensemble.process_evidence import Known
+from bayesprop.numerics import nearest_rows
+from bayesprop.numerics.nearest_rows import Known
 
 HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
 
@@ -46,16 +46,14 @@ def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:
 def test_the_likelihood_is_a_conditional_normals_and_its_gradient_a_finite_difference():
     each = rows(40).at(np.arange(40).reshape(5, 8))
     at = np.array([*HYPER.lengths, HYPER.var, HYPER.noise])
-    value, gradient = evidence.negative_log_likelihood(at, each)
+    value, gradient = near.negative_log_likelihood(at, each)
     expected = 0.0
     for x, g, weight, _ in zip(*each[:3], range(5), strict=True):
         total = covariance(x) + np.diag(np.exp(HYPER.noise) / weight)
         for k, sign in ((8, -1.0), (7, 1.0)):
             expected += sign * stats.multivariate_normal(np.zeros(k), total[:k, :k]).logpdf(g[:k])
     np.testing.assert_allclose(value, expected, rtol=1e-5)
-    slopes = optimize.approx_fprime(
-        at, lambda p: evidence.negative_log_likelihood(p, each)[0], 1e-6
-    )
+    slopes = optimize.approx_fprime(at, lambda p: near.negative_log_likelihood(p, each)[0], 1e-6)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
 
 
@@ -99,7 +97,7 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
     known, own = rows(200), np.array([3, 40])
     twins = np.concatenate([np.arange(200), [3, 3]])  # at no distance, but other rows
     known = known.at(twins)._replace(group=np.arange(202) // 4 if has_groups else None)
-    m, v = evidence.moments_without(known, own, HYPER)
+    m, v = near.moments_without(known, own, HYPER)
     for i, row in enumerate(own):
         rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
         order = np.argsort(distances(known.x, known.x[row]), kind="stable")
@@ -120,7 +118,7 @@ def test_lengths_and_variances_of_a_field_are_learnt():
     g = np.linalg.cholesky(total) @ rng.standard_normal(n)
     known = Known(*(np.float32(part) for part in (x, g, np.ones(n))))
     learnt = np.array(
-        [evidence.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
+        [near.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
         dtype=object,
     )
     lengths = np.array([*learnt[:, 0]])
@@ -130,7 +128,7 @@ def test_lengths_and_variances_of_a_field_are_learnt():
     )
     np.testing.assert_allclose(np.exp(learnt[:, 2].astype(float)), 0.1, rtol=0.3)
     order = rng.permutation(n)[:300]
-    each = [evidence.moments_without(known, order, one) for one in (truth, Hyper(*learnt[0]))]
+    each = [near.moments_without(known, order, one) for one in (truth, Hyper(*learnt[0]))]
     errors = [np.mean((m - g[order]) ** 2) for m, _ in each]
     assert errors[1] < 1.05 * errors[0]
 
@@ -138,7 +136,7 @@ def test_lengths_and_variances_of_a_field_are_learnt():
 def test_noise_is_not_taken_for_a_field():
     rng = np.random.default_rng(3)
     known = rows(800)._replace(y=np.float32(rng.standard_normal(800)))
-    m, _ = evidence.moments_without(known, np.arange(800), evidence.learn_hyper(rng, known))
+    m, _ = near.moments_without(known, np.arange(800), near.learn_hyper(rng, known))
     assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
 
 
@@ -148,11 +146,11 @@ def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
         rng = np.random.default_rng(seed)
         x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
         known = Known(*(np.float32(part) for part in (x, g, np.ones(150))))
-        hyper = evidence.learn_hyper(rng, known)
-        own = (*evidence.moments_without(known, np.arange(150), hyper), np.exp(hyper.noise))
+        hyper = near.learn_hyper(rng, known)
+        own = (*near.moments_without(known, np.arange(150), hyper), np.exp(hyper.noise))
         log_p = [
             stats.norm(m, np.sqrt(v + noise)).logpdf(g).mean()
-            for m, v, noise in (own, evidence.in_folds(rng, known, 150)[1:])
+            for m, v, noise in (own, near.in_folds(rng, known, 150)[1:])
         ]
         gains.append(np.array(log_p) - stats.norm(0.0, g.std()).logpdf(g).mean())
     flattered, honest = np.mean(gains, axis=0)

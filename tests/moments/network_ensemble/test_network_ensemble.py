@@ -18,7 +18,7 @@ from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.member import Member, init_member
-from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT, student_t_bound
+from bayesprop.numerics.student_t_bound import TILT_LIMIT, student_t_bound
 
 PRIORS = prior.Priors(4.0, 4.0, 9.0)
 SETTINGS = nn.EnsembleSettings(

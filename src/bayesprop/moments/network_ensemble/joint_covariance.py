@@ -37,7 +37,6 @@ from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
 from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
-from bayesprop.moments.network_ensemble.student_t_bound import row_precision
 from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
 from bayesprop.numerics.dense import (
     inverse_triangle,
@@ -46,6 +45,7 @@ from bayesprop.numerics.dense import (
     raised_cholesky,
 )
 from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.student_t_bound import row_precision
 
 N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
 """Of a member, and of all together at least: the relative standard error of a variance is

@@ -35,7 +35,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
 )
 from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs
 from bayesprop.moments.network_ensemble.member import LEAST_DOF
-from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
+from bayesprop.numerics.student_t_bound import TILT_LIMIT
 from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
 from bayesprop.simd.lanes import (
     called,

@@ -22,7 +22,6 @@ from jaxtyping import Bool, Float, Int
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
 from bayesprop.moments.network_ensemble import (
     gaussian_process,
-    nearest_rows,
     neighbours,
     process_evidence,
     stacking,
@@ -47,10 +46,11 @@ from bayesprop.moments.network_ensemble.noisy_output import (
 from bayesprop.moments.network_ensemble.process_evidence import (
     OF_TARGETS,
     Fitted,
-    Known,
     Limits,
 )
+from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.dense import one_blas_thread
+from bayesprop.numerics.nearest_rows import Known
 
 LEAST_ROWS = 10
 """Below which nothing is judged by leaving them out."""

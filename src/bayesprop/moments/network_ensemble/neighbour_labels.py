@@ -25,21 +25,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.network_ensemble import nearest_lengths, nearest_rows, stacking
-from bayesprop.moments.network_ensemble.nearest_lengths import Others, around
-from bayesprop.moments.network_ensemble.nearest_rows import (
+from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
+from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
+from bayesprop.numerics import nearest_rows
+from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
     MOST_ROWS,
     N_NEAREST,
+    Known,
+    Others,
+    around,
     correlation,
     measured,
     most_rows,
     slope,
 )
-from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
-from bayesprop.moments.network_ensemble.process_evidence import Known
-from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
-from bayesprop.numerics.machine import chunks
 
 FEW_ROWS, N_FOLDS = 1000, (5, 2)
 """Rows are judged in lengths that were learnt without them; of fewer rows, each without fewer."""
@@ -279,14 +281,14 @@ def negative_log_likelihood(
 def _learnt(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, " h"]:
     """Return the logarithms under which rows are likely, given those around each."""
     n_prior = max(len(known.code), _LEAST_ROWS_OF_PRIOR)
-    numbered, speakers = nearest_lengths.some(rng, known.numbered)
+    numbered, speakers = nearest_rows.some_of(rng, known.numbered)
     others = Others(np.array([_FIRST_LOG_VAR]), np.array(_LOG_VARS), _LOG_VAR_STD)
 
     def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
         rows = known.at(near.y)._replace(weight=near.weight)
         return negative_log_likelihood(now, rows, known.at(own.y[:, 0]))[1]
 
-    return nearest_lengths.learn(rng, numbered, speakers, others, slopes, n_prior)
+    return nearest_rows.learn_lengths(rng, numbered, speakers, others, slopes, n_prior)
 
 
 def _moved(

@@ -22,22 +22,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.network_ensemble import nearest_lengths, nearest_rows
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
-from bayesprop.moments.network_ensemble.nearest_lengths import Others, around
-from bayesprop.moments.network_ensemble.nearest_rows import (
+from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
+from bayesprop.moments.network_ensemble.noisy_output import is_no_more
+from bayesprop.numerics import nearest_rows
+from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
     MOST_ROWS,
     N_NEAREST,
+    Known,
+    Others,
+    around,
     correlation,
     measured,
     most_rows,
     slope,
 )
-from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
-from bayesprop.moments.network_ensemble.noisy_output import is_no_more
-from bayesprop.moments.network_ensemble.process_evidence import Known
-from bayesprop.numerics.machine import chunks
 
 FEW_ROWS, N_FOLDS = 1000, (5, 2)
 """Rows are judged in lengths that were learnt without them; of fewer rows, each without fewer."""
@@ -258,10 +259,10 @@ def _learnt(
 ) -> Float[np.ndarray, " h"]:
     """Return the logarithms under which targets of those that judge, the first, are likely."""
     numbered = known._replace(y=np.arange(len(known.y)))
-    numbered = numbered.at(np.arange(min(len(known.y), nearest_lengths.ROWS_OF_EVIDENCE)))
+    numbered = numbered.at(np.arange(min(len(known.y), nearest_rows.ROWS_OF_EVIDENCE)))
     place = np.full(len(numbered.y), -1)
     place[judges.rows] = np.arange(len(judges.rows))
-    numbered, speakers = nearest_lengths.some(rng, numbered, place >= 0)
+    numbered, speakers = nearest_rows.some_of(rng, numbered, place >= 0)
     others = Others(_FIRST, _BOUNDS, _STDS)
 
     def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
@@ -270,7 +271,7 @@ def _learnt(
         return negative_log_likelihood(now, rows, theirs, those, least_std)[1]
 
     n_prior = max(len(judges.rows), _LEAST_ROWS_OF_PRIOR)
-    return nearest_lengths.learn(rng, numbered, speakers, others, slopes, n_prior)
+    return nearest_rows.learn_lengths(rng, numbered, speakers, others, slopes, n_prior)
 
 
 def _away(

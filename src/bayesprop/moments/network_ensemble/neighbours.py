@@ -21,11 +21,9 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
-from bayesprop.moments.network_ensemble.nearest_rows import most_rows
-from bayesprop.moments.network_ensemble.neighbour_evidence import in_folds
-from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess, in_folds
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
-from bayesprop.moments.network_ensemble.process_evidence import Known
+from bayesprop.numerics.nearest_rows import Known, most_rows
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import linalg
 
 from bayesprop.moments.network_ensemble.gaussian_process import (
@@ -19,6 +19,7 @@ from bayesprop.moments.network_ensemble.gaussian_process import (
     square_of,
 )
 from bayesprop.numerics.dense import inverse_triangle
+from bayesprop.numerics.nearest_rows import Known
 
 ROWS_OF_EVIDENCE = 1000
 """Rows of which a process learns its lengths, at most."""
@@ -57,24 +58,6 @@ class Beliefs(NamedTuple):
 
 
 OF_TARGETS = Beliefs(1.0, 1.5, (False, True), n_first=256, n_steps=60)
-
-
-class Known(NamedTuple):
-    """Rows of standardised inputs, what was measured there, and how often each counts.
-
-    group
-        Numbers of what is left out together, (n,); None: each row alone.
-    """
-
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    group: Int[np.ndarray, " n"] | None = None
-
-    def at(self, rows: np.ndarray) -> Known:
-        """Take some rows."""
-        x, y, weight, group = self
-        return Known(x[rows], y[rows], weight[rows], None if group is None else group[rows])
 
 
 class Limits(NamedTuple):

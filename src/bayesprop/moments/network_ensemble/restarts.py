@@ -17,7 +17,7 @@ from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
-from bayesprop.moments.network_ensemble.student_t_bound import student_t_bound
+from bayesprop.numerics.student_t_bound import student_t_bound
 
 MOST_TIMES, MOST_NATS = 2.0, 0.1
 """Times the root mean square error of the others, and nats a row below them, of a member that is

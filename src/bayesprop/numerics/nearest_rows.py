@@ -1,20 +1,28 @@
-"""Lengths, in which rows are near each other, by what the nearest rows say of a row.
+"""Rows of a table that are nearest to others, and the lengths of its inputs in which they are.
 
-They maximise the likelihood of rows given their nearest (Vecchia 1988; Stein, Chi & Welty 2004),
-times log-normal priors of the lengths, by Adam on a few rows at a time, whose nearest are found
-anew at every step, as lengths change.
+Lengths maximise the likelihood of rows given their nearest (Vecchia 1988; Stein, Chi & Welty 2004),
+times log-normal priors, by Adam on a few rows at a time, whose nearest are found anew at every
+step, as lengths change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.moments.network_ensemble.nearest_rows import N_NEAREST, measured, most_rows, nearest
-from bayesprop.moments.network_ensemble.process_evidence import Known
+N_NEAREST = 32
+"""Rows that are asked of one."""
+
+LEAST_ROWS, MOST_ROWS = 100, 100_000
+"""Among which the nearest are sought: of fewer nobody is near."""
+
+_MOST_VALUES, _ENOUGH_ROWS = 10**7, 10_000  # of those where columns are many: all are looked at
+
+_FEW = 20  # columns, of which a tree leaves out most of the rows
+_AT_A_TIME = 64  # rows whose distances stay in the cache
 
 ROWS_OF_EVIDENCE = 20_000
 """Rows among which the nearest are sought while lengths are learnt, at most."""
@@ -29,6 +37,89 @@ _DECAYS, _TINY, _LAST_STEP = (0.9, 0.97), 1e-8, 0.02
 _AVERAGED = 0.15  # of the steps, the last
 _SILENT = np.float32(1e-9)  # weight of a row that is not there
 _VALUES = 10**6  # of what is looked at in a step, about
+
+
+class Known(NamedTuple):
+    """Rows of standardised inputs, what was measured there, and how often each counts.
+
+    group
+        Numbers of what is left out together, (n,); None: each row alone.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    group: Int[np.ndarray, " n"] | None = None
+
+    def at(self, rows: np.ndarray) -> Known:
+        """Take some rows."""
+        x, y, weight, group = self
+        return Known(x[rows], y[rows], weight[rows], None if group is None else group[rows])
+
+
+def most_rows(n_columns: int) -> int:
+    """Return how many rows are known, at most: a prediction looks at no more than some values."""
+    if n_columns <= _FEW:
+        return MOST_ROWS
+    return min(MOST_ROWS, max(_ENOUGH_ROWS, _MOST_VALUES // n_columns))
+
+
+def measured(
+    x: Float[np.ndarray, "*n d"], log_lengths: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "*n d"]:
+    """Measure rows, as float32, in lengths."""
+    return np.divide(np.asarray(x, np.float32), np.exp(log_lengths), dtype=np.float64)
+
+
+def tree(x: Float[np.ndarray, "n d"], log_lengths: Float[np.ndarray, " d"]) -> Any:
+    """Put rows where `lookup` finds the nearest."""
+    from scipy.spatial import KDTree
+
+    return KDTree(measured(x, log_lengths))
+
+
+def lookup(
+    known: Any, x: Float[np.ndarray, "m d"], log_lengths: Float[np.ndarray, " d"]
+) -> Int[np.ndarray, "m k"]:
+    """Return the numbers of the N_NEAREST rows of a tree that are nearest to others."""
+    at = measured(x, log_lengths)
+    is_few = at.shape[1] <= _FEW
+    return known.query(at, N_NEAREST)[1] if is_few else nearest(known.data, at, N_NEAREST)
+
+
+def nearest(
+    known: Float[np.ndarray, "n d"], at: Float[np.ndarray, "m d"], k: int
+) -> Int[np.ndarray, "m k"]:
+    """Return the numbers of the k rows that are nearest to every other, in any order."""
+    number, square = np.empty((len(at), k), np.int64), np.square(known).sum(axis=1)
+    for first in range(0, len(at), _AT_A_TIME):
+        part = slice(first, first + _AT_A_TIME)
+        distance = at[part] @ known.T
+        distance *= -2.0
+        distance += square
+        distance += np.square(at[part]).sum(axis=1)[:, None]
+        number[part] = np.argpartition(distance.astype(np.float32), k - 1, axis=1)[:, :k]
+    return number
+
+
+def squares(
+    rows: Float[np.ndarray, "r k d"], log_lengths: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "r k k"]:
+    """Squared distances between k rows, for r times as many."""
+    at = measured(rows - rows[:, -1:], log_lengths)
+    square = np.square(at).sum(axis=2)
+    return np.maximum(square[:, :, None] + square[:, None] - 2.0 * at @ at.swapaxes(1, 2), 0.0)
+
+
+def correlation(square: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """Return the covariance of Matérn 3/2, of variance 1, of squared distances."""
+    r = np.sqrt(3.0 * square)
+    return (1.0 + r) * np.exp(-r)
+
+
+def slope(square: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """Return minus twice the derivative of `correlation` in the squared distance."""
+    return 3.0 * np.exp(-np.sqrt(3.0 * square))
 
 
 class Others(NamedTuple):
@@ -48,7 +139,7 @@ Slopes = Callable[[np.ndarray, Known, Known], np.ndarray]
 minus the log-likelihood of the latter, summed."""
 
 
-def some(
+def some_of(
     rng: np.random.Generator, known: Known, speaks: Bool[np.ndarray, " n"] | None = None
 ) -> tuple[Known, Int[np.ndarray, " r"]]:
     """Draw some of the rows, and the places of those that speak among them."""
@@ -58,7 +149,7 @@ def some(
     return known.at(order), speakers
 
 
-def learn(
+def learn_lengths(
     rng: np.random.Generator,
     known: Known,
     speakers: Int[np.ndarray, " r"],
