@@ -7,8 +7,9 @@ step, as lengths change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,6 +22,10 @@ LEAST_ROWS, MOST_ROWS = 100, 100_000
 
 _MOST_VALUES, _ENOUGH_ROWS = 10**7, 10_000  # of those where columns are many: all are looked at
 
+MOST_LOGARITHM = 60.0
+"""Of lengths and variances in a file."""
+
+_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 _FEW = 20  # columns, of which a tree leaves out most of the rows
 _AT_A_TIME = 64  # rows whose distances stay in the cache
 
@@ -57,6 +62,67 @@ class Known(NamedTuple):
         return Known(x[rows], y[rows], weight[rows], None if group is None else group[rows])
 
 
+class KeptRows:
+    """Rows that are asked: the base of dataclasses all of whose fields are arrays.
+
+    x, weight, log_lengths
+        Which they all have, (n, d), (n,) and (d,).
+    AXES
+        Of every field, a letter each: n for rows, d for columns. What has rows is float32, or int32
+        if it is `code`, all else float64.
+    """
+
+    AXES: ClassVar[Mapping[str, str]]
+    x: Float[np.ndarray, "n d"]
+    weight: Float[np.ndarray, " n"]
+    log_lengths: Float[np.ndarray, " d"]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array."""
+        return {name: np.asarray(getattr(self, name)) for name in self.AXES}
+
+    @classmethod
+    def checked(cls, arrays: dict[str, np.ndarray], **sizes: int) -> Self:
+        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit.
+
+        sizes
+            Of all axes but n.
+        """
+        rows = cls(**{name: arrays[name] for name in cls.AXES})
+        sizes["n"] = n = np.size(rows.weight)
+        for name, axes in cls.AXES.items():
+            values, shape = getattr(rows, name), tuple(sizes[axis] for axis in axes)
+            dtype = np.float64 if "n" not in axes else np.int32 if name == "code" else np.float32
+            most = MOST_LOGARITHM if name.startswith("log_") else _LARGEST
+            if values.shape != shape or values.dtype != dtype or not (np.abs(values) < most).all():
+                raise ValueError(
+                    f"the neighbours' {name} must be {dtype.__name__} of shape {shape}, "
+                    f"below {most:g}"
+                )
+        if not N_NEAREST < n <= MOST_ROWS:
+            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
+        if (rows.weight <= 0.0).any():
+            raise ValueError("the neighbours' weight must be > 0")
+        return rows
+
+    def __reduce__(self) -> tuple:
+        """Leave out what can be computed again."""
+        return type(self), tuple(self.to_arrays().values())
+
+    @cached_property
+    def _places(self) -> Any:
+        from scipy.spatial import KDTree
+
+        return KDTree(measured(self.x, self.log_lengths))
+
+    def nearest(self, x: Float[np.ndarray, "m d"]) -> Int[np.ndarray, "m k"]:
+        """Return the numbers of the N_NEAREST rows that are nearest to others."""
+        at = measured(x, self.log_lengths)
+        if at.shape[1] <= _FEW:
+            return self._places.query(at, N_NEAREST)[1]
+        return nearest(self._places.data, at, N_NEAREST)
+
+
 def most_rows(n_columns: int) -> int:
     """Return how many rows are known, at most: a prediction looks at no more than some values."""
     if n_columns <= _FEW:
@@ -69,22 +135,6 @@ def measured(
 ) -> Float[np.ndarray, "*n d"]:
     """Measure rows, as float32, in lengths."""
     return np.divide(np.asarray(x, np.float32), np.exp(log_lengths), dtype=np.float64)
-
-
-def tree(x: Float[np.ndarray, "n d"], log_lengths: Float[np.ndarray, " d"]) -> Any:
-    """Put rows where `lookup` finds the nearest."""
-    from scipy.spatial import KDTree
-
-    return KDTree(measured(x, log_lengths))
-
-
-def lookup(
-    known: Any, x: Float[np.ndarray, "m d"], log_lengths: Float[np.ndarray, " d"]
-) -> Int[np.ndarray, "m k"]:
-    """Return the numbers of the N_NEAREST rows of a tree that are nearest to others."""
-    at = measured(x, log_lengths)
-    is_few = at.shape[1] <= _FEW
-    return known.query(at, N_NEAREST)[1] if is_few else nearest(known.data, at, N_NEAREST)
 
 
 def nearest(

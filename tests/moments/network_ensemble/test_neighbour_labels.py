@@ -193,9 +193,9 @@ def test_doubt_stays_between_nothing_and_all():
         ("x", np.zeros((200, 2), np.float32), "x must be float32 of shape"),
         ("code", np.zeros(200), "code must be int32"),
         ("code", np.full(200, 9, np.int32), "code must be 0 to 3"),
-        ("proba", np.full((200, 4), 1.5, np.float32), "proba 0 to 1"),
+        ("proba", np.full((200, 4), 1.5, np.float32), "proba must be 0 to 1"),
         ("weight", np.zeros(200, np.float32), "weight must be > 0"),
-        ("log_var", np.array(61.0), "logarithms must be within 60"),
+        ("log_var", np.array(61.0), "below 60"),
         ("log_lengths", np.full(3, np.nan), "log_lengths must be float64"),
     ],
 )

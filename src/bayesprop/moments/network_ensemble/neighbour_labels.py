@@ -18,22 +18,20 @@ a² maximise the likelihood of rows left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.network_ensemble import stacking
-from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
 from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
-    MOST_ROWS,
     N_NEAREST,
+    KeptRows,
     Known,
     Others,
     around,
@@ -116,7 +114,7 @@ class Shift(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourLabels:
+class NeighbourLabels(KeptRows):
     """Rows that it knows, their classes, what networks without them gave these, and weights.
 
     x
@@ -126,6 +124,14 @@ class NeighbourLabels:
         Of the lengths (d,), and of a²; float64.
     """
 
+    AXES: ClassVar = {
+        "x": "nd",
+        "code": "n",
+        "proba": "nc",
+        "weight": "n",
+        "log_lengths": "d",
+        "log_var": "",
+    }
     x: Float[np.ndarray, "n d"]
     code: Int[np.ndarray, " n"]
     proba: Float[np.ndarray, "n c"]
@@ -133,40 +139,17 @@ class NeighbourLabels:
     log_lengths: Float[np.ndarray, " d"]
     log_var: Float[np.ndarray, ""]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array."""
-        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
-
     @classmethod
     def from_arrays(
         cls, arrays: dict[str, np.ndarray], n_inputs: int, n_classes: int
     ) -> NeighbourLabels:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        labels = cls(**{part.name: arrays[part.name] for part in fields(cls)})
-        n, d = len(labels.weight), n_inputs
-        shapes = ((n, d), (n,), (n, n_classes), (n,), (d,), ())
-        dtypes = ("float32", "int32", "float32", "float32", "float64", "float64")
-        named = labels.to_arrays().items()
-        for (name, array), shape, dtype in zip(named, shapes, dtypes, strict=True):
-            if array.shape != shape or array.dtype != dtype or not np.isfinite(array).all():
-                raise ValueError(f"the neighbours' {name} must be {dtype} of shape {shape}")
-        if not N_NEAREST < n <= MOST_ROWS:
-            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
-        if (np.abs(np.r_[labels.log_lengths, labels.log_var]) > MOST_LOGARITHM).any():
-            raise ValueError(f"the neighbours' logarithms must be within {MOST_LOGARITHM:g} of 0")
-        if (labels.weight <= 0.0).any() or (labels.proba < 0.0).any() or (labels.proba > 1.0).any():
-            raise ValueError("the neighbours' weight must be > 0, their proba 0 to 1")
+        labels = cls.checked(arrays, d=n_inputs, c=n_classes)
+        if (labels.proba < 0.0).any() or (labels.proba > 1.0).any():
+            raise ValueError("the neighbours' proba must be 0 to 1")
         if (labels.code < 0).any() or (labels.code >= n_classes).any():
             raise ValueError(f"the neighbours' code must be 0 to {n_classes - 1}")
         return labels
-
-    def __reduce__(self) -> tuple:
-        """Leave out what can be computed again."""
-        return type(self), tuple(self.to_arrays().values())
-
-    @cached_property
-    def _tree(self) -> Any:
-        return nearest_rows.tree(self.x, self.log_lengths)
 
     def moved(
         self, x: Float[np.ndarray, "m d"], proba: Float[np.ndarray, "m c"]
@@ -175,7 +158,7 @@ class NeighbourLabels:
         known, moved = Labelled(self.x, self.code, self.proba, self.weight), np.empty_like(proba)
         x, logarithms = x[:, : self.x.shape[1]], np.r_[self.log_lengths, self.log_var]
         for part in _chunks(len(x), known):
-            near = known.at(nearest_rows.lookup(self._tree, x[part], self.log_lengths))
+            near = known.at(self.nearest(x[part]))
             moved[part] = _moved(proba[part], Shift.of(near, x[part], logarithms).f)
         return moved
 

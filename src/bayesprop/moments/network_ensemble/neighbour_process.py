@@ -16,9 +16,8 @@ with the cube of those known. Lengths and variances maximise the likelihood of r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,8 +25,8 @@ from jaxtyping import Bool, Float, Int
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
-    MOST_ROWS,
     N_NEAREST,
+    KeptRows,
     Known,
     Others,
     around,
@@ -37,15 +36,11 @@ from bayesprop.numerics.nearest_rows import (
     squares,
 )
 
-MOST_LOGARITHM = 60.0
-"""Of lengths and variances in a file."""
-
 JITTER = 1e-10
 """Of a²: rows at no distance that count without end leave a matrix that can be inverted."""
 
 _IN_CACHE = 16  # times fewer rows than fit in memory
 _N_FREQUENCIES = 512  # of a function that is drawn
-_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
 N_FOLDS = 2
 """Lengths that a row chose would judge it too well."""
@@ -72,7 +67,7 @@ class Hyper(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourProcess:
+class NeighbourProcess(KeptRows):
     """Rows that it knows, what is left there, (n,), and how often each counts; float32.
 
     x
@@ -84,6 +79,15 @@ class NeighbourProcess:
         Of the epistemic variance of the networks that few of these rows exceed; float64.
     """
 
+    AXES: ClassVar = {
+        "x": "nd",
+        "g": "n",
+        "weight": "n",
+        "log_lengths": "d",
+        "log_var": "",
+        "log_noise": "",
+        "log_doubt": "",
+    }
     x: Float[np.ndarray, "n d"]
     g: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
@@ -92,42 +96,15 @@ class NeighbourProcess:
     log_noise: Float[np.ndarray, ""]
     log_doubt: Float[np.ndarray, ""]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array."""
-        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
-
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> NeighbourProcess:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        process = cls(**{part.name: arrays[part.name] for part in fields(cls)})
-        n, d = len(process.g), min(np.size(process.log_lengths), n_inputs)
-        shapes = ((n, d), (n,), (n,), (d,), (), (), ())
-        for (name, array), shape in zip(process.to_arrays().items(), shapes, strict=True):
-            is_log = name.startswith("log_")
-            dtype, most = (np.float64, MOST_LOGARITHM) if is_log else (np.float32, _LARGEST)
-            if array.shape != shape or array.dtype != dtype or not (np.abs(array) < most).all():
-                raise ValueError(
-                    f"the neighbours' {name} must be {dtype.__name__} of shape {shape}, "
-                    f"below {most:g}"
-                )
-        if not N_NEAREST < n <= MOST_ROWS:
-            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
-        if (process.weight <= 0.0).any():
-            raise ValueError("the neighbours' weight must be > 0")
-        return process
-
-    def __reduce__(self) -> tuple:
-        """Leave out what can be computed again."""
-        return type(self), tuple(self.to_arrays().values())
+        return cls.checked(arrays, d=min(np.size(arrays["log_lengths"]), n_inputs))
 
     @property
     def hyper(self) -> Hyper:
         """Lengths and variances."""
         return Hyper(self.log_lengths, float(self.log_var), float(self.log_noise))
-
-    @cached_property
-    def _tree(self) -> Any:
-        return nearest_rows.tree(self.x, self.log_lengths)
 
     def moments(
         self, x: Float[np.ndarray, "m d"]
@@ -177,7 +154,7 @@ class NeighbourProcess:
         n, d = N_NEAREST, self.x.shape[1]
         x = x[:, :d]
         for part in chunks(len(x), _IN_CACHE * n * max(n, d)):
-            number = nearest_rows.lookup(self._tree, x[part], self.log_lengths)
+            number = self.nearest(x[part])
             yield part, number, *kriging(self.x[number], x[part], self.weight[number], self.hyper)
 
 

@@ -15,22 +15,20 @@ Gaussian is narrower than half of what targets are rounded to: nothing is gained
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
-from bayesprop.moments.network_ensemble.neighbour_process import MOST_LOGARITHM
 from bayesprop.moments.network_ensemble.noisy_output import is_no_more
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
-    MOST_ROWS,
     N_NEAREST,
+    KeptRows,
     Known,
     Others,
     around,
@@ -55,7 +53,6 @@ LEAST_SPREAD = 0.1
 _FIRST, _STDS = np.array([0.0, -1.0]), np.array([2.0, 1.0])  # of log ω and log s; their priors'
 _BOUNDS = np.array([[-7.0, -7.0], [9.0, 3.0]])
 _LEAST_ROWS_OF_PRIOR = 100.0
-_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
 
 class Nearby(NamedTuple):
@@ -83,7 +80,7 @@ class Judges(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourTargets:
+class NeighbourTargets(KeptRows):
     """Rows that it knows, what was measured there, and how often each counts; float32.
 
     x
@@ -97,6 +94,16 @@ class NeighbourTargets:
         row of the table is predicted as a new one is.
     """
 
+    AXES: ClassVar = {
+        "x": "nd",
+        "y": "n",
+        "weight": "n",
+        "log_lengths": "d",
+        "log_count": "",
+        "log_spread": "",
+        "least_std": "",
+        "are_twins_silent": "",
+    }
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
@@ -106,44 +113,20 @@ class NeighbourTargets:
     least_std: Float[np.ndarray, ""]
     are_twins_silent: Float[np.ndarray, ""]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array."""
-        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
-
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> NeighbourTargets:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        targets = cls(**{part.name: arrays[part.name] for part in fields(cls)})
-        n, d = len(targets.weight), n_inputs
-        shapes = ((n, d), (n,), (n,), (d,), (), (), (), ())
-        for (name, array), shape in zip(targets.to_arrays().items(), shapes, strict=True):
-            dtype = np.float32 if name in ("x", "y", "weight") else np.float64
-            most = MOST_LOGARITHM if name.startswith("log_") else _LARGEST
-            if array.shape != shape or array.dtype != dtype or not (np.abs(array) < most).all():
-                raise ValueError(
-                    f"the neighbours' {name} must be {dtype.__name__} of shape {shape}, "
-                    f"below {most:g}"
-                )
-        if not N_NEAREST < n <= MOST_ROWS:
-            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
-        if (targets.weight <= 0.0).any() or targets.least_std < 0.0:
-            raise ValueError("the neighbours' weight must be > 0, their least_std at least 0")
+        targets = cls.checked(arrays, d=n_inputs)
+        if targets.least_std < 0.0:
+            raise ValueError("the neighbours' least_std must be at least 0")
         return targets
-
-    def __reduce__(self) -> tuple:
-        """Leave out what can be computed again."""
-        return type(self), tuple(self.to_arrays().values())
-
-    @cached_property
-    def _tree(self) -> Any:
-        return nearest_rows.tree(self.x, self.log_lengths)
 
     def nearby(self, x: Float[np.ndarray, "m d"], std: Float[np.ndarray, " m"]) -> Nearby:
         """Put Gaussians around the targets of the nearest rows; `std`: of what all else says."""
         y, share = np.empty((2, N_NEAREST, len(x)))
         x = x[:, : self.x.shape[1]]
         for part in chunks(len(x), 4 * N_NEAREST * self.x.shape[1]):
-            number = nearest_rows.lookup(self._tree, x[part], self.log_lengths)
+            number = self.nearest(x[part])
             square, _ = _away(self.x[number], x[part], self.log_lengths)
             weight = self.weight[number] * (square > 0.0 if self.are_twins_silent else 1.0)
             count = np.exp(self.log_count) * weight * correlation(square)
