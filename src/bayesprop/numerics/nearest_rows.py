@@ -22,6 +22,12 @@ LEAST_ROWS, MOST_ROWS = 100, 100_000
 
 _MOST_VALUES, _ENOUGH_ROWS = 10**7, 10_000  # of those where columns are many: all are looked at
 
+FEW_ROWS, N_FOLDS = 1000, (5, 2)
+"""Rows are judged in lengths that were learnt without them; of fewer rows, each without fewer."""
+
+MOST_JUDGES = 4000
+"""Rows left out that say whether neighbours help, at most."""
+
 MOST_LOGARITHM = 60.0
 """Of lengths and variances in a file."""
 

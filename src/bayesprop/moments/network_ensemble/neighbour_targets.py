@@ -26,7 +26,10 @@ from bayesprop.moments.network_ensemble.noisy_output import is_no_more
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
+    FEW_ROWS,
     LEAST_ROWS,
+    MOST_JUDGES,
+    N_FOLDS,
     N_NEAREST,
     KeptRows,
     Known,
@@ -37,12 +40,6 @@ from bayesprop.numerics.nearest_rows import (
     most_rows,
     slope,
 )
-
-FEW_ROWS, N_FOLDS = 1000, (5, 2)
-"""Rows are judged in lengths that were learnt without them; of fewer rows, each without fewer."""
-
-MOST_JUDGES = 4000
-"""Rows left out that say whether neighbours help, at most."""
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""
