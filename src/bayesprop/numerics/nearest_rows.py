@@ -246,7 +246,7 @@ def around(known: Known, own: Int[np.ndarray, " r"], log_lengths: Float[np.ndarr
     """Return the nearest of some of the rows, (r, k), of which their own group says nothing."""
     places = measured(known.x, log_lengths)
     n = N_NEAREST + 1 if known.group is None else 2 * N_NEAREST
-    near = nearest(places, places[own], n)
+    near = nearest(places, places[own], min(n, len(places)))
     group = np.arange(len(known.y)) if known.group is None else known.group
     rows, is_own = known.at(near), group[near] == group[own][:, None]
     return rows._replace(weight=np.where(is_own, _SILENT, rows.weight))

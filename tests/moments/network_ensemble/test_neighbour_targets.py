@@ -201,3 +201,12 @@ def test_groups_are_left_out_whole():
     gain = nn.predict(state, new).log_prob(y_new[:, None] / y.std())
     gain -= nn.without_nearby(state, new).log_prob(y_new[:, None] / y.std())
     assert gain.mean() > 0.0
+
+
+def test_a_group_may_hold_most_rows():
+    x, y = heights(160, 11)
+    distinct = Distinct.of(Rows.of(x, y[:, None], None))
+    distinct = distinct._replace(gone=np.maximum(np.arange(160) - 100, 0))
+    std = np.full(160, y.std())
+    judges = Judges(np.arange(160), stats.norm.logpdf(y, 0.0, std), std)
+    targets.learn(np.random.default_rng(0), distinct, judges, 0, 3)
