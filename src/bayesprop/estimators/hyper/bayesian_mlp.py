@@ -32,6 +32,9 @@ class _Params(HyperParameters):
     ----------
     learning_rate : float
         First step size of Adam, which falls by a cosine to a hundredth.
+    learn_processes : bool
+        Whether rows of the table are kept, and asked beside the networks, as far as rows left out
+        speak for it: those nearest to a new row, and of numbers by Gaussian processes, too.
     verbose : int
         1 writes ten lines a network to stderr while it trains.
 
@@ -88,10 +91,6 @@ class BayesianMLPRegressorParams(_Params, OfNumbers):
         Networks with ramps take a quarter of them.
     n_members : int or None
         Networks of the ensemble, and as many with ramps. None: 6, from 5000 rows on 2.
-    learn_processes : bool
-        Whether Gaussian processes learn the targets beside the networks, and from the nearest rows
-        what these leave, and whether what was measured nearby stands beside both, as far as rows
-        that they have not seen speak for it.
     learn_replicates : bool
         Whether inputs that the table holds already are expected to give again what they gave, as
         far as its replicates agree more closely than the noise. For tables of repeated
@@ -130,9 +129,6 @@ class BayesianMLPClassifierParams(_Params, OfClasses):
     n_members : int or None
         Networks of each of the four families, each of which leaves out its part of the rows; 1
         leaves none out, and families have equal shares. None: 8, from 1000 rows on 5.
-    learn_processes : bool
-        Whether classes of the nearest rows move what the networks say, as far as rows that they
-        have not seen speak for it.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
     random_state : int, RandomState or None
