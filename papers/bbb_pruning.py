@@ -68,7 +68,7 @@ def section(rows: Sequence[Row]) -> str:
         each = [(row.result or {})["pruned"] for row in same]
         for of_share in zip(*each, strict=True):
             share, n_left = of_share[0]["share"], of_share[0]["n_left"]
-            ours = Estimate.of([100.0 * left["test_error"] for left in of_share])
+            ours = Estimate.of([100.0 * one["test_error"] for one in of_share])
             printed = paper[str(share)]["test_error"]
             units = str(same[0].cell["units"])
             lines.append(

@@ -129,6 +129,23 @@ class KeptRows:
         return nearest(self._places.data, at, N_NEAREST)
 
 
+class Fold(NamedTuple):
+    """Places of rows that a fold leaves out, all of which judge, and of all that it does not."""
+
+    out: Int[np.ndarray, " r"]
+    rest: Int[np.ndarray, " k"]
+
+
+def folds_of(known: Known, n_judges: int) -> list[Fold]:
+    """Leave the first rows out by turns, those of a group together; none where a fold is empty."""
+    n_folds = N_FOLDS[n_judges >= FEW_ROWS]
+    group = np.arange(len(known.x)) if known.group is None else known.group
+    fold = np.where(np.isin(group, group[:n_judges]), group % n_folds, -1)  # -1: never left out
+    numbers = range(n_folds)
+    each = [Fold(np.flatnonzero(fold[:n_judges] == f), np.flatnonzero(fold != f)) for f in numbers]
+    return each if all(len(one.out) and len(one.rest) for one in each) else []
+
+
 def most_rows(n_columns: int) -> int:
     """Return how many rows are known, at most: a prediction looks at no more than some values."""
     if n_columns <= _FEW:

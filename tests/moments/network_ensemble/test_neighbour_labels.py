@@ -205,3 +205,8 @@ def test_arrays_that_do_not_fit_are_refused(name: str, array: np.ndarray, messag
         NeighbourLabels.from_arrays(arrays | {name: array}, 3, 4)
     with pytest.raises(KeyError):
         NeighbourLabels.from_arrays({n: a for n, a in arrays.items() if n != name}, 3, 4)
+
+
+def test_groups_of_which_one_fold_has_all_choose_a_power_alone():
+    known = rows(200)._replace(group=np.where(np.arange(200) < 90, 0, 2))
+    assert labels.judge(known, np.random.default_rng(0)).labels is None

@@ -56,14 +56,14 @@ def _or_nearby(
     y, var, share = beside
     total = share.sum(axis=0)
     each = np.divide(share, total, out=np.zeros_like(share), where=total > 0.0)
-    there = np.broadcast_to(np.sum(each * y, axis=0), draws.shape)
+    values = np.broadcast_to(np.sum(each * y, axis=0), draws.shape)
     if include_noise:
         passed = np.cumsum(each, axis=0)[:-1, None] <= rng.random(draws.shape)
         at = passed.sum(axis=0)
-        there = np.take_along_axis(y, at, axis=0)
-        there = there + np.sqrt(np.take_along_axis(var, at, axis=0)) * rng.standard_normal(at.shape)
+        std = np.sqrt(np.take_along_axis(var, at, axis=0))
+        values = np.take_along_axis(y, at, axis=0) + std * rng.standard_normal(at.shape)
     is_nearby = rng.random((len(draws), 1, draws.shape[2])) < total
-    return np.where(is_nearby, there, draws)
+    return np.where(is_nearby, values, draws)
 
 
 def _of_all_else(

@@ -29,16 +29,15 @@ from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
-    FEW_ROWS,
     LEAST_ROWS,
     MOST_JUDGES,
-    N_FOLDS,
     N_NEAREST,
     KeptRows,
     Known,
     Others,
     around,
     correlation,
+    folds_of,
     measured,
     most_rows,
     slope,
@@ -214,14 +213,9 @@ def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r 
     In lengths that only others chose: a pair of rows would praise what it chose, whichever of the
     two is judged.
     """
-    n, n_own = len(known.code), min(len(known.code), MOST_JUDGES)
-    n_folds = N_FOLDS[n >= FEW_ROWS]
-    fold = (np.arange(n) if known.group is None else known.group) % n_folds
-    moved = np.empty((n_own, known.proba.shape[1]))
-    for f in range(n_folds):
-        own = np.flatnonzero(fold[:n_own] == f)
-        logarithms = _learnt(rng, known.at(np.flatnonzero(fold != f)))
-        moved[own] = moved_without(known, own, logarithms)
+    moved = known.proba[:MOST_JUDGES].copy()
+    for out, rest in folds_of(known.numbered, len(moved)):
+        moved[out] = moved_without(known, out, _learnt(rng, known.at(rest)))
     return moved
 
 

@@ -26,16 +26,15 @@ from bayesprop.moments.network_ensemble.noisy_output import is_no_more
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
-    FEW_ROWS,
     LEAST_ROWS,
     MOST_JUDGES,
-    N_FOLDS,
     N_NEAREST,
     KeptRows,
     Known,
     Others,
     around,
     correlation,
+    folds_of,
     measured,
     most_rows,
     slope,
@@ -214,19 +213,13 @@ def in_folds(
 ) -> Float[np.ndarray, " r"]:
     """-log p of the targets of those that judge, in lengths that others chose without them."""
     n = len(judges.rows)
-    n_folds = N_FOLDS[n >= FEW_ROWS]
-    group = np.arange(len(known.y)) if known.group is None else known.group
-    fold = np.where(np.isin(group, group[:n]), group % n_folds, -1)  # -1: never left out
-    value = np.empty(n)
-    for f in range(n_folds):
-        kept, own = np.flatnonzero(fold != f), np.flatnonzero(fold[:n] == f)
-        theirs = np.flatnonzero(fold[:n] != f)
-        if not len(own) or not len(theirs):
-            return np.full(n, np.inf)
-        others = judges.at(theirs)._replace(rows=np.searchsorted(kept, theirs))
-        logarithms = _learnt(rng, known.at(kept), others, least_std)
-        for part in chunks(len(own), 8 * N_NEAREST * known.x.shape[1]):
-            at = own[part]
+    value = np.full(n, np.inf)
+    for out, rest in folds_of(known, n):
+        at_rest = np.flatnonzero(rest < n)
+        others = judges.at(rest[at_rest])._replace(rows=at_rest)
+        logarithms = _learnt(rng, known.at(rest), others, least_std)
+        for part in chunks(len(out), 8 * N_NEAREST * known.x.shape[1]):
+            at = out[part]
             near = around(known, at, logarithms[:-2])
             value[at] = negative_log_likelihood(
                 logarithms, near, known.at(at[:, None]), judges.at(at), least_std
@@ -246,9 +239,9 @@ def _learnt(
     others = Others(_FIRST, _BOUNDS, _STDS)
 
     def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
-        rows, theirs = (part._replace(y=known.y[part.y]) for part in (near, own))
-        those = judges.at(place[own.y[:, 0]])
-        return negative_log_likelihood(now, rows, theirs, those, least_std)[1]
+        rows, targets = (part._replace(y=known.y[part.y]) for part in (near, own))
+        speaking = judges.at(place[own.y[:, 0]])
+        return negative_log_likelihood(now, rows, targets, speaking, least_std)[1]
 
     n_prior = max(len(judges.rows), _LEAST_ROWS_OF_PRIOR)
     return nearest_rows.learn_lengths(rng, numbered, speakers, others, slopes, n_prior)
