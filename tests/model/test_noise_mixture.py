@@ -153,3 +153,12 @@ def test_targets_nearby_differ_by_noise():
     np.testing.assert_allclose(doubled.mean_log_noise_var, both.mean_log_noise_var + np.log(4.0))
     heard = both.of_some_members(2)
     np.testing.assert_allclose(np.sum(heard.share, axis=0), 1.0 - total)
+
+
+def test_targets_all_but_out_of_reach_change_nothing():
+    alone = three_members(np.random.default_rng(3), (2,))
+    share = np.array([[0.0, 5e-324], [0.0, 0.0]])
+    both = alone.beside(np.ones((2, 2)), np.full((2, 2), 1e-30), share)
+    for part in ("mean", "epistemic_var", "noise_var", "mean_log_noise_var"):
+        np.testing.assert_array_equal(getattr(both, part), getattr(alone, part))
+    np.testing.assert_allclose(both.log_prob(np.ones(2)), alone.log_prob(np.ones(2)))

@@ -333,7 +333,7 @@ class _Nearby(NamedTuple):
         each = share / np.maximum(total, _LEAST_VAR)
         mean = np.sum(each * y, axis=0)
         noise_var = np.sum(each * (var + np.square(y - mean)), axis=0)
-        return cls(total, mean, np.where(total > 0.0, noise_var, 1.0))
+        return cls(total, mean, np.where(total > _LEAST_VAR, noise_var, 1.0))
 
 
 def _components(

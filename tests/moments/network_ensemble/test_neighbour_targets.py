@@ -184,6 +184,7 @@ def test_they_are_saved_and_checked(fitted: EnsembleState):
         "below 60": {"log_count": np.array(99.0)},
         "weight must be > 0": {"weight": np.zeros(n, np.float32)},
         "least_std must be at least 0": {"least_std": np.array(-1.0)},
+        "are_twins_silent must be 0 or 1": {"are_twins_silent": np.array(0.5)},
         "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
     }
     for message, parts in refused.items():

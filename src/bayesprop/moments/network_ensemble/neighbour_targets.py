@@ -115,6 +115,8 @@ class NeighbourTargets(KeptRows):
         targets = cls.checked(arrays, d=n_inputs)
         if targets.least_std < 0.0:
             raise ValueError("the neighbours' least_std must be at least 0")
+        if targets.are_twins_silent not in (0.0, 1.0):
+            raise ValueError("the neighbours' are_twins_silent must be 0 or 1")
         return targets
 
     def nearby(self, x: Float[np.ndarray, "m d"], std: Float[np.ndarray, " m"]) -> Nearby:
