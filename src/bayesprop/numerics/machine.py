@@ -11,7 +11,8 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -61,6 +62,12 @@ def is_core_idle() -> bool:
         return n_cores() - os.getloadavg()[0] >= 1.0
     except (AttributeError, OSError):
         return False
+
+
+def side_by_side(function: Callable[..., R], *arguments: Iterable) -> list[R]:
+    """Map a function over arguments in threads, as many as there are cores."""
+    with ThreadPoolExecutor(n_cores()) as pool:
+        return list(pool.map(function, *arguments))
 
 
 def chunks(n_rows: int, values_a_row: int) -> list[slice]:

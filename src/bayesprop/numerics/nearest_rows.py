@@ -34,6 +34,7 @@ MOST_LOGARITHM = 60.0
 _LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 _FEW = 20  # columns, of which a tree leaves out most of the rows
 _AT_A_TIME = 64  # rows whose distances stay in the cache
+_BOUND_BY = 16  # one row in so many
 
 ROWS_OF_EVIDENCE = 20_000
 """Rows among which the nearest are sought while lengths are learnt, at most."""
@@ -163,15 +164,23 @@ def measured(
 def nearest(
     known: Float[np.ndarray, "n d"], at: Float[np.ndarray, "m d"], k: int
 ) -> Int[np.ndarray, "m k"]:
-    """Return the numbers of the k rows that are nearest to every other, in any order."""
-    number, square = np.empty((len(at), k), np.int64), np.square(known).sum(axis=1)
+    """Return the numbers of the k rows that are nearest to every other, in any order.
+
+    Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered.
+    """
+    number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
+    n_first = len(known) // _BOUND_BY
     for first in range(0, len(at), _AT_A_TIME):
         part = slice(first, first + _AT_A_TIME)
-        distance = at[part] @ known.T
-        distance *= -2.0
+        distance = (-2.0 * at[part]) @ known.T  # less the square of the row itself
         distance += square
-        distance += np.square(at[part]).sum(axis=1)[:, None]
-        number[part] = np.argpartition(distance.astype(np.float32), k - 1, axis=1)[:, :k]
+        if n_first <= k:
+            number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
+            continue
+        bounds = np.partition(distance[:, :n_first], k - 1, axis=1)[:, k - 1 : k]
+        for own, row, is_near in zip(number[part], distance, distance <= bounds, strict=True):
+            few = np.flatnonzero(is_near)
+            own[:] = few[np.argpartition(row[few], k - 1)[:k]]
     return number
 
 
@@ -229,6 +238,7 @@ def learn_lengths(
     others: Others,
     slopes: Slopes,
     rows_of_prior: float,
+    n_steps: int = N_STEPS,
 ) -> Float[np.ndarray, " h"]:
     """Maximise the likelihood of those that speak; return logarithms of lengths, then of others.
 
@@ -242,7 +252,7 @@ def learn_lengths(
     low, high = (np.r_[np.full(d, _LENGTHS[i]), others.bounds[i] * alike] for i in (0, 1))
     middle = np.r_[np.full(d, root + np.log(_LENGTH)), others.first]
     moments, tail = np.zeros((2, len(now))), []
-    for step in range(N_STEPS):
+    for step in range(n_steps):
         own = rng.choice(speakers, n_rows)
         gradient = slopes(now, around(known, own, now[:d]), known.at(own[:, None])) / n_rows
         away = now - middle
@@ -252,9 +262,9 @@ def learn_lengths(
             moment *= decay
             moment += (1.0 - decay) * value
         m, v = (moments[i] / (1.0 - _DECAYS[i] ** (step + 1)) for i in (0, 1))
-        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / N_STEPS) + _LAST_STEP)
+        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / n_steps) + _LAST_STEP)
         now = np.clip(now - size * m / (np.sqrt(v) + _TINY), low, high)
-        if step >= (1.0 - _AVERAGED) * N_STEPS:
+        if step >= (1.0 - _AVERAGED) * n_steps:
             tail.append(now)
     return np.mean(tail, axis=0)
 

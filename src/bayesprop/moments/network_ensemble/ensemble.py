@@ -8,7 +8,6 @@ recipe, what it was chosen from and what it does not do well: docs/records/mlp-n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -45,7 +44,7 @@ from bayesprop.moments.network_ensemble.left_out_rows import (
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
 from bayesprop.moments.network_ensemble.weight_priors import dead_units
-from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.machine import n_cores, side_by_side
 
 __all__ = [
     "EnsembleSettings",
@@ -214,8 +213,7 @@ def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
         each = [
             one._replace(settings=replace(one.settings, learns_processes=False)) for one in each
         ]
-    with ThreadPoolExecutor(min(len(each), n_cores())) as pool:
-        return list(pool.map(partial(_learnt, n_inputs=each[0].state.n_inputs), each))
+    return side_by_side(partial(_learnt, n_inputs=each[0].state.n_inputs), each)
 
 
 def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:

@@ -27,11 +27,12 @@ from jaxtyping import Float, Int
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
 from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
     MOST_JUDGES,
     N_NEAREST,
+    Fold,
     KeptRows,
     Known,
     Others,
@@ -214,8 +215,12 @@ def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r 
     two is judged.
     """
     moved = known.proba[:MOST_JUDGES].copy()
-    for out, rest in folds_of(known.numbered, len(moved)):
-        moved[out] = moved_without(known, out, _learnt(rng, known.at(rest)))
+    folds = folds_of(known.numbered, len(moved))
+
+    def move(rng: np.random.Generator, fold: Fold) -> None:
+        moved[fold.out] = moved_without(known, fold.out, _learnt(rng, known.at(fold.rest)))
+
+    side_by_side(move, rng.spawn(len(folds)), folds)
     return moved
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.nearest_rows import (
     N_NEAREST,
     KeptRows,
@@ -40,13 +40,14 @@ JITTER = 1e-10
 """Of a²: rows at no distance that count without end leave a matrix that can be inverted."""
 
 _IN_CACHE = 16  # times fewer rows than fit in memory
-_N_FREQUENCIES = 512  # of a function that is drawn
+_N_FREQUENCIES, _LEAST_U = 512, 1e-9  # of a function that is drawn
 
 N_FOLDS = 2
 """Lengths that a row chose would judge it too well."""
 
 _FIRST_SHARE, _VAR = 0.5, (-12.0, 5.0)  # of g²; bounds of the logarithms of such shares
 _ROWS_OF_PRIOR = 1500.0  # as many as the prior speaks against
+_N_STEPS = 120  # more find no better lengths
 _LEAST_SQUARE = 1e-9
 
 
@@ -120,21 +121,27 @@ class NeighbourProcess(KeptRows):
     ) -> Float[np.ndarray, "s m"]:
         """Draw n functions at all rows, with the moments of `moments` at each.
 
-        A function of the prior, of random frequencies (Rahimi & Recht 2007), is corrected by what
-        it gets wrong at the nearest rows (Wilson et al. 2020, "Efficiently sampling functions from
-        Gaussian process posteriors").
+        A function of the prior, of quasi-random frequencies (Rahimi & Recht 2007; Yang et al. 2014,
+        "Quasi-Monte Carlo feature maps for shift-invariant kernels"), is corrected by what it gets
+        wrong at the nearest rows (Wilson et al. 2020, "Efficiently sampling functions from Gaussian
+        process posteriors").
         """
-        frequencies = rng.standard_normal((self.x.shape[1], _N_FREQUENCIES))
-        frequencies *= np.sqrt(3.0 / rng.chisquare(3.0, _N_FREQUENCIES))
-        phases = rng.uniform(0.0, 2.0 * np.pi, _N_FREQUENCIES)
-        steps = rng.standard_normal((_N_FREQUENCIES, n))
-        steps *= np.sqrt(2.0 / _N_FREQUENCIES * np.exp(self.log_var))
+        from scipy import sparse, special
+        from scipy.stats import qmc
+
+        u = qmc.Sobol(self.x.shape[1] + 1, rng=rng).random(_N_FREQUENCIES)
+        *u, tail = np.clip(u, _LEAST_U, 1.0 - _LEAST_U).T
+        frequencies = special.ndtri(u) * np.sqrt(1.5 / special.gammaincinv(1.5, tail))
+        steps = rng.standard_normal((2, _N_FREQUENCIES, n))
+        steps *= np.sqrt(np.exp(self.log_var) / _N_FREQUENCIES)
 
         def of_prior(at: np.ndarray) -> Float[np.ndarray, "m s"]:
-            scaled = measured(at[:, : len(frequencies)], self.log_lengths) @ frequencies
-            return np.cos(scaled + phases) @ steps
-
-        from scipy import sparse
+            f = np.empty((len(at), n))
+            for part in chunks(len(at), 2 * _N_FREQUENCIES):
+                some = at[part, : len(frequencies)]
+                angles = measured(some, self.log_lengths) @ frequencies
+                f[part] = np.cos(angles) @ steps[0] + np.sin(angles) @ steps[1]
+            return f
 
         number, shares = np.empty((len(x), N_NEAREST), int), np.empty((len(x), N_NEAREST))
         for part, near, own, _ in self._asked(x):
@@ -228,8 +235,8 @@ def learn_hyper(
         rows = Known(*(np.hstack(pair) for pair in zip(near[:3], own[:3], strict=True)))
         return negative_log_likelihood(now, rows)[1]
 
-    learnt = nearest_rows.learn_lengths(rng, known, speakers, others, slopes, _ROWS_OF_PRIOR)
-    return Hyper.of(learnt)
+    options = _ROWS_OF_PRIOR, _N_STEPS
+    return Hyper.of(nearest_rows.learn_lengths(rng, known, speakers, others, slopes, *options))
 
 
 def in_folds(
@@ -241,14 +248,17 @@ def in_folds(
     g, and s.
     """
     number = np.arange(len(known.y)) if known.group is None else known.group
-    fold, each = number % N_FOLDS, []
+    fold = number % N_FOLDS
     m, v, noise = np.empty((3, n_own))
-    for f in range(N_FOLDS):
+
+    def learn(rng: np.random.Generator, f: int) -> Float[np.ndarray, " h"]:
         own = np.flatnonzero(fold[:n_own] == f)
         hyper = learn_hyper(rng, known, fold != f)
         m[own], v[own] = moments_without(known, own, hyper)
         noise[own] = np.exp(hyper.noise)
-        each.append(np.array([*hyper.lengths, hyper.var, hyper.noise]))
+        return np.array([*hyper.lengths, hyper.var, hyper.noise])
+
+    each = side_by_side(learn, rng.spawn(N_FOLDS), range(N_FOLDS))
     return Hyper.of(np.mean(each, axis=0)), m, v, noise
 
 

@@ -24,11 +24,12 @@ from jaxtyping import Float, Int
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
 from bayesprop.moments.network_ensemble.noisy_output import is_no_more
 from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
     MOST_JUDGES,
     N_NEAREST,
+    Fold,
     KeptRows,
     Known,
     Others,
@@ -214,9 +215,11 @@ def in_folds(
     rng: np.random.Generator, known: Known, judges: Judges, least_std: float
 ) -> Float[np.ndarray, " r"]:
     """-log p of the targets of those that judge, in lengths that others chose without them."""
-    n = len(judges.rows)
+    n, folds = len(judges.rows), folds_of(known, len(judges.rows))
     value = np.full(n, np.inf)
-    for out, rest in folds_of(known, n):
+
+    def ask(rng: np.random.Generator, fold: Fold) -> None:
+        out, rest = fold
         at_rest = np.flatnonzero(rest < n)
         others = judges.at(rest[at_rest])._replace(rows=at_rest)
         logarithms = _learnt(rng, known.at(rest), others, least_std)
@@ -226,6 +229,8 @@ def in_folds(
             value[at] = negative_log_likelihood(
                 logarithms, near, known.at(at[:, None]), judges.at(at), least_std
             )[0]
+
+    side_by_side(ask, rng.spawn(len(folds)), folds)
     return value
 
 

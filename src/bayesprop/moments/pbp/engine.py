@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -52,7 +51,7 @@ from bayesprop.moments.pbp.state import (
     Targets,
     start_in_prior,
 )
-from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.machine import side_by_side
 from bayesprop.simd.lanes import compiled, inlined, prefetch
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -333,8 +332,7 @@ def predict_moments(
     if len(starts) == 1:
         predict(0)
         return m, v
-    with ThreadPoolExecutor(n_cores()) as pool:
-        list(pool.map(predict, starts))
+    side_by_side(predict, starts)
     return m, v
 
 
