@@ -27,10 +27,10 @@ SETTINGS = replace(
 )
 
 
-def uncertain_member(n_inputs: int, n_classes: int, seed: int = 0):
+def uncertain_member(n_inputs: int, n_classes: int, seed: int = 0, hidden: tuple[int, ...] = (7,)):
     """A network whose logits have variances of about one."""
     rng = np.random.default_rng(seed)
-    member = init_classes(rng, (n_inputs, 7, n_classes))
+    member = init_classes(rng, (n_inputs, *hidden, n_classes))
     wider = [layer._replace(w_log_std=layer.w_log_std + 4.0) for layer in member.mean]
     return member._replace(mean=tuple(wider))
 
@@ -56,14 +56,16 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     np.testing.assert_allclose(doubtful.entropy, entropy, atol=0.08)
 
 
-@pytest.mark.parametrize(("n_classes", "n"), [(2, 20), (3, 37), (6, 16)])
-def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n):
+@pytest.mark.parametrize(
+    ("n_classes", "n", "hidden"), [(2, 20, (7,)), (3, 37, (7,)), (6, 16, (7,)), (3, 24, (6, 5))]
+)
+def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
     """Oracle: automatic differentiation through quadrature, 400 independent steps of size zero."""
     rng = np.random.default_rng(2)
     x, codes = rng.standard_normal((n, 4)), rng.integers(n_classes, size=n)
     rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
     settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
-    member = uncertain_member(4, n_classes)
+    member = uncertain_member(4, n_classes, hidden=hidden)
     plan = layout(member, n, settings.priors)
     normals = ce._aligned(rng.standard_normal(2**16))
     work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
@@ -133,6 +135,13 @@ def test_many_columns_of_many_rows_have_longer_training_and_no_ramps():
     assert Ramps.of(x, ones).n_ramps == 0
     assert Ramps.of(x[1:], ones[1:]).n_ramps == Ramps.of(x[:, :1], ones).n_ramps * 256 > 0
     assert settings_for_classes(10_000, 256).n_steps > settings_for_classes(10_000, 255).n_steps
+
+
+def test_of_many_rows_networks_are_deeper_and_trained_longer_up_to_a_bound():
+    few, many, more, most = (settings_for_classes(n, 9) for n in (5_000, 10_000, 20_000, 10**6))
+    assert len(few.hidden_layer_sizes) < len(many.hidden_layer_sizes)
+    assert (many.n_steps, more.n_steps) == (2 * few.n_steps, 4 * few.n_steps)
+    assert most.n_steps == more.n_steps
 
 
 def test_far_inputs_grow_as_a_logarithm():

@@ -16,6 +16,8 @@ WIDE_STEPS, WIDE_STEPS_OF_CLASSES = 4_000, 200
 """Steps where the table has more columns than rows."""
 STEPS_OF_PICTURES = 8_000
 """Steps to classes where it has many of both."""
+MOST_TIMES_STEPS = 4
+"""As many steps to classes, at most, where rows are many."""
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,15 @@ def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
     """Sizes that fit a table of classes; `n_members` counts those of one family.
 
     Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
-    Of a table without ramps the families are two starts of two.
+    Of a table without ramps the families are two starts of two. Beyond 5000 rows networks have two
+    layers, and steps grow in proportion to the rows.
     """
     n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
     if not has_ramps(n_rows, n_inputs):
         n_steps = STEPS_OF_PICTURES if n_inputs <= n_rows else WIDE_STEPS_OF_CLASSES
     return EnsembleSettings(
-        hidden_layer_sizes=(64,),
+        hidden_layer_sizes=(64, 64) if n_rows > MANY_ROWS else (64,),
         n_members=8 if n_rows < 1_000 else 5,
-        n_steps=n_steps,
+        n_steps=round(n_steps * min(max(n_rows / MANY_ROWS, 1.0), MOST_TIMES_STEPS)),
         batch_size=64 if n_rows < 1_000 else 128,
     )
