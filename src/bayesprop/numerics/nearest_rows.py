@@ -166,14 +166,17 @@ def nearest(
 ) -> Int[np.ndarray, "m k"]:
     """Return the numbers of the k rows that are nearest to every other, in any order.
 
-    Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered.
+    Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered. As
+    float32, so that rows as far as each other stay so in any company.
     """
     number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
     n_first = len(known) // _BOUND_BY
     for first in range(0, len(at), _AT_A_TIME):
         part = slice(first, first + _AT_A_TIME)
-        distance = (-2.0 * at[part]) @ known.T  # less the square of the row itself
-        distance += square
+        product = (-2.0 * at[part]) @ known.T
+        product += square
+        product += np.square(at[part]).sum(axis=1)[:, None]
+        distance = product.astype(np.float32)
         if n_first <= k:
             number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
             continue
