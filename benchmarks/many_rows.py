@@ -39,15 +39,14 @@ def main() -> None:
         for n in (n for n in asked.rows if n <= len(table) - n_test):
             data = of_classes(table[:n], table[-n_test:], target)
             for name, make in learners.items():
-                note(f"{target}, {n} rows, {name} ...")
                 started = time.process_time()
                 predicted = make(0)(data.train, data.y_train)(data.test)
                 seconds = time.process_time() - started
                 loss = -metrics.mean_log_likelihood(predicted, data.y_test)
                 error = 1.0 - metrics.accuracy(predicted, data.y_test)
-                lines.append(
-                    (target, str(n), name, f"{loss:.4f}", f"{error:.4f}", f"{seconds:.0f}")
-                )
+                figures = (f"{loss:.4f}", f"{error:.4f}", f"{seconds:.0f}")
+                lines.append((target, str(n), name, *figures))
+                note(" ".join(lines[-1]))
     columns = ("target", "rows", "model", "log loss", "errors", "processor s")
     print_table("", columns, lines, right=(1, 3, 4, 5))
 
