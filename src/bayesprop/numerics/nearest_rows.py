@@ -241,7 +241,6 @@ def learn_lengths(
     others: Others,
     slopes: Slopes,
     rows_of_prior: float,
-    n_steps: int = N_STEPS,
 ) -> Float[np.ndarray, " h"]:
     """Maximise the likelihood of those that speak; return logarithms of lengths, then of others.
 
@@ -255,7 +254,7 @@ def learn_lengths(
     low, high = (np.r_[np.full(d, _LENGTHS[i]), others.bounds[i] * alike] for i in (0, 1))
     middle = np.r_[np.full(d, root + np.log(_LENGTH)), others.first]
     moments, tail = np.zeros((2, len(now))), []
-    for step in range(n_steps):
+    for step in range(N_STEPS):
         own = rng.choice(speakers, n_rows)
         gradient = slopes(now, around(known, own, now[:d]), known.at(own[:, None])) / n_rows
         away = now - middle
@@ -265,9 +264,9 @@ def learn_lengths(
             moment *= decay
             moment += (1.0 - decay) * value
         m, v = (moments[i] / (1.0 - _DECAYS[i] ** (step + 1)) for i in (0, 1))
-        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / n_steps) + _LAST_STEP)
+        size = STEP_SIZE * (0.5 + 0.5 * np.cos(np.pi * step / N_STEPS) + _LAST_STEP)
         now = np.clip(now - size * m / (np.sqrt(v) + _TINY), low, high)
-        if step >= (1.0 - _AVERAGED) * n_steps:
+        if step >= (1.0 - _AVERAGED) * N_STEPS:
             tail.append(now)
     return np.mean(tail, axis=0)
 

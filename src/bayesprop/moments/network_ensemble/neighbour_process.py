@@ -47,7 +47,6 @@ N_FOLDS = 2
 
 _FIRST_SHARE, _VAR = 0.5, (-12.0, 5.0)  # of g²; bounds of the logarithms of such shares
 _ROWS_OF_PRIOR = 1500.0  # as many as the prior speaks against
-_N_STEPS = 120  # more find no better lengths
 _LEAST_SQUARE = 1e-9
 
 
@@ -235,8 +234,8 @@ def learn_hyper(
         rows = Known(*(np.hstack(pair) for pair in zip(near[:3], own[:3], strict=True)))
         return negative_log_likelihood(now, rows)[1]
 
-    options = _ROWS_OF_PRIOR, _N_STEPS
-    return Hyper.of(nearest_rows.learn_lengths(rng, known, speakers, others, slopes, *options))
+    learnt = nearest_rows.learn_lengths(rng, known, speakers, others, slopes, _ROWS_OF_PRIOR)
+    return Hyper.of(learnt)
 
 
 def in_folds(
