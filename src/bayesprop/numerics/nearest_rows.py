@@ -181,8 +181,9 @@ def nearest(
             number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
             continue
         bounds = np.partition(distance[:, :n_first], k - 1, axis=1)[:, k - 1 : k]
-        for own, row, is_near in zip(number[part], distance, distance <= bounds, strict=True):
-            few = np.flatnonzero(is_near)
+        is_far = distance > bounds  # not so where it is no number
+        for own, row, is_out in zip(number[part], distance, is_far, strict=True):
+            few = np.flatnonzero(~is_out)
             own[:] = few[np.argpartition(row[few], k - 1)[:k]]
     return number
 

@@ -76,7 +76,9 @@ def test_the_nearest_of_many_are_those_that_a_full_order_begins_with():
     order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
     np.testing.assert_array_equal(np.sort(nearest_rows.nearest(x, at, 32), axis=1), order)
     copies = np.zeros((3000, 25))
-    assert all(len(set(own)) == 32 for own in nearest_rows.nearest(copies, at, 32))
+    beyond = np.where(np.arange(130)[:, None] == 7, np.nan, at)
+    for rows_of_it in (nearest_rows.nearest(copies, at, 32), nearest_rows.nearest(x, beyond, 32)):
+        assert all(len(set(own)) == 32 for own in rows_of_it)
 
 
 def test_the_nearest_are_the_same_of_few_columns_and_of_many():
