@@ -61,6 +61,7 @@ def test_no_such_table(cli, tmp_path, source):
     assert source in cli("fit", source, "--target", "y", "--out", tmp_path / "m").refusal
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("column", "target"),
     [

@@ -272,6 +272,7 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
         assert len(set(header)) == len(header)
 
 
+@pytest.mark.exhaustive
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr("bayesprop.report.contents.collect", lambda **given: seen.update(given))

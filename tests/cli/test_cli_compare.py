@@ -174,6 +174,7 @@ def steps(tmp_path_factory):
     return path
 
 
+@pytest.mark.exhaustive
 def test_boosting_that_wins_is_named(cli, steps, tmp_path):
     words = ("--splits", "2", "--plot", tmp_path / "a.svg")
     numbers = cli(

@@ -77,7 +77,10 @@ def test_ctrl_c_in_mid_fit(houses, tmp_path):
     assert_untouched(out)
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130)])
+NO = pytest.param("n", 130, marks=pytest.mark.exhaustive)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), NO])
 def test_ctrl_c_in_a_terminal_offers_what_there_is(houses, tmp_path, answer, code):
     out = tmp_path / "m.bayesprop"
     words = [*fit_words(houses, out), "--epochs", "100000", "--test-fraction", "0.1"]

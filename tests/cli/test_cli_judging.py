@@ -27,6 +27,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.exhaustive
 def test_groups_are_held_out_whole_and_the_default_learns_by_them(cli, table, tmp_path):
     quick = ("--set", "n_epochs=40", "--hidden", "5")
     fit = ("fit", table, "-t", "y", "-o", tmp_path / "m", *quick)

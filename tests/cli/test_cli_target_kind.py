@@ -90,6 +90,7 @@ def test_numbers_stay_numbers(cli, tmp_path):
     assert result.json["target_kind"] == "numbers"
 
 
+@pytest.mark.exhaustive
 def test_methods_are_compared_on_one_kind(cli, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text(rows_of("count"))

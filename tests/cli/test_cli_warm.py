@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CHILD = """
 import sys
 import numpy as np
@@ -34,6 +36,7 @@ assert programs() == before, (before, programs())
 """
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_compiled_after_it(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CHILD], cwd=tmp_path, capture_output=True, text=True, timeout=540

@@ -30,6 +30,7 @@ def child(cache, **settings) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another cache than XDG's")
 def test_programs_are_found_again_by_the_next_process(tmp_path):
     first, _ = child(tmp_path)

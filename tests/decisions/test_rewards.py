@@ -64,6 +64,7 @@ def taught(rewards, arms=ARMS, n=40, unit=1.0):
     return rewards
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arms", [ARMS, FEATURES], ids=["names", "features"])
 @pytest.mark.parametrize("model", MODELS)
 def test_beliefs_are_the_moments_of_draws_and_change_nothing(model, arms):

@@ -17,6 +17,7 @@ def model():
     return BatchEPRegressor((6,), relevance=True, random_state=0).fit(X, Y)
 
 
+@pytest.mark.exhaustive
 def test_it_fits_and_knows_which_input_matters(model):
     predictive = model.predict_dist(X)
     assert np.corrcoef(predictive.mean, Y)[0, 1] > 0.95

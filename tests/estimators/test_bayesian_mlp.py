@@ -215,6 +215,7 @@ def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float)
     assert model.score(x[120:], y[120:]) > 0.95
 
 
+@pytest.mark.exhaustive
 def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))

@@ -28,6 +28,7 @@ MODELS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(MODELS))
 def test_far_rows_get_finite_predictions_in_silence(name):
     model = make(name.partition(",")[0], task="regression", random_state=0, **MODELS[name])

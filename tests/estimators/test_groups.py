@@ -21,6 +21,7 @@ def patients(n: int, per: int, seed: int):
     return np.hstack([own[who], visit]), y, who
 
 
+@pytest.mark.exhaustive
 def test_error_bars_are_those_of_new_groups():
     held, ungrouped = [], []
     for seed in range(3):
@@ -57,6 +58,7 @@ def test_no_member_sees_all_groups_and_five_are_the_least(tmp_path):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.exhaustive
 def test_groups_weigh_the_families_of_classes():
     X, y, who = patients(40, 10, 1)
     labels = y > 0.0

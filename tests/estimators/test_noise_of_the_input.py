@@ -25,6 +25,7 @@ def _wide_table(n_rows: int = 900) -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, 0] + 0.5 * X[:, 1] + 0.2 * rng.standard_normal(n_rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", METHODS)
 def test_far_rows_of_training_do_not_throw_the_network_away(name):
     X, y = _wide_table()

@@ -95,6 +95,7 @@ def test_scores_by_hand(tmp_path):
     assert "### Calibration error" in text
 
 
+@pytest.mark.exhaustive
 def test_numbers_with_gaps(tmp_path):
     only = ["Ozone", "linear", "Gaussian process", "quantile boosting"]
     rows = runner.run(tables_today_numbers.EXPERIMENT, out=tmp_path, only=only, quick=True)

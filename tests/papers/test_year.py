@@ -56,6 +56,7 @@ def test_the_table_has_one_fit_of_a_hundred_units(reproduce, tmp_path):
     assert "| year | 1 | 8.879±NA |" in (tmp_path / "pbp-table1.md").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("method", list(year.METHODS))
 def test_every_method_is_measured(method):

@@ -39,6 +39,7 @@ def test_weights_are_those_of_least_squares_surest_first():
     assert found.n_more == 0
 
 
+@pytest.mark.exhaustive
 def test_a_page_shows_them_and_says_what_they_mean(tmp_path):
     page = text_of(tmp_path, BayesianLinearRegressor().fit(X, Y), Y)
     assert "One unit more of a column" in page

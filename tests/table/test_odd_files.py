@@ -76,6 +76,7 @@ def test_letters_that_latin_1_lacks_are_read(tmp_path):
         assert read_table(str(path))["note"].to_list() == ["€ 5 – “new”"]
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_columns_are_read(tmp_path):
     path = tmp_path / "t.csv"
     lines = [",".join(f"{k}{j}" for j in range(10_000)) for k in ("c", "1", "2")]

@@ -124,6 +124,7 @@ def test_classes_have_a_share_each(frame, n_classes):
         np.testing.assert_allclose(X.sum(axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_spelling_of_no_use_is_dropped():
     """Of a hundred tables of names at random at most two use them: 1.5 errors above a hundredth."""
     rng, n_used = np.random.default_rng(1), 0

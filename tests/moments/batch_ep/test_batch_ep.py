@@ -94,6 +94,7 @@ def log_density(position, x, y):
     )
 
 
+@pytest.mark.exhaustive
 def test_predictions_are_near_those_of_long_chains(posterior):
     """What is left is that sites are Gaussian and units independent: bounded, not zero."""
     keys = jax.random.split(jax.random.key(4), 2)

@@ -222,6 +222,7 @@ def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | No
     return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits, learn)
 
 
+@pytest.mark.exhaustive
 def test_neighbours_are_asked_only_where_rows_speak_for_it():
     rng = np.random.default_rng(1)
     x, noise = rng.uniform(-3.0, 3.0, (350, 2)), 0.3 * rng.standard_normal(350)
@@ -297,6 +298,7 @@ def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given)
     return nn.fit(0, x, y, settings, weight=weight)[0]
 
 
+@pytest.mark.exhaustive
 def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     x, y = ripple
     state = fit(x[:300], y[:300])

@@ -124,6 +124,7 @@ def test_what_is_local_is_learnt_where_networks_know_nothing():
     assert lengths[2] > lengths[:2].max() + 1.0
 
 
+@pytest.mark.exhaustive
 def test_labels_that_say_nothing_are_not_asked():
     """By chance they are now and then: of forty tables of 300 rows, of one."""
     n_asked = 0

@@ -116,6 +116,7 @@ def test_heights_are_learnt_from_rows_nearby():
     assert found.log_lengths[2] > found.log_lengths[:2].max() + 1.0
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_kept_of_bells_around_one_mean():
     kept = 0
     for seed in range(6):
@@ -142,6 +143,7 @@ def fitted() -> EnsembleState:
     return nn.fit(1, x, np.column_stack([y / y.std(), other]), SETTINGS)[0]
 
 
+@pytest.mark.exhaustive
 def test_a_fit_keeps_them_where_they_help(fitted: EnsembleState):
     assert fitted.nearby[0] is not None
     assert fitted.nearby[1] is None
@@ -196,6 +198,7 @@ def test_they_are_saved_and_checked(fitted: EnsembleState):
         EnsembleState.from_arrays({a: b for a, b in arrays.items() if a != name + "weight"})
 
 
+@pytest.mark.exhaustive
 def test_groups_are_left_out_whole():
     x, y = heights(N, 5)
     state, info = nn.fit(0, x, y[:, None] / y.std(), SETTINGS, groups=np.arange(N) // 5)

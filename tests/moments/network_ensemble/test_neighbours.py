@@ -122,6 +122,7 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
         np.testing.assert_allclose(v[i], 0.8 - pulls @ to, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_lengths_and_variances_of_a_field_are_learnt():
     rng, n = np.random.default_rng(2), 1500
     x = rng.uniform(-1.7, 1.7, (n, 2))
@@ -152,6 +153,7 @@ def test_noise_is_not_taken_for_a_field():
     assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
 
 
+@pytest.mark.exhaustive
 def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
     gains = []
     for seed in range(6):
@@ -252,6 +254,7 @@ def fitted() -> EnsembleState:
     return nn.fit(0, *field(N, 1), SETTINGS)[0]
 
 
+@pytest.mark.exhaustive
 def test_streets_are_known_by_their_neighbours(fitted):
     assert fitted.neighbours[0] is not None
     assert fitted.neighbours[1] is None
@@ -268,6 +271,7 @@ def test_streets_are_known_by_their_neighbours(fitted):
     assert far.epistemic_var[0, 0] > 4.0 * np.median(after.epistemic_var[:, 0])
 
 
+@pytest.mark.exhaustive
 def test_draws_have_the_moments_of_the_prediction(fitted):
     state, x, n = fitted._replace(companion=None), field(6, 3)[0], 8000
     out = nn.predict(state, x)
@@ -281,6 +285,7 @@ def test_draws_have_the_moments_of_the_prediction(fitted):
         np.testing.assert_allclose(below, level, atol=0.03)
 
 
+@pytest.mark.exhaustive
 def test_what_neighbours_know_is_saved_and_checked(fitted):
     arrays, x = fitted.to_arrays(), field(50, 3)[0]
     again = EnsembleState.from_arrays(arrays)
@@ -309,6 +314,7 @@ def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
     assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
 
 
+@pytest.mark.exhaustive
 def test_a_group_that_is_new_learns_from_other_groups():
     x, y = field(N, 1)
     groups = np.arange(N) // 5

@@ -82,6 +82,7 @@ def test_classes_start_with_their_shares():
     np.testing.assert_allclose(p, share / share.sum(), rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_slopes_are_on_average_those_of_the_expected_loss():
     """Oracle: central differences of a loss by quadrature; 400 independent steps of size zero."""
     rng, n, n_classes = np.random.default_rng(2), 37, 4

@@ -95,6 +95,7 @@ def recipes():
     return x, y[2], state, before
 
 
+@pytest.mark.exhaustive
 def test_known_inputs_are_expected_to_give_what_they_gave(recipes):
     x, y, state, before = recipes
     assert len(state.replicates.rows) == 200
@@ -121,6 +122,7 @@ def test_new_inputs_gain_nothing_and_lose_nothing(recipes):
         assert (one[:10] != other[:10]).all()
 
 
+@pytest.mark.exhaustive
 def test_inputs_that_do_not_count_are_not_remembered(recipes):
     x, _, _, before = recipes
     x = np.vstack([np.tile(x[:200], (2, 1)), x[200:]])
@@ -196,6 +198,7 @@ def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
     assert len(nn.without_replicates(state).replicates.rows) == 0
 
 
+@pytest.mark.exhaustive
 def test_copies_teach_nothing_of_new_rows(recipes):
     x, y, *_ = recipes
     both = np.tile(x[:200], (2, 1)), np.tile(y[:200, None], (2, 1))

@@ -93,6 +93,7 @@ def test_the_better_start_is_kept(table, trained):
     assert restarts.restart(trained, Rows.of(*table, None), short, 1) is trained
 
 
+@pytest.mark.exhaustive
 def test_outliers_left_alone_are_no_giving_up(table):
     """The wild rows are told by the noise of all members alike."""
     x, y = table

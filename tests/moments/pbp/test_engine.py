@@ -143,6 +143,7 @@ def test_monstrous_targets_leave_the_weights_alone():
         assert_states_close(got, state, rtol=0.0)
 
 
+@pytest.mark.exhaustive
 def test_stochastic_ep_stays_at_the_exact_posterior():
     """Where assumed density filtering counts the data once more with every pass."""
     _, x, y = problem((0, 1), 50)
