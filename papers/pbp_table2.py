@@ -68,8 +68,9 @@ def _of_toolbox(**settings: Any) -> Callable[[Config, int], Any]:
     return lambda config, seed: ToolboxLaplace((config.n_hidden,), random_state=seed, **settings)
 
 
-def _chains(config: Config, seed: int) -> Any:
-    return ground_truth.estimator(config, ground_truth.VAGUE, config.n_hidden, seed)
+def _chains(priors: str) -> Callable[[Config, int], Any]:
+    """Return what makes chains with priors as `ground_truth` names them."""
+    return lambda config, seed: ground_truth.estimator(config, priors, config.n_hidden, seed)
 
 
 def _published(config: Config, seed: int) -> Any:
@@ -94,10 +95,11 @@ COLUMNS: Mapping[str, Column] = {
     "laplace-toolbox-full": Column(
         f"{_EVERY_STEP}, full matrix", "la", 8.0, _of_toolbox(is_diagonal=False)
     ),
-    "mcmc": Column("HMC", "hmc", 35.0, _chains),
+    "mcmc": Column("HMC", "hmc", 35.0, _chains(ground_truth.VAGUE)),
+    "mcmc-pbp-priors": Column("HMC, priors of PBP", "hmc", 25.0, _chains(ground_truth.TRUTH)),
 }
 PRINTED = ("pbp", "batch-ep", "laplace", "mcmc")
-"""Columns of the paper; the others ask what made its EP and LA predict a constant."""
+"""Columns of the paper; the others ask what made its EP, LA and HMC err as they do."""
 _QUICK_METHOD, _QUICK_REPEATS, _N_REPEATS = "pbp", 2, 40
 _BLOCK = 10
 """Repeats of a set in a row: its ten sizes of table are compiled once for all of them."""
