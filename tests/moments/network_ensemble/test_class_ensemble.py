@@ -14,6 +14,7 @@ from scipy import optimize
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble.class_state import FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
@@ -233,11 +234,11 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
     x, targets, fold = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.arange(30) % 3
     weight = rng.exponential(size=30)
     rows = Rows.of(x, targets, weight)
-    jobs = ce._jobs(ce.FAMILIES, (rows, rows), weight @ targets, fold, SETTINGS, rng)
+    jobs = ce._jobs(FAMILIES, (rows, rows), weight @ targets, fold, SETTINGS, rng)
     assert [job.number for job in jobs] == list(range(12))
     for job in jobs:
         kept = np.flatnonzero(fold != job.number % 3)
-        times = ce.FAMILIES[job.number // 3].likelihood_weight
+        times = FAMILIES[job.number // 3].likelihood_weight
         assert job.rows.x is rows.x
         np.testing.assert_array_equal(job.kept, kept)
         each = weight[kept] / weight[kept].mean()
@@ -269,7 +270,7 @@ def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
 def test_a_state_comes_back_from_its_arrays(fitted):
     x, _, (state, _) = fitted
     arrays = state.to_arrays()
-    again = ce.ClassState.from_arrays(arrays, 2)
+    again = ClassState.from_arrays(arrays, 2)
     np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
     for name, value, message in (
         ("shares", np.full(3, 1 / 3), "shares must be 5 numbers"),
@@ -279,6 +280,7 @@ def test_a_state_comes_back_from_its_arrays(fitted):
         ("power", -np.ones(1), "power must be one number > 0"),
         ("points", np.zeros((0, 3), np.float32), "points must have rows"),
         ("power", np.full(1, np.nan), "power must be finite"),
+        ("surprise", np.ones(1), "surprise must be one number from 0 to 1"),
         ("points", np.zeros((4, 2), np.float32), "and 3 columns"),
         ("ramps.n_knots", np.zeros(2, int), "knots and centres"),
         ("ramps.n_knots", np.zeros(3, int), "n_knots must hold the knots"),
@@ -286,9 +288,24 @@ def test_a_state_comes_back_from_its_arrays(fitted):
         ("family.0.mean.0.w_m", np.zeros((3, 3, 8), np.float32), "fit together"),
     ):
         with pytest.raises(ValueError, match=message):
-            ce.ClassState.from_arrays(arrays | {name: value}, 2)
+            ClassState.from_arrays(arrays | {name: value}, 2)
     with pytest.raises(ValueError, match=r"ramps\.centres"):
-        ce.ClassState.from_arrays({n: a for n, a in arrays.items() if n != "ramps.centres"}, 2)
+        ClassState.from_arrays({n: a for n, a in arrays.items() if n != "ramps.centres"}, 2)
+
+
+def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
+    x, codes, (state, _) = fitted
+    sharp = state._replace(power=np.array([60.0]))
+    share = 1.0 / 152.0
+    assert (ce.predict(sharp, x).proba >= share * np.bincount(codes) / 150 - 1e-12).all()
+    certain = ce.predict(sharp._replace(surprise=np.zeros(1)), x)
+    assert certain.proba.min() < 1e-9
+    np.testing.assert_allclose(
+        ce.predict(sharp, x).proba, (1.0 - share) * certain.proba + share * state.constant
+    )
+    of_old_file = {name: a for name, a in sharp.to_arrays().items() if name != "surprise"}
+    again = ce.predict(ClassState.from_arrays(of_old_file, 2), x)
+    np.testing.assert_array_equal(again.proba, certain.proba)
 
 
 def test_normals_last_for_any_number_of_classes():

@@ -13,6 +13,7 @@ from scipy import special
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble.class_state import FAMILIES, ORDERED_FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
@@ -147,14 +148,14 @@ def fitted():
 
 def test_families_with_an_order_stand_beside_the_others(fitted):
     x, codes, (state, info) = fitted
-    assert state.kinds == ce.ORDERED_FAMILIES
+    assert state.kinds == ORDERED_FAMILIES
     assert len(state.shares) == 9
     proba = ce.predict(state, x).proba
     log_p = np.log(proba[np.arange(150), codes])
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     share = np.bincount(codes) / 150
     assert -log_p.mean() < info.left_out_loss < -(share @ np.log(share))
-    again = ce.ClassState.from_arrays(state.to_arrays(), 2)
+    again = ClassState.from_arrays(state.to_arrays(), 2)
     np.testing.assert_array_equal(ce.predict(again, x).proba, proba)
 
 
@@ -171,7 +172,7 @@ def test_two_classes_have_the_families_of_classes():
     rng = np.random.default_rng(3)
     x, codes = rng.standard_normal((40, 2)), np.arange(40) % 2
     state, _ = ce.fit(0, x, codes, 2, replace(SETTINGS, n_steps=20), is_ordered=True)
-    assert state.kinds == ce.FAMILIES
+    assert state.kinds == FAMILIES
 
 
 def test_arrays_of_another_likelihood_are_refused(fitted):
@@ -179,4 +180,4 @@ def test_arrays_of_another_likelihood_are_refused(fitted):
     arrays = state.to_arrays()
     for name in ("family.4.thresholds", "family.7.mean.1.w_m"):
         with pytest.raises(ValueError, match="network"):
-            ce.ClassState.from_arrays({k: a for k, a in arrays.items() if k != name}, 2)
+            ClassState.from_arrays({k: a for k, a in arrays.items() if k != name}, 2)

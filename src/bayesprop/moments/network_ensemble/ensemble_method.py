@@ -32,7 +32,7 @@ from bayesprop.moments.network_ensemble.ensemble_settings import (
 
 if TYPE_CHECKING:
     from bayesprop.model.noise_mixture import NoiseMixturePredictive
-    from bayesprop.moments.network_ensemble.class_ensemble import ClassState
+    from bayesprop.moments.network_ensemble.class_state import ClassState
     from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
     from bayesprop.moments.network_ensemble.ensemble_training import FitInfo
 
@@ -249,7 +249,7 @@ class ClassEnsemble(Settable):
 
     def from_stored(self, stored: Stored) -> ClassState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
-        from bayesprop.moments.network_ensemble.class_ensemble import ClassState
+        from bayesprop.moments.network_ensemble.class_state import ClassState
 
         state = ClassState.from_arrays(stored.arrays, self.n_inputs)
         if len(state.constant) != self.n_classes:
