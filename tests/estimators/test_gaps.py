@@ -195,11 +195,11 @@ def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
     learnt, fit = [], model.method_class.fit
 
     def noted(method, *args):
-        learnt.append(method.n_members)
+        learnt.append((method.n_members, method.learns_processes))
         return fit(method, *args)
 
     monkeypatch.setattr(model.method_class, "fit", noted)
     model.fit(X, y)
     with following(replace(Progress(), deadline=time.monotonic() + 600.0)):
         model.fit(X, y)
-    assert learnt == [2, 3, 3, 3]
+    assert learnt == [(2, False), *[(3, True)] * 3]

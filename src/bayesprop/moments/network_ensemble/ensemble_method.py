@@ -70,8 +70,9 @@ class Settable(LeavesGroupsOut, ABC):
         """Return the state, and what training met."""
 
     def draft(self) -> Self:
-        """Return the method with two networks of each kind at most."""
-        return replace(self, n_members=min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS))
+        """Return the method with two networks of each kind at most, and nothing beside them."""
+        n_members = min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS)
+        return replace(self, n_members=n_members, learns_processes=False)
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and ask rows left out."""
