@@ -41,6 +41,8 @@ MOST_OF_A_FOLDER, N_TABLES, MOST_ROWS = 5, 100, 4_000
 ROWS, COLUMNS = (200, 20_000), (4, 60)
 LEAST_VALUES, CLASSES, LEAST_OF_A_CLASS = 20, (2, 12), 10
 LEVELS = number_peers.LEVELS
+LEAST = 0.01
+"""Share of the constant's loss that is added to both sides of a ratio: less is none at all."""
 
 
 def shares(_rows: TableRows, y: np.ndarray) -> Predict:
@@ -173,13 +175,13 @@ def _line(model: str, tables: list[dict[str, dict[str, Any]]]) -> tuple[str, ...
     mine = np.array([table[model]["loss"] for table in tables])
     others = np.array([[r["loss"] for m, r in table.items() if m != model] for table in tables])
     constant = np.array([table["constant"]["loss"] for table in tables])
-    ratio = mine / np.maximum(others.min(axis=1), 1e-6 * constant)
+    ratio = (mine + LEAST * constant) / (others.min(axis=1) + LEAST * constant)
     held = [table[model]["coverage"] for table in tables if "coverage" in table[model]]
     return (
         model,
         f"{np.mean(mine <= others.min(axis=1)):.0%}",
         f"{np.mean(1 + (others < mine[:, None]).sum(axis=1)):.2f}",
-        str(int(np.sum(mine > 1.01 * constant))),
+        str(int(np.sum(mine > (1.0 + LEAST) * constant))),
         f"{np.median(ratio):.3f}",
         f"{ratio.max():.2f}",
         f"{np.mean(held):.3f}" if held else "",
