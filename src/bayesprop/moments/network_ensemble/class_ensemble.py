@@ -6,9 +6,10 @@ no fixed value serves are made four ways at once: how inputs are given (`input_v
 often the posterior believes it saw every row. Each of the four families is several networks, each
 trained without its part of the rows. What these say of the rows that they have not seen gives the
 families, and a constant beside them, their shares in a mixture, and the mixture a power. Where they
-gain by it, the labels of the nearest rows move the mixture before that (`neighbour_labels`). Of
-ordered classes there are further families, whose likelihood is cumulative: where their order says
-nothing, their shares are small.
+gain by it, the labels of the nearest rows move the mixture before that (`neighbour_labels`). In the
+end the constant gets one share of n + 2, for a surprise among n rows. Of ordered classes there are
+further families, whose likelihood is cumulative: where their order says nothing, their shares are
+small.
 """
 
 from __future__ import annotations
