@@ -101,12 +101,11 @@ def _target(path: Path, folder: Path) -> tuple[str, str] | None:
 def _task(known: pl.Series) -> str | None:
     if len(known) < ROWS[0]:
         return None
-    n_values = known.n_unique()
-    if known.dtype.is_numeric() and n_values >= LEAST_VALUES:
+    counts = known.unique_counts().to_numpy()
+    if known.dtype.is_numeric() and len(counts) >= LEAST_VALUES:
         return REGRESSION
-    is_some = CLASSES[0] <= n_values <= CLASSES[1] and not known.dtype.is_temporal()
-    is_enough = is_some and known.value_counts()["count"].min() >= LEAST_OF_A_CLASS  # pyright: ignore[reportOperatorIssue, reportOptionalOperand]
-    return CLASSIFICATION if is_enough else None
+    is_some = CLASSES[0] <= len(counts) <= CLASSES[1] and not known.dtype.is_temporal()
+    return CLASSIFICATION if is_some and counts.min() >= LEAST_OF_A_CLASS else None
 
 
 def _read(path: Path) -> pl.DataFrame:
