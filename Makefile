@@ -1,5 +1,5 @@
 # make demo  – set up and run the main job: fit, predict and report on bundled data
-# make test  – set up and run the tests; make test-all runs those that take minutes, too
+# make test  – set up and run the tests; make test-all runs those that are slow or statistical, too
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 BIN := .venv/bin

@@ -3,8 +3,9 @@
 Every .csv file below FOLDER, once for each header line, in random order, at most five of a folder:
 those of 200 to 20,000 rows and 4 to 60 columns of which a column can be predicted, drawn at random
 of either numbers (of 20 values or more) or classes (two to twelve, of ten rows or more). At most
-4000 rows, a fifth to judge, one split; CRPS or log loss of `bayesprop.fit` and of others, all at
-their defaults. A column `rownames` is dropped: a clone of vincentarelbundock/Rdatasets numbers its
+4000 rows, a fifth to judge, one split; CRPS or log loss of `bayesprop.fit` and of CatBoost,
+LightGBM and a forest (catboost, lightgbm, quantile-forest; those that are installed), all at their
+defaults. A column `rownames` is dropped: a clone of vincentarelbundock/Rdatasets numbers its
 rows so. What fails is counted. `--part 0 2` and `--part 1 2` share the work.
 """
 
@@ -65,14 +66,14 @@ def learners(task: str) -> dict[str, Learn]:
         peers = number_peers.PEERS
         names = ("CatBoost quantiles", "LightGBM quantiles", "quantile forest")
         simple = {"linear or logistic": partial(ours, task, "linear", 0), "constant": shares}
-    found: dict[str, Learn] = {OURS: partial(ours, task, OURS, 0)}
+    models: dict[str, Learn] = {OURS: partial(ours, task, OURS, 0)}
     for name, label in zip(names, ("CatBoost", "LightGBM", "forest"), strict=True):
         if peers[name].missing is None:
-            found[label] = peers[name].make(0)
-    return found | simple
+            models[label] = peers[name].make(0)
+    return models | simple
 
 
-def drawn(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def tables_by_lot(folder: Path) -> Iterator[tuple[Path, str, str]]:
     """Draw tables that can be used, each with a task and a target."""
     paths, of_folder = list(files(folder)), Counter[Path]()
     random.Random(0).shuffle(paths)
@@ -98,13 +99,13 @@ def _target(path: Path, folder: Path) -> tuple[str, str] | None:
     return (task, lot.choice(tasks[task])) if tasks else None
 
 
-def _task(known: pl.Series) -> str | None:
-    if len(known) < ROWS[0]:
+def _task(values: pl.Series) -> str | None:
+    if len(values) < ROWS[0]:
         return None
-    counts = known.unique_counts().to_numpy()
-    if known.dtype.is_numeric() and len(counts) >= LEAST_VALUES:
+    counts = values.unique_counts().to_numpy()
+    if values.dtype.is_numeric() and len(counts) >= LEAST_VALUES:
         return REGRESSION
-    is_some = CLASSES[0] <= len(counts) <= CLASSES[1] and not known.dtype.is_temporal()
+    is_some = CLASSES[0] <= len(counts) <= CLASSES[1] and not values.dtype.is_temporal()
     return CLASSIFICATION if is_some and counts.min() >= LEAST_OF_A_CLASS else None
 
 
@@ -125,9 +126,9 @@ def _data(path: Path, task: str, target: str) -> Data:
 
 def score(path: Path, task: str, target: str, model: str) -> dict[str, Any]:
     """Return the score of a model and its processor seconds, or what went wrong."""
-    started = time.process_time()
     try:
         data = _data(path, task, target)
+        started = time.process_time()
         predicted = learners(task)[model](data.train, data.y_train)(data.test)
         loss = _loss(task, predicted, data.y_test)
     except Exception as error:  # of any library: it is counted and shown
@@ -156,10 +157,10 @@ def summary(rows: list[dict[str, Any]]) -> None:
         if here:
             print_table(
                 f"{measure}, {len(here)} tables",
-                ("model", "first", "mean rank", "worse than constant", "of the best other, median",
-                 "most", "90 % held", "seconds, median"),
+                ("model", f"behind {OURS}", "first", "mean rank", "worse than constant",
+                 "of the best other, median", "most", "90 % held", "seconds, median"),
                 [_line(model, here) for model in models],
-                right=range(1, 8),
+                right=range(1, 9),
             )  # fmt: skip
     for row in rows:
         if "error" in row:
@@ -175,15 +176,16 @@ def _line(model: str, tables: list[dict[str, dict[str, Any]]]) -> tuple[str, ...
     others = np.array([[r["loss"] for m, r in table.items() if m != model] for table in tables])
     constant = np.array([table["constant"]["loss"] for table in tables])
     ratio = (mine + LEAST * constant) / (others.min(axis=1) + LEAST * constant)
-    held = [table[model]["coverage"] for table in tables if "coverage" in table[model]]
+    coverage = [table[model]["coverage"] for table in tables if "coverage" in table[model]]
     return (
         model,
+        str(sum(table[OURS]["loss"] < table[model]["loss"] for table in tables)),
         f"{np.mean(mine <= others.min(axis=1)):.0%}",
         f"{np.mean(1 + (others < mine[:, None]).sum(axis=1)):.2f}",
         str(int(np.sum(mine > (1.0 + LEAST) * constant))),
         f"{np.median(ratio):.3f}",
         f"{ratio.max():.2f}",
-        f"{np.mean(held):.3f}" if held else "",
+        f"{np.mean(coverage):.3f}" if coverage else "",
         f"{np.median([table[model]['seconds'] for table in tables]):.1f}",
     )
 
@@ -197,15 +199,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/random-tables.jsonl"))
     asked = parser.parse_args()
     first, step = asked.part
-    found = {
+    tables = {
         str(path.relative_to(asked.folder)): (path, *about)
-        for path, *about in islice(drawn(asked.folder), first, asked.n, step)
+        for path, *about in islice(tables_by_lot(asked.folder), first, asked.n, step)
     }
 
     def of_table(table: str, model: str) -> dict[str, Any]:
-        return score(*found[table], model)
+        return score(*tables[table], model)
 
-    cases = product(found, learners(CLASSIFICATION))
+    cases = product(tables, learners(CLASSIFICATION))
     run_missing(asked.out, ("table", "model"), cases, of_table)
     summary(rows_of(asked.out))
 

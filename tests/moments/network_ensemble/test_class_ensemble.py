@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
@@ -302,6 +302,10 @@ def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
     assert certain.proba.min() < 1e-9
     np.testing.assert_allclose(
         ce.predict(sharp, x).proba, (1.0 - share) * certain.proba + share * state.constant
+    )
+    of_constant = stats.entropy(np.bincount(codes))
+    np.testing.assert_allclose(
+        ce.predict(sharp, x).entropy, (1.0 - share) * certain.entropy + share * of_constant
     )
     of_old_file = {name: a for name, a in sharp.to_arrays().items() if name != "surprise"}
     again = ce.predict(ClassState.from_arrays(of_old_file, 2), x)

@@ -129,9 +129,16 @@ def fit(
     progress.report(_TRAINING, 1.0, "rows left out")
     equal = np.full(len(kinds) + 1, 1.0 / (len(kinds) + 1))
     n_rows = counts.sum()
-    surprise = np.array([1.0 / (n_rows + 2.0)])
-    own = (counts / n_rows, equal, np.ones(1), points(n_classes), seed)
-    state = ClassState(families, ramps, *own, surprise=surprise)
+    state = ClassState(
+        families,
+        ramps,
+        constant=counts / n_rows,
+        shares=equal,
+        power=np.ones(1),
+        points=points(n_classes),
+        seed=seed,
+        surprise=np.array([1.0 / (n_rows + 2.0)]),
+    )
     asks_neighbours = settings.learns_processes and folded.group is not None
     if asks_neighbours and (progress.is_over or progress.seconds_left < _NEARBY_SECONDS):
         progress.cut("without rows nearby")

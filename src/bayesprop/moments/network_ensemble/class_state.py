@@ -79,7 +79,7 @@ class ClassState(NamedTuple):
             for name, array in stacked(members).items()
         }
         arrays |= {f"ramps.{name}": array for name, array in self.ramps._asdict().items()}
-        arrays |= {name: getattr(self, name) for name in (*_OWN, "surprise")}
+        arrays |= {name: getattr(self, name) for name in _OWN}
         if self.neighbours is not None:
             of_rows = self.neighbours.to_arrays().items()
             arrays |= {f"{_NEAR}{name}": array for name, array in of_rows}
@@ -88,6 +88,7 @@ class ClassState(NamedTuple):
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> ClassState:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        arrays = {"surprise": _NONE} | arrays  # which older files are without
         for name, array in arrays.items():
             if name != "seed" and not np.isfinite(array).all():
                 raise ValueError(f"{name} must be finite")
@@ -97,9 +98,7 @@ class ClassState(NamedTuple):
             families = tuple(_family(arrays, f) for f in range(len(kinds)))
             near = named_after(_NEAR, arrays)
             ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
-            own = {name: arrays[name] for name in _OWN} | {
-                "surprise": arrays.get("surprise", _NONE)
-            }
+            own = {name: arrays[name] for name in _OWN}
             n_classes = own["constant"].size
             labels = NeighbourLabels.from_arrays(near, n_inputs, n_classes) if near else None
             state = cls(families, ramps, **own, seed=int(arrays["seed"]), neighbours=labels)
@@ -130,7 +129,7 @@ class ClassState(NamedTuple):
                 raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
 
 
-_OWN = ("constant", "shares", "power", "points")
+_OWN = ("constant", "shares", "power", "points", "surprise")
 _NEAR = "neighbours."
 
 
