@@ -31,6 +31,10 @@ SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
     "few": CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4])),
     "many": CountScores(np.array([100.5, 900.5, 4000.5]), np.array([-2.0, 0.0, 2.0])),
+    "heaps": CountScores(
+        np.array([3.5, 19.5, 20.5, 499.5, 500.5, 900.5, 1999.5, 2000.5, 2001.5]),
+        np.array([-1.5, -1.4, -0.7, -0.4, 0.3, 0.5, 0.502, 2.0, 2.01]),
+    ),
     "rates": CountScores(
         np.array([-0.2, 0.7, 3.1]),
         np.array([-1.0, 0.2, 1.8]),
@@ -104,7 +108,7 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
 @pairs(COUNTS)
 def test_probabilities_sum_to_the_distribution_and_the_moments(latent, map):
     p = transformed(LATENTS[latent], COUNTS[map])
-    k = np.arange(60_000.0 if map == "many" else 4000.0)
+    k = np.arange(60_000.0 if map in ("many", "heaps") else 4000.0)
     below = p.cdf(np.repeat(k[:, None], N, axis=1))
     mass = np.diff(below, axis=0, prepend=0.0)
     some = np.unique(np.geomspace(1, len(k) - 1, 40).astype(int))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +16,12 @@ from bayesprop.model.target_maps import COUNT, TargetMap
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
 _LARGEST_COUNT = 2.0**50
 _ROUNDS, _LEAST_STD = 4, 0.1
+_LEAST_HEAP = 3.0
+"""Rows of a heap: a count may be there twice by chance."""
+_CLOSE = 0.3
+"""Standard deviation of scores about a ridge, below which heaps say less than inputs do."""
+_UNSEEN = 0.5
+"""Rows that stand for what was not seen between two knots."""
 
 
 class Tendency(NamedTuple):
@@ -90,6 +96,10 @@ class CountScores(TargetMap):
         """Bring the bounds of intervals to the outermost counts that they hold."""
         low, high = np.moveaxis(np.maximum(interval, 0.0), -1, 0)
         return np.stack([np.ceil(low), np.floor(high)], axis=-1)
+
+    def share(self, k: np.ndarray) -> np.ndarray:
+        """Return the share of all rows that have a count."""
+        return special.ndtr(self.forward(k + 0.5)) - special.ndtr(self.forward(k - 0.5))
 
     @property
     def _log_knots(self) -> np.ndarray:
@@ -178,8 +188,32 @@ def learnt_scores(
     weight: Float[np.ndarray, " n"],
     exposure: Float[np.ndarray, " n"] | None = None,
 ) -> CountScores:
-    """Learn the scores of counts, and where in their intervals they lie by standardised inputs."""
-    scores = _marginal_scores(y, weight, exposure)
+    """Learn the scores of counts, and where in their intervals they lie by standardised inputs.
+
+    Heaps get knots of their own unless inputs tell scores apart more closely, as a formula would.
+    """
+    if exposure is not None:
+        spread = (y + np.random.RandomState(0).random_sample(len(y))) / exposure - 1.0
+        tally = _Tally.of(spread, weight)
+        return _with_tendency(tally.through(tally.apart(_LEAST_ROWS)), x, y, weight, exposure)
+    tally = _Tally.of(y, weight)
+    scores = _with_tendency(tally.through(tally.apart(0.0)), x, y, weight)
+    if cast(Tendency, scores.tendency).std < _CLOSE:
+        return scores
+    heaped = tally.with_heaps(scores.knots)
+    if len(heaped.knots) == len(scores.knots):
+        return scores
+    return _with_tendency(heaped, x, y, weight)
+
+
+def _with_tendency(
+    scores: CountScores,
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    exposure: np.ndarray | None = None,
+) -> CountScores:
+    """Learn where scores lie by inputs, and draw them by it, in turn."""
     at = some_rows(*x.shape)
     own = replace(scores, exposure=None if exposure is None else exposure[at, None])
     x, y, weight = x[at], y[at, None], weight[at]
@@ -189,23 +223,76 @@ def learnt_scores(
     return replace(own, exposure=None)
 
 
-def _marginal_scores(y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> CountScores:
-    """Take knots that lie apart in score, each with rows enough between it and the last.
+class _Tally(NamedTuple):
+    """How many rows have which value.
 
-    Without an exposure they are the upper ends of counts, else the rates of spread counts.
+    ends
+        Of values, rising: just above what the rows of a value are.
+    rows
+        Of each value, summing to all.
     """
-    n = len(y)
-    if exposure is not None:
-        y = (y + np.random.RandomState(0).random_sample(n)) / exposure - 1.0
-    values, place = np.unique(y, return_inverse=True)
-    n_below = np.cumsum(np.bincount(place, weights=weight)) * n / np.sum(weight)
-    scores = special.ndtri(n_below / (n + 1.0))
-    kept = [0 if exposure is None else int(np.argmax(n_below >= min(_LEAST_ROWS, n_below[-1])))]
-    for k in range(kept[0] + 1, len(values)):
-        is_apart = scores[k] - scores[kept[-1]] >= _LEAST_STEP
-        if is_apart and n_below[k] - n_below[kept[-1]] >= _LEAST_ROWS:
-            kept.append(k)
-    return CountScores(values[kept] + 0.5, scores[kept])
+
+    ends: Float[np.ndarray, " v"]
+    rows: Float[np.ndarray, " v"]
+
+    @classmethod
+    def of(cls, y: np.ndarray, weight: np.ndarray) -> _Tally:
+        values, place = np.unique(y, return_inverse=True)
+        rows = np.bincount(place, weights=weight)
+        return cls(values + 0.5, rows * len(y) / rows.sum())
+
+    def apart(self, first: float) -> Float[np.ndarray, " k"]:
+        """Return ends that lie apart in score, each with rows enough between it and the last.
+
+        first
+            Rows at least up to the first.
+        """
+        n_below = np.cumsum(self.rows)
+        scores = special.ndtri(n_below / (n_below[-1] + 1.0))
+        kept = [int(np.argmax(n_below >= min(first, n_below[-1])))]
+        for k in range(kept[0] + 1, len(scores)):
+            is_apart = scores[k] - scores[kept[-1]] >= _LEAST_STEP
+            if is_apart and n_below[k] - n_below[kept[-1]] >= _LEAST_ROWS:
+                kept.append(k)
+        return self.ends[kept]
+
+    def through(self, knots: Float[np.ndarray, " k"]) -> CountScores:
+        """Return scores of places, between any two of which a new row may lie."""
+        n_below = np.append(0.0, np.cumsum(self.rows))
+        below = n_below[np.searchsorted(self.ends, knots, side="right")]
+        between = np.maximum(np.diff(below, prepend=0.0), _UNSEEN)
+        n = between.sum() + n_below[-1] - below[-1] + 1.0
+        return CountScores(knots, special.ndtri(np.cumsum(between) / n))
+
+    def with_heaps(self, knots: Float[np.ndarray, " k"]) -> CountScores:
+        """Put knots at both ends of every heap: a count that stands out, as round numbers do.
+
+        They raise the likelihood of all rows by more than it takes to say which count it is and how
+        many rows it has (minimum description length, Rissanen 1978).
+        """
+        values, n = self.ends - 0.5, self.rows.sum()
+        price = np.log(n) + np.log(len(values))
+        is_heap = np.zeros(len(values), bool)
+        while True:
+            scores = self.through(knots)
+            expected = n * scores.share(values)
+            is_more = self.rows >= np.maximum(expected, _LEAST_HEAP)
+            is_new = ~is_heap & is_more & (special.kl_div(self.rows, expected) > price)
+            if not is_new.any():
+                return _beyond_a_heap(scores) if is_heap.any() else scores
+            is_heap |= is_new
+            heaps = values[is_new]
+            knots = np.union1d(knots, np.append(heaps + 0.5, heaps[heaps > 0.0] - 0.5))
+
+
+def _beyond_a_heap(scores: CountScores) -> CountScores:
+    """Let scores rise beyond the last knot as they did over the half of all places below it."""
+    last, end = scores.knots[-1], scores.scores[-1]
+    half = np.array(max(0.5 * (last + 0.5) - 0.5, scores.knots[0]))
+    rise = float((end - scores.forward(half)) / np.log((last + 0.5) / (half + 0.5)))
+    return CountScores(
+        np.append(scores.knots, last + 1.0), np.append(scores.scores, end + rise / (last + 0.5))
+    )
 
 
 def _tendency(ridge: Ridge, z: Float[np.ndarray, "n 1"], weight: np.ndarray) -> Tendency:

@@ -106,10 +106,11 @@ class CountPredictive(TransformedPredictive):
     `log_prob` is a log probability, quantiles are whole numbers, and `cdf` is a step function.
     """
 
+    map: CountScores
     step: ClassVar[float] = 1.0
 
     @classmethod
-    def of(cls, latent: Predictive, map: TargetMap) -> CountPredictive:
+    def of(cls, latent: Predictive, map: CountScores) -> CountPredictive:
         """Sum mean and variance."""
         zero = np.zeros(np.shape(latent.mean))
         bare = cls(zero, zero, zero, latent, map)
@@ -130,6 +131,12 @@ class CountPredictive(TransformedPredictive):
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.map.observed(self.latent.sample(rng, n))
+
+    @property
+    def slope(self) -> Moments:
+        """Rise of y by z over a standard deviation to either side: by a heap the map jumps."""
+        mean, std = self.latent.mean, self.latent.std
+        return (self.map.inverse(mean + std) - self.map.inverse(mean - std)) / (2.0 * std)
 
     def _below(self, k: np.ndarray) -> np.ndarray:
         """Probability of k or less, at whole numbers; k may have an axis more, in front."""
@@ -186,7 +193,9 @@ class CountPredictive(TransformedPredictive):
             low, high = np.arcsinh(-middle / unit), np.arcsinh((most - middle) / unit)
             t = low + (high - low) * np.linspace(0.0, 1.0, _MOST_COUNTS + 1)[ahead]
             some = np.rint(middle + unit * np.sinh(t))
-            ends = np.stack([np.zeros_like(y), y - 1.0, y, most])
+            knots = np.floor(self.map.knots) if self.map.exposure is None else np.zeros(0)
+            knots = np.broadcast_to(knots[ahead], (len(knots), *np.shape(y)))
+            ends = np.concatenate([[np.zeros_like(y), y - 1.0, y, most], knots])
             some = np.concatenate([some, ends])
             every = np.concatenate([np.broadcast_to(counts, (len(counts), *y.shape)), 0.0 * ends])
             counts = np.where(most > _MOST_COUNTS, some, every)
