@@ -31,7 +31,7 @@ COPIES = {
 @parametrize_with_checks(
     [
         BayesianMLPRegressor(n_epochs=5, n_members=2),
-        BayesianMLPClassifier(n_epochs=30, n_members=2),
+        BayesianMLPClassifier(n_epochs=10, n_members=2),
     ],
     expected_failed_checks=lambda _: COPIES,
     xfail_strict=False,

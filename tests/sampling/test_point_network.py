@@ -83,7 +83,9 @@ def test_learnt_noise_is_the_residual_variance():
     assert float(jnp.exp(state.likelihood[0])) == pytest.approx(np.mean(residual**2), rel=2e-3)
 
 
-@pytest.mark.parametrize("batch_size", [60, 20, 7, 1])
+@pytest.mark.parametrize(
+    "batch_size", [20, 1, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (60, 7))]
+)
 @pytest.mark.parametrize("prior", [None, NormalPrior(0.5), LaplacePrior(0.3)])
 def test_epoch_loss_does_not_depend_on_the_batch_size(prior, batch_size):
     """Without steps, the mean over batches is (-log p(w) - sum log p) / total weight."""

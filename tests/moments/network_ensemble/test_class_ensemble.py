@@ -42,7 +42,9 @@ def logits(member, x):
         return tuple(np.asarray(part) for part in moments)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 11])
+@pytest.mark.parametrize(
+    "n_classes", [3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 11))]
+)
 def test_probabilities_are_those_of_quadrature(n_classes):
     x = np.random.default_rng(1).standard_normal((40, 5))
     member = uncertain_member(5, n_classes)

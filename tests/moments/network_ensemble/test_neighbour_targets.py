@@ -157,6 +157,7 @@ def test_a_fit_keeps_them_where_they_help(fitted: EnsembleState):
     )
 
 
+@pytest.mark.exhaustive
 def test_draws_have_the_moments_of_the_prediction(fitted: EnsembleState):
     x, n, known = heights(6, 8)[0], 8000, fitted.nearby[0]
     assert known is not None

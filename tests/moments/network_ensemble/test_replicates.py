@@ -183,6 +183,7 @@ def test_of_two_outputs_one_comes_back():
     assert (np.abs(one[..., 0].mean(axis=0) - two[..., 0].mean(axis=0)) < 5.0 * error).all()
 
 
+@pytest.mark.exhaustive
 def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
     x, _, state, before = recipes
     again = EnsembleState.from_arrays(state.to_arrays())
