@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from report_fakes import halves, imbalanced
+from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
@@ -156,3 +157,62 @@ def test_long_tables_are_sampled_and_say_so(monkeypatch):
     found = Baselines.fit(x, y, np.unique(y))
     assert found.note == "The logistic baseline was fitted to 400 of the 600 training rows."
     assert np.mean(found.predict(x)["logistic"].label == y) > 0.85
+
+
+def of_kind(kind, n=400):
+    rng = np.random.default_rng(5)
+    x = np.column_stack([rng.normal(size=(n, 2)), rng.uniform(0.5, 4.0, n)])
+    y = {
+        "count": rng.choice([0.0, 1.0, 2.0, 20.0], size=n, p=[0.5, 0.2, 0.1, 0.2]),
+        "positive": np.exp(rng.normal(size=n)),
+        "share": rng.beta(2.0, 5.0, size=n),
+    }[kind]
+    return x, y
+
+
+def test_the_constant_of_counts_has_their_shares():
+    x, y = of_kind("count")
+    constant = Baselines.fit(x, y, kind="count").predict(x[:1])["constant"]
+    counts, n_of = np.unique(y, return_counts=True)
+    for k, n in zip(counts, n_of, strict=True):
+        assert np.exp(constant.log_prob(np.array([k])))[0] == pytest.approx(n / 400.0, abs=0.02)
+    assert constant.log_prob(np.array([1.5])) == -np.inf
+
+
+@pytest.mark.parametrize("kind", ["positive", "share"])
+def test_the_constant_of_a_kind_has_the_law_of_the_targets(kind):
+    x, y = of_kind(kind)
+    constant = Baselines.fit(x, y, kind=kind).predict(x)["constant"]
+    assert stats.kstest(constant.cdf(y), "uniform").statistic < 0.06
+    low, high = constant.interval(0.999).T
+    assert low.min() > 0.0
+    assert high.max() < (1.0 if kind == "share" else np.inf)
+
+
+def test_a_line_of_counts_finds_what_drives_them():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(600, 3))
+    y = rng.poisson(np.exp(0.3 + 0.9 * x[:, 0])).astype(float)
+    of = Baselines.fit(x[:400], y[:400], kind="count").predict(x[400:])
+    gain = of["linear"].log_prob(y[400:]) - of["constant"].log_prob(y[400:])
+    assert gain.mean() > 3.0 * gain.std(ddof=1) / np.sqrt(200.0) > 0.0
+
+
+def test_counts_grow_with_their_exposure():
+    rng = np.random.default_rng(7)
+    exposure = rng.uniform(8.0, 50.0, 800)
+    x, y = np.column_stack([rng.normal(size=800), exposure]), rng.poisson(0.5 * exposure) * 1.0
+    constant = Baselines.fit(x, y, kind="count", exposure=1).predict(x)["constant"]
+    np.testing.assert_allclose(constant.mean / exposure, 0.5, rtol=0.15)
+
+
+@pytest.mark.parametrize("kind", ["count", "positive", "share"])
+def test_kinds_come_back_from_json(kind):
+    x, y = of_kind(kind)
+    exposure = 2 if kind == "count" else None
+    fitted = Baselines.fit(x, y, kind=kind, exposure=exposure)
+    back = Baselines.from_dict(json.loads(json.dumps(fitted.to_dict())))
+    for name, predictive in fitted.predict(x).items():
+        np.testing.assert_array_equal(predictive.mean, back.predict(x)[name].mean)
+    anew = fitted.again(x, y).predict(x)["linear"]
+    np.testing.assert_array_equal(anew.mean, fitted.predict(x)["linear"].mean)

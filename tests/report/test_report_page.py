@@ -46,7 +46,7 @@ PROMISED = {
         "Coverage of 95 % intervals",
         "Width of 50 % intervals",
         "Bayesian linear",
-        "Training mean",
+        "Constant",
         "Predicted against actual",
         "PIT histogram",
         "Nominal against actual coverage",
@@ -358,7 +358,7 @@ def test_baselines_are_compared_by_name_whatever_their_order(tmp_path, task):
     line = Baselines.fit(train.X, train.y, classes).predict(test.X)
     if classes is None:
         of_mean, of_line = (number(rmse(one, test.y)) for one in line.values())
-        said = (f"a Bayesian linear model by {of_line} and the training mean alone by {of_mean}",)
+        said = (f"a Bayesian linear model by {of_line} and a constant by {of_mean}",)
     else:
         of_most, of_line = (percent(np.mean(one.label == test.y), 1) for one in line.values())
         assert of_line != of_most

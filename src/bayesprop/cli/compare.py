@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,8 +20,9 @@ from bayesprop.cli.settings import row_request
 from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
+from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import ORDERED, classes_of
-from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
+from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline, MappedTarget
 from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
@@ -179,9 +180,9 @@ def _trial(
             encoding = parts.encoding()
             train, test = parts.encoded(encoding)
             started = time.perf_counter()
-            model = _fitted(name, parts.task, kind, train, seed, remarks)
+            predict = _fitted(name, parts.task, kind, train, seed, remarks)
             seconds = time.perf_counter() - started
-            predictive = predict_rows(model.predict_dist, test.X, encoding, test.numbers)
+            predictive = predict_rows(predict, test.X, encoding, test.numbers)
             if kind.get("target_kind") == ORDERED:
                 order = classes_of(predictive.classes, ORDERED, kind.get("order")).order
                 predictive = replace(predictive, order=order)
@@ -193,18 +194,23 @@ def _trial(
 
 def _fitted(
     name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
-) -> Any:
-    """Fit a method, a peer, or the constant that any should beat."""
+) -> Callable[[np.ndarray], Any]:
+    """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
     peer = [one for one in _plans(train, task).each if one.peer.name == name]
     if peer:
-        return peer[0].fitted(train.X, train.y)
+        return peer[0].fitted(train.X, train.y).predict_dist
     if name != CONSTANT:
         estimator = make_estimator(Settings(kind), name, task, seed)
         remarks.update(learn(estimator, train))
-        return estimator
+        return estimator.predict_dist
     if task == CLASSIFICATION:
-        return FrequencyBaseline.fit(train.y, np.unique(train.y))
-    return ConstantBaseline.fit(train.y)
+        return FrequencyBaseline.fit(train.y, np.unique(train.y)).predict_dist
+    if kind["target_kind"] == NUMBERS:
+        return ConstantBaseline.fit(train.y).predict_dist
+    of_kind = kind["target_kind"], kind.get("exposure")
+    target, mapped = MappedTarget.learn(*of_kind, train.X, train.y)
+    constant = ConstantBaseline.fit(mapped)
+    return lambda x: target.decode(constant.predict_dist(x), x)
 
 
 def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:

@@ -1,4 +1,7 @@
-"""What a model is judged beside: the same prediction for every row, a straight line, and peers."""
+"""What a model is judged beside: the same prediction for every row, a straight line, and peers.
+
+Of prices, counts and shares the first two see the target as the model does, through its kind's map.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.count_scores import CountScores
+from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.model.target_kinds import learnt_map, map_from_dict
+from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.task import Standardiser
+from bayesprop.model.transformed_predictive import transformed
 from bayesprop.report.peers import Peer, fit_peers, sampled, scaler_of, standardised
 
 MAX_FEATURES = 1000
@@ -152,10 +159,57 @@ class LogisticBaseline:
         return ClassPredictive.of_sure_weights(special.softmax(logits, axis=1), self.classes)
 
 
+@dataclass(frozen=True, eq=False)
+class MappedTarget:
+    """A target of a kind, which baselines predict through a map that is learnt as the model's is.
+
+    exposure
+        Place of the column that counts grow with; None: there is none.
+    """
+
+    map: TargetMap
+    exposure: int | None = None
+
+    @classmethod
+    def learn(
+        cls, kind: str, exposure: int | None, x: Float[np.ndarray, "n d"], y: np.ndarray
+    ) -> tuple[MappedTarget, Float[np.ndarray, " n"]]:
+        """Learn a map of training rows; also return their targets as it maps them."""
+        z, y = standardised(scaler_of(x), x), np.asarray(y, np.float64)[:, None]
+        at = None if exposure is None else x[:, exposure]
+        target = cls(learnt_map(kind, z, y, None, at), exposure)
+        mapped = target.of_rows(x)[:, None].encode(y, np.random.RandomState(0), z)[:, 0]
+        if isinstance(target.map, CountScores):
+            target = replace(target, map=replace(target.map, tendency=None))
+        return target, mapped
+
+    def of_rows(self, x: Float[np.ndarray, "n d"]) -> TargetMap:
+        """Return the map of some rows, of their exposures."""
+        if self.exposure is None:
+            return self.map
+        return replace(self.map, exposure=x[:, self.exposure])
+
+    def decode(self, predictive: GaussianPredictive, x: Float[np.ndarray, "n d"]) -> Predictive:
+        """Bring a prediction of mapped targets to the units of y."""
+        return transformed(predictive, self.of_rows(x))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` reads, for JSON."""
+        return {"map": self.map.to_dict(), "exposure": self.exposure}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> MappedTarget:
+        """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is none."""
+        exposure = stored["exposure"]
+        return cls(map_from_dict(stored["map"]), None if exposure is None else int(exposure))
+
+
 @dataclass(frozen=True)
 class Baselines:
     """The baselines of one training table; `line` is None where `note` says why.
 
+    target
+        How the two simple ones see a target that is no plain number; None: as it is.
     peers, peer_notes
         By name, and sentences on what was left out or sampled; empty where they were not asked
         for. They are not stored with a model.
@@ -164,6 +218,7 @@ class Baselines:
     constant: ConstantBaseline | FrequencyBaseline
     line: LinearBaseline | LogisticBaseline | None = None
     note: str = ""
+    target: MappedTarget | None = None
     peers: Mapping[str, Peer] = field(default_factory=dict)
     peer_notes: tuple[str, ...] = ()
 
@@ -174,20 +229,45 @@ class Baselines:
         y: np.ndarray,
         classes: np.ndarray | None = None,
         *,
+        kind: str = NUMBERS,
+        exposure: int | None = None,
         with_peers: bool = False,
     ) -> Baselines:
-        """Fit them on the training rows; `classes` are all that the labels `y` may be."""
-        if classes is None:
-            constant: Any = ConstantBaseline.fit(y)
-        else:
-            y, classes = np.asarray(y), np.asarray(classes)
-            constant = FrequencyBaseline.fit(y, classes)
-        peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
-        return cls(constant, *_line(x, y, classes), peers, peer_notes)
+        """Fit them on the training rows; `classes` are all that the labels `y` may be.
 
-    def predict(
-        self, x: Float[np.ndarray, "n d"], beside: Any = None
-    ) -> dict[str, GaussianPredictive | ClassPredictive]:
+        kind, exposure
+            Of a target of numbers, and the place of the column that counts grow with.
+        """
+        peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
+        target = None
+        if classes is not None:
+            y, classes = np.asarray(y), np.asarray(classes)
+            constant: Any = FrequencyBaseline.fit(y, classes)
+        else:
+            if kind != NUMBERS:
+                target, y = MappedTarget.learn(kind, exposure, x, y)
+            constant = ConstantBaseline.fit(y)
+        return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
+
+    @classmethod
+    def of(
+        cls, estimator: Any, x: Float[np.ndarray, "n d"], y: np.ndarray, *, with_peers: bool = False
+    ) -> Baselines:
+        """Fit those of the task of a fitted estimator, on training rows."""
+        if (classes := getattr(estimator, "classes_", None)) is not None:
+            return cls.fit(x, y, classes, with_peers=with_peers)
+        task = estimator.task_
+        return cls.fit(x, y, kind=task.kind, exposure=task.exposure, with_peers=with_peers)
+
+    def again(
+        self, x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None = None
+    ) -> Baselines:
+        """Fit those of the same target to other rows, without peers."""
+        if self.target is None:
+            return Baselines.fit(x, y, classes)
+        return Baselines.fit(x, y, kind=self.target.map.kind, exposure=self.target.exposure)
+
+    def predict(self, x: Float[np.ndarray, "n d"], beside: Any = None) -> dict[str, Any]:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
 
         beside
@@ -196,6 +276,11 @@ class Baselines:
         name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
         models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
+        if self.target is not None:
+            simple = {
+                name: self.target.decode(models[name], x) for name in SIMPLE if name in models
+            }
+            models |= simple
         if not isinstance(beside, ClassPredictive):
             return models
         about = {"order": beside.order, "positive": beside.positive}
@@ -214,7 +299,8 @@ class Baselines:
                 "The linear baseline was not stored with the model, which has more than "
                 f"{MAX_STORED_FEATURES} encoded features."
             )
-        return {"constant": [constant.mean, constant.var], "linear": _to_dict(line), "note": note}
+        stored = {"constant": [constant.mean, constant.var], "linear": _to_dict(line), "note": note}
+        return stored if self.target is None else stored | {"target": self.target.to_dict()}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Baselines:
@@ -222,7 +308,8 @@ class Baselines:
         note = str(stored.get("note", ""))
         if "task" not in stored:
             constant = ConstantBaseline(*map(float, stored["constant"]))
-            return cls(constant, _from_dict(LinearBaseline, stored["linear"]), note)
+            target = MappedTarget.from_dict(stored["target"]) if "target" in stored else None
+            return cls(constant, _from_dict(LinearBaseline, stored["linear"]), note, target)
         classes, share = np.asarray(stored["classes"]), _numbers(stored["share"])
         if stored["task"] != _CLASSES or share.shape != classes.shape:
             raise ValueError(_DAMAGED)

@@ -114,8 +114,8 @@ def _predicted(
     with_peers: bool,
 ) -> Judged:
     """Predict rows by an estimator, and by the baselines of its training rows."""
-    classes = getattr(estimator, "classes_", None)
-    baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers and len(test.y) > 0)
+    with_peers = with_peers and len(test.y) > 0
+    baselines = Baselines.of(estimator, train.X, train.y, with_peers=with_peers)
     if not len(test.y):
         return Judged(baselines)
     model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
@@ -184,9 +184,8 @@ def _pooled(division: Division, folds: list[Any]) -> Judged:
         if name in shared
     }
     classes = np.array(encoding.classes) if encoding.classes else None
-    baselines = replace(
-        Baselines.fit(rows.X, rows.y, classes), peer_notes=folds[-1].baselines.peer_notes
-    )
+    before = folds[-1].baselines
+    baselines = replace(before.again(rows.X, rows.y, classes), peer_notes=before.peer_notes)
     return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
 
 

@@ -270,8 +270,7 @@ class TableModel:
         if self.fitted is None:
             raise InputError("the rows of the fit are gone: name a table to judge the model on")
         train, judged = self.fitted.train, self.fitted.judged
-        classes = getattr(self.estimator, "classes_", None)
-        baselines = judged.baselines or Baselines.fit(train.X, train.y, classes)
+        baselines = judged.baselines or Baselines.of(self.estimator, train.X, train.y)
         about = {
             "command": self.notes.command,
             "remarks": self.fitted.on_judging,
