@@ -267,8 +267,9 @@ class _Tally(NamedTuple):
     def with_heaps(self, knots: Float[np.ndarray, " k"]) -> CountScores:
         """Put knots at both ends of every heap: a count that stands out, as round numbers do.
 
-        They raise the likelihood of all rows by more than it takes to say which count it is and how
-        many rows it has (minimum description length, Rissanen 1978).
+        Heaping is Heitjan & Rubin's word (1990) for what people round to. The knots raise the
+        likelihood of all rows by more than it takes to say which count it is and how many rows it
+        has (minimum description length, Rissanen 1978).
         """
         values, n = self.ends - 0.5, self.rows.sum()
         price = np.log(n) + np.log(len(values))
