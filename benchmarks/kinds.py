@@ -180,8 +180,10 @@ def main() -> None:
         train, test = train[: round(0.8 * MOST_ROWS)], test[: round(0.2 * MOST_ROWS)]
         return encoded(train, test, target, "regression")
 
-    lying = [name for name in TARGETS if any(asked.folder.glob(f"{name}.csv*"))]
-    compare(asked, lying, split_of, scores)
+    tables = [name for name in TARGETS if any(asked.folder.glob(f"{name}.csv*"))]
+    if not tables:
+        raise SystemExit(f"{asked.folder} must hold one of {', '.join(TARGETS)} as .csv")
+    compare(asked, tables, split_of, scores)
     show(asked.out, asked.models)
 
 

@@ -75,6 +75,28 @@ def test_smooth_counts_have_no_heaps(mean, monkeypatch):
     assert sum(differ) <= 1
 
 
+def test_counts_too_large_to_be_apart_have_no_heaps():
+    for y in ([0.0, 1e14, 3e14], [0.0, 1e15 - 1.0, 1e15], [1e12]):
+        scores = learnt(np.repeat(y, 50))
+        with np.errstate(all="raise"):
+            z = scores.forward(np.array(y))
+            assert np.isfinite([z, scores.inverse_slope(z), scores.inverse(z)]).all()
+        assert (np.diff(np.log(scores.knots)) > 1e-9).all()
+
+
+def test_the_heaps_that_say_most_are_kept():
+    rng = np.random.default_rng(8)
+    y = np.rint(np.exp(rng.normal(7.0, 1.0, 20_000)))
+    y = np.where(rng.random(20_000) < 0.5, np.rint(y / 50.0) * 50.0, y)
+    scores = learnt(y)
+    assert len(scores.knots) < 150
+    share = scores.share(np.array([500.0, 1000.0]))
+    np.testing.assert_allclose(share, [np.mean(y == k) for k in (500.0, 1000.0)], rtol=1e-3)
+    smooth = learnt(np.rint(np.exp(rng.normal(7.0, 1.0, 20_000))))
+    assert scores.has_heaps
+    assert not smooth.has_heaps
+
+
 def test_heaps_are_worth_their_knots_on_new_rows():
     rng = np.random.default_rng(1)
     y, new = cigarettes(rng, 500), cigarettes(rng, 20_000)

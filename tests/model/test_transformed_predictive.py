@@ -136,6 +136,18 @@ def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
 
 
 @pairs(COUNTS)
+def test_the_slope_is_that_of_the_line_nearest_to_the_function(latent, map):
+    p = transformed(LATENTS[latent], COUNTS[map])
+    mean, std = p.latent.mean, np.sqrt(p.latent.epistemic_var)
+    f = mean + std * np.random.default_rng(2).normal(size=(200_000, N))
+    rise = (f - mean) / std**2 * (COUNTS[map].inverse(f) - COUNTS[map].inverse(mean))
+    error = rise.std(axis=0) / np.sqrt(len(f))
+    # Twelve nodes of a quadrature step over the jumps of heaps.
+    tolerance = 0.25 if map == "heaps" else 0.05
+    assert (np.abs(p.slope - rise.mean(axis=0)) < 5.0 * error + tolerance * p.slope).all()
+
+
+@pairs(COUNTS)
 def test_the_randomised_pit_of_draws_is_uniform(latent, map):
     one = transformed(LATENTS[latent], COUNTS[map])[[1]]
     draws = one.sample(np.random.default_rng(1), 3000)[:, 0]

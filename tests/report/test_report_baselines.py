@@ -216,3 +216,17 @@ def test_kinds_come_back_from_json(kind):
         np.testing.assert_array_equal(predictive.mean, back.predict(x)[name].mean)
     anew = fitted.again(x, y).predict(x)["linear"]
     np.testing.assert_array_equal(anew.mean, fitted.predict(x)["linear"].mean)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"exposure": -1}, {"exposure": "a"}, {"exposure": 1.5}, {"map": {"kind": "count"}}, {}],
+)
+def test_a_damaged_kind_is_refused(damage):
+    x, y = of_kind("count")
+    stored = Baselines.fit(x, y, kind="count").to_dict()
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Baselines.from_dict(stored | {"target": stored["target"] | damage if damage else {}})
+    beyond = Baselines.from_dict(stored | {"target": stored["target"] | {"exposure": 3}})
+    with pytest.raises(ValueError, match="damaged"):
+        beyond.predict(x)

@@ -18,10 +18,12 @@ _LARGEST_COUNT = 2.0**50
 _ROUNDS, _LEAST_STD = 4, 0.1
 _LEAST_HEAP = 3.0
 """Rows of a heap: a count may be there twice by chance."""
+_MOST_HEAPS, _LARGEST_HEAP = 32, 1e9
+"""A prediction is summed over their ends, whose logarithms must be apart."""
 _CLOSE = 0.3
 """Standard deviation of scores about a ridge, below which heaps say less than inputs do."""
 _UNSEEN = 0.5
-"""Rows that stand for what was not seen between two knots."""
+"""Rows that stand for what lies between two knots of which no row was."""
 
 
 class Tendency(NamedTuple):
@@ -100,6 +102,12 @@ class CountScores(TargetMap):
     def share(self, k: np.ndarray) -> np.ndarray:
         """Return the share of all rows that have a count."""
         return special.ndtr(self.forward(k + 0.5)) - special.ndtr(self.forward(k - 0.5))
+
+    @property
+    def has_heaps(self) -> bool:
+        """Whether one count has knots at both ends above a stretch of several."""
+        width = np.diff(self.knots)
+        return self.exposure is None and bool(((width[1:] == 1.0) & (width[:-1] > 1.0)).any())
 
     @property
     def _log_knots(self) -> np.ndarray:
@@ -252,6 +260,7 @@ class _Tally(NamedTuple):
         kept = [int(np.argmax(n_below >= min(first, n_below[-1])))]
         for k in range(kept[0] + 1, len(scores)):
             is_apart = scores[k] - scores[kept[-1]] >= _LEAST_STEP
+            is_apart &= self.ends[k] > self.ends[kept[-1]] * (1.0 + 1.0 / _LARGEST_HEAP)
             if is_apart and n_below[k] - n_below[kept[-1]] >= _LEAST_ROWS:
                 kept.append(k)
         return self.ends[kept]
@@ -273,16 +282,19 @@ class _Tally(NamedTuple):
         """
         values, n = self.ends - 0.5, self.rows.sum()
         price = np.log(n) + np.log(len(values))
-        is_heap = np.zeros(len(values), bool)
+        may_be = (self.rows >= _LEAST_HEAP) & (values < _LARGEST_HEAP)
+        n_heaps = 0
         while True:
             scores = self.through(knots)
             expected = n * scores.share(values)
-            is_more = self.rows >= np.maximum(expected, _LEAST_HEAP)
-            is_new = ~is_heap & is_more & (special.kl_div(self.rows, expected) > price)
-            if not is_new.any():
-                return _beyond_a_heap(scores) if is_heap.any() else scores
-            is_heap |= is_new
-            heaps = values[is_new]
+            is_more = may_be & (self.rows > expected)
+            gain = np.where(is_more, special.kl_div(self.rows, expected), 0.0)
+            best = np.argsort(-gain)[: _MOST_HEAPS - n_heaps]
+            new = best[gain[best] > price]
+            if not len(new):
+                return _beyond_a_heap(scores) if n_heaps else scores
+            may_be[new], n_heaps = False, n_heaps + len(new)
+            heaps = values[new]
             knots = np.union1d(knots, np.append(heaps + 0.5, heaps[heaps > 0.0] - 0.5))
 
 

@@ -24,6 +24,7 @@ from bayesprop.model.target_maps import TargetMap
 
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
+_LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
 _ROUNDING = 1e-14
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
@@ -134,9 +135,16 @@ class CountPredictive(TransformedPredictive):
 
     @property
     def slope(self) -> Moments:
-        """Rise of y by z over a standard deviation to either side: by a heap the map jumps."""
-        mean, std = self.latent.mean, self.latent.std
-        return (self.map.inverse(mean + std) - self.map.inverse(mean - std)) / (2.0 * std)
+        """Slope of the line closest to y = g(f), over the distribution of the function f.
+
+        By a heap g jumps, and its derivative at a point says nothing of how the function changes;
+        for a Gaussian f the mean derivative is E (f - m) g(f) / Var f (Stein 1981).
+        """
+        mean, std = self.latent.mean, np.sqrt(self.latent.epistemic_var)
+        std = np.maximum(std, _LEAST_STD)
+        at = self.map.inverse(mean)
+        rise = expected_of_gaussians(lambda f: (f - mean) * (self.map.inverse(f) - at), mean, std)
+        return rise / std**2
 
     def _below(self, k: np.ndarray) -> np.ndarray:
         """Probability of k or less, at whole numbers; k may have an axis more, in front."""
@@ -193,7 +201,7 @@ class CountPredictive(TransformedPredictive):
             low, high = np.arcsinh(-middle / unit), np.arcsinh((most - middle) / unit)
             t = low + (high - low) * np.linspace(0.0, 1.0, _MOST_COUNTS + 1)[ahead]
             some = np.rint(middle + unit * np.sinh(t))
-            knots = np.floor(self.map.knots) if self.map.exposure is None else np.zeros(0)
+            knots = np.floor(self.map.knots) if self.map.has_heaps else np.zeros(0)
             knots = np.broadcast_to(knots[ahead], (len(knots), *np.shape(y)))
             ends = np.concatenate([[np.zeros_like(y), y - 1.0, y, most], knots])
             some = np.concatenate([some, ends])

@@ -184,9 +184,11 @@ class MappedTarget:
         return target, mapped
 
     def of_rows(self, x: Float[np.ndarray, "n d"]) -> TargetMap:
-        """Return the map of some rows, of their exposures."""
+        """Return the map of some rows, of their exposures; ValueError where there are none."""
         if self.exposure is None:
             return self.map
+        if self.exposure >= x.shape[1]:
+            raise ValueError(_DAMAGED)
         return replace(self.map, exposure=x[:, self.exposure])
 
     def decode(self, predictive: GaussianPredictive, x: Float[np.ndarray, "n d"]) -> Predictive:
@@ -200,8 +202,11 @@ class MappedTarget:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> MappedTarget:
         """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is none."""
-        exposure = stored["exposure"]
-        return cls(map_from_dict(stored["map"]), None if exposure is None else int(exposure))
+        map, exposure = map_from_dict(stored["map"]), stored["exposure"]
+        is_place = isinstance(map, CountScores) and isinstance(exposure, int) and exposure >= 0
+        if exposure is not None and not is_place:
+            raise ValueError(_DAMAGED)
+        return cls(map, exposure)
 
 
 @dataclass(frozen=True)
