@@ -6,7 +6,8 @@ of either numbers (of 20 values or more) or classes (two to twelve, of ten rows 
 4000 rows, a fifth to judge, one split; CRPS or log loss of `bayesprop.fit` and of CatBoost,
 LightGBM and a forest (catboost, lightgbm, quantile-forest; those that are installed), all at their
 defaults. A column `rownames` is dropped: a clone of vincentarelbundock/Rdatasets numbers its
-rows so. What fails is counted. `--part 0 2` and `--part 1 2` share the work.
+rows so. What fails is counted. `--part 0 2` and `--part 1 2` share the work. With `--zeros` the
+targets are numbers from 0 on, not all whole, of which a tenth or more are 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import random
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice, product
 from pathlib import Path
@@ -42,6 +43,7 @@ MOST_OF_A_FOLDER, N_TABLES, MOST_ROWS = 5, 100, 4_000
 ROWS, COLUMNS = (200, 20_000), (4, 60)
 LEAST_VALUES, CLASSES, LEAST_OF_A_CLASS = 20, (2, 12), 10
 LEVELS = number_peers.LEVELS
+SHARE_OF_ZEROS = 0.1
 LEAST = 0.01
 """Share of the constant's loss that is added to both sides of a ratio: less is none at all."""
 
@@ -73,17 +75,22 @@ def learners(task: str) -> dict[str, Learn]:
     return models | simple
 
 
-def tables_by_lot(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def tables_by_lot(folder: Path, *, zeros: bool = False) -> Iterator[tuple[Path, str, str]]:
     """Draw tables that can be used, each with a task and a target."""
+    is_wanted = _has_zeros if zeros else _has_values
     paths, of_folder = list(files(folder)), Counter[Path]()
     random.Random(0).shuffle(paths)
     for path in paths:
-        if of_folder[path.parent] < MOST_OF_A_FOLDER and (target := _target(path, folder)):
+        if of_folder[path.parent] < MOST_OF_A_FOLDER and (
+            target := _target(path, folder, is_wanted)
+        ):
             of_folder[path.parent] += 1
             yield path, *target
 
 
-def _target(path: Path, folder: Path) -> tuple[str, str] | None:
+def _target(
+    path: Path, folder: Path, is_wanted: Callable[[pl.Series], bool]
+) -> tuple[str, str] | None:
     try:
         table = _read(path)
     except TableError:
@@ -92,7 +99,8 @@ def _target(path: Path, folder: Path) -> tuple[str, str] | None:
         return None
     tasks: dict[str, list[str]] = {}
     for column in table.columns:
-        if task := _task(table[column].drop_nulls()):
+        values = table[column].drop_nulls()
+        if (task := _task(values)) and is_wanted(values):
             tasks.setdefault(task, []).append(column)
     lot = random.Random(str(path.relative_to(folder)))
     task = lot.choice(sorted(tasks)) if tasks else ""
@@ -107,6 +115,17 @@ def _task(values: pl.Series) -> str | None:
         return REGRESSION
     is_some = CLASSES[0] <= len(counts) <= CLASSES[1] and not values.dtype.is_temporal()
     return CLASSIFICATION if is_some and counts.min() >= LEAST_OF_A_CLASS else None
+
+
+def _has_values(values: pl.Series) -> bool:
+    return len(values) > 0
+
+
+def _has_zeros(values: pl.Series) -> bool:
+    if not values.dtype.is_float():
+        return False
+    y = values.to_numpy()
+    return bool(np.mean(y == 0.0) >= SHARE_OF_ZEROS and np.min(y) == 0.0 and (y % 1.0 > 0.0).any())
 
 
 def _read(path: Path) -> pl.DataFrame:
@@ -196,12 +215,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--n", type=int, default=N_TABLES)
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1))
+    parser.add_argument("--zeros", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("results/random-tables.jsonl"))
     asked = parser.parse_args()
     first, step = asked.part
     tables = {
         str(path.relative_to(asked.folder)): (path, *about)
-        for path, *about in islice(tables_by_lot(asked.folder), first, asked.n, step)
+        for path, *about in islice(
+            tables_by_lot(asked.folder, zeros=asked.zeros), first, asked.n, step
+        )
     }
 
     def of_table(table: str, model: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def rows_of(kind, n=160, seed=0):
     latent = 1.5 * x[:, 0] + 0.5 * rng.normal(size=n)
     y = {
         "positive": np.round(100.0 * np.exp(latent), 3),
+        "nonnegative": np.round(100.0 * np.maximum(latent, 0.0), 3),
         "share": np.round(1.0 / (1.0 + np.exp(-latent)), 6),
         "count": rng.poisson(np.exp(latent - 1.0)),
         "numbers": np.round(latent, 4),
@@ -27,7 +28,12 @@ def rows_of(kind, n=160, seed=0):
 
 @pytest.mark.parametrize(
     ("kind", "low", "high"),
-    [("positive", 0.0, np.inf), ("share", 0.0, 1.0), ("count", 0.0, np.inf)],
+    [
+        ("positive", 0.0, np.inf),
+        ("nonnegative", 0.0, np.inf),
+        ("share", 0.0, 1.0),
+        ("count", 0.0, np.inf),
+    ],
 )
 def test_a_kind_is_guessed_said_and_kept(cli, tmp_path, kind, low, high):
     table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))

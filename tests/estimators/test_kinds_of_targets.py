@@ -20,11 +20,13 @@ RNG = np.random.default_rng(6)
 LATENT = X[:, 0] + 0.3 * RNG.normal(size=len(X))
 TARGETS = {
     "positive": 50.0 * np.exp(LATENT),
+    "nonnegative": 50.0 * np.maximum(LATENT + 0.2, 0.0),
     "share": 1.0 / (1.0 + np.exp(-LATENT)),
     "count": RNG.poisson(np.exp(LATENT)).astype(float),
 }
-BOUNDS = {"positive": (0.0, np.inf), "share": (0.0, 1.0), "count": (0.0, np.inf)}
-BAD = {"positive": -1.0, "share": 1.0, "count": 0.5}
+HAS_ZERO = ("count", "nonnegative")
+BOUNDS = {**dict.fromkeys(("positive", *HAS_ZERO), (0.0, np.inf)), "share": (0.0, 1.0)}
+BAD = {"positive": -1.0, "nonnegative": -1.0, "share": 1.0, "count": 0.5}
 
 
 def fitted_to(name, kind, **changes):
@@ -46,12 +48,12 @@ def test_predictions_keep_inside(fitted):
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()
     # The mean of a count is 0 where the probability of anything else is rounding.
-    assert ((mean >= low) & (mean < high) & ((mean > low) | (kind == "count"))).all()
+    assert ((mean >= low) & (mean < high) & ((mean > low) | (kind in HAS_ZERO))).all()
     for bounds in (model.predict_interval(far, 0.99), model.predict_quantiles(far)):
         assert ((bounds >= low) & (bounds <= high)).all()
         if kind == "count":
             np.testing.assert_array_equal(bounds, np.rint(bounds))
-        else:
+        elif kind not in HAS_ZERO:
             assert ((bounds > low) & (bounds < high)).all()
     predictive = model.predict_dist(X)
     assert predictive.is_finite.all()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
@@ -39,7 +40,8 @@ COUNTED = {
     "count": transformed(GAUSSIAN, COUNTS),
     "completed counts": completed(transformed(GAUSSIAN, COUNTS), 2),
 }
-EVERY = DENSE | COUNTED
+FROM_ZERO = transformed(GAUSSIAN, CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02))
+EVERY = DENSE | COUNTED | {"nonnegative": FROM_ZERO}
 every = pytest.mark.parametrize("name", EVERY)
 LEVELS = np.array([0.01, 0.3, 0.5, 0.95])
 
@@ -126,6 +128,16 @@ def test_it_shows_itself(p):
     page = p._repr_html_()
     assert page.count("<tr>") == 1 + min(len(p), 10)
     assert "<a>" not in page
+
+
+def test_the_probability_of_zero_is_a_dot():
+    ax = FROM_ZERO.plot()
+    dots = [line for line in ax.get_lines() if line.get_marker() == "o" and len(line.get_xdata())]
+    at_zero = FROM_ZERO.cdf(0.0)
+    assert [line.get_xdata().tolist() for line in dots] == [[0.0]] * len(dots)
+    drawn = [line.get_ydata()[0] for line in dots]
+    np.testing.assert_allclose(drawn, at_zero[at_zero > 0.002], rtol=1e-9)
+    assert ax.get_ylabel() == "density (dots: probability)"
 
 
 def test_many_rows_and_several_targets_show_themselves():

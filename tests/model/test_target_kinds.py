@@ -9,11 +9,21 @@ import pytest
 from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 
-from bayesprop.model.count_scores import CountScores, Tendency
+from bayesprop.model.censored import Tendency
+from bayesprop.model.censored_arsinh import CensoredArsinh
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.left_out import PRECISIONS, left_out_rmse
 from bayesprop.model.left_out import Ridge as WeightedRows
 from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
-from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE, Logit, SoftplusInverse
+from bayesprop.model.target_maps import (
+    COUNT,
+    NONNEGATIVE,
+    NUMBERS,
+    POSITIVE,
+    SHARE,
+    Logit,
+    SoftplusInverse,
+)
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
@@ -32,8 +42,17 @@ PLACES = {
         ),
         np.array([-0.4, 3.0, 1000.0]),
     ),
+    "nonnegative": (
+        CensoredArsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01),
+        np.array([1e-3, 0.1, 0.29, 1.0, 7.0, 60.0]),
+    ),
+    "nonnegative, a log": (
+        CensoredArsinh(least=1e-3, scale=1e-2, largest=1e5, gap=1e-4),
+        np.array([1e-4, 0.1, 3.0, 800.0]),
+    ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
+FROM_ZERO = {"kind": NONNEGATIVE, "least": 0.1, "scale": 2.0, "largest": 9.0, "gap": 0.01}
 TENDENCY = {
     "kind": COUNT, "knots": [0.5], "scores": [0.0], "slopes": [1.0], "intercept": 0.0, "std": 1.0,
 }  # fmt: skip
@@ -63,7 +82,7 @@ def test_everything_maps_into_the_support(map, y):
     least = -0.5 if map.kind == COUNT else low
     assert np.isfinite(back).all()
     assert ((back >= least) & (back < high)).all()
-    if map.kind != COUNT:
+    if map.kind not in (COUNT, NONNEGATIVE):
         assert (back > low).all()
 
 
@@ -90,6 +109,10 @@ def test_maps_are_read_as_they_were_written(map, y):
         {"kind": COUNT, "knots": [0.5, float("inf")], "scores": [0.0, 1.0]},
         {"kind": COUNT, "knots": [[0.5]], "scores": [[0.5]]},
         {"kind": COUNT, "knots": [0.5], "scores": [0.0], "slopes": [1.0], "intercept": 0.0},
+        FROM_ZERO | {"scale": 0.0},
+        FROM_ZERO | {"gap": float("nan")},
+        FROM_ZERO | {"least": 9.0},
+        {"kind": NONNEGATIVE, "scale": 2.0},
         TENDENCY | {"std": 0.0},
         TENDENCY | {"slopes": [float("nan")]},
         TENDENCY | {"slopes": [[1.0]]},
@@ -156,6 +179,66 @@ def test_what_is_drawn_has_the_slopes_of_an_ordered_probit():
     assert abs(of_spread[0]) < 0.9 * abs(of_drawn[0]), "spread evenly, slopes shrink"
 
 
+def spending(rng, x):
+    """Log-normal where a latent number is above 0, 0 elsewhere; the latent number, too."""
+    latent = x[:, 0] - 0.3 + 0.6 * rng.normal(size=len(x))
+    return np.where(latent > 0.0, 100.0 * np.exp(latent), 0.0), latent
+
+
+def test_zeros_lie_below_the_threshold_and_other_numbers_above():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(1500, 2))
+    y, _ = spending(rng, x)
+    learnt = learnt_map(NONNEGATIVE, x, y[:, None])
+    z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+    np.testing.assert_array_equal(z > learnt.threshold, y[:, None] > 0.0)
+    np.testing.assert_allclose(learnt.inverse(z)[y > 0.0, 0], y[y > 0.0], rtol=1e-9)
+    assert (learnt.inverse(z)[y == 0.0] == 0.0).all()
+    plain = replace(learnt, tendency=None).encode(y[:, None], np.random.RandomState(0), x)
+    np.testing.assert_array_equal(plain > learnt.threshold, y[:, None] > 0.0)
+    assert learnt.gap < 0.01 * np.std(z), "next to nothing between 0 and the least"
+
+
+@pytest.mark.parametrize("is_log", [True, False])
+def test_the_scale_of_nonnegative_numbers_follows_the_errors(is_log):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(1500, 2))
+    latent = x[:, 0] + 0.5 * rng.normal(size=1500)
+    y = np.where(latent > 0.0, np.expm1(4.0 * latent) if is_log else latent, 0.0)
+    learnt = learnt_map(NONNEGATIVE, x, y[:, None])
+    assert (learnt.scale > np.median(y[y > 0.0])) != is_log
+
+
+def test_zeros_are_drawn_as_a_tobit_has_them():
+    rng = np.random.default_rng(6)
+    n, slopes = 3000, np.array([0.9, -0.5, 0.0])
+    x = rng.normal(size=(n, 3))
+    y = np.maximum(x @ slopes + rng.normal(size=n), 0.0)
+    is_zero = y == 0.0
+
+    def minus_log_likelihood(w):
+        m, std = x @ w[:3], np.exp(w[3])
+        below, above = stats.norm.logcdf(-m / std), stats.norm.logpdf(y, m, std)
+        return -np.sum(np.where(is_zero, below, above))
+
+    best = optimize.minimize(minus_log_likelihood, np.zeros(4)).x
+    tendency = learnt_map(NONNEGATIVE, x, y[:, None]).tendency
+    found, tobit = tendency.slopes / tendency.std, best[:3] / np.exp(best[3])
+    np.testing.assert_allclose(found, tobit, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(30), np.full(30, 4.0), np.eye(30)[0] * 7.0, np.arange(1.0, 31.0)]
+)
+def test_few_zeros_or_nothing_else_can_be_learnt(y):
+    x = np.random.default_rng(7).normal(size=(30, 2))
+    learnt = learnt_map(NONNEGATIVE, x, y[:, None])
+    z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+    assert np.isfinite(z).all()
+    np.testing.assert_allclose(learnt.inverse(z)[:, 0], y, rtol=1e-9)
+    np.testing.assert_allclose(learnt.forward(np.array([0.0])), learnt.threshold)
+
+
 def test_left_out_errors_are_those_of_fits_without_the_row():
     rng = np.random.default_rng(1)
     x, z, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 1)), rng.uniform(0.5, 2.0, 12)
@@ -187,13 +270,14 @@ def test_rows_of_weight_zero_teach_nothing():
     x, y = rng.normal(size=(60, 2)), np.exp(rng.normal(size=(60, 1)))
     weight = np.concatenate([np.ones(40), np.zeros(20)])
     far = np.where(weight[:, None] > 0.0, y, 1e6)
-    for kind, targets in ((POSITIVE, far), (COUNT, np.floor(far))):
+    for kind, targets in ((POSITIVE, far), (NONNEGATIVE, far), (COUNT, np.floor(far))):
         with_zeros = learnt_map(kind, x, targets, weight)
         assert with_zeros.to_dict() == learnt_map(kind, x[:40], targets[:40]).to_dict()
 
 
 @pytest.mark.parametrize(
-    ("kind", "bad"), [(POSITIVE, 0.0), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)]
+    ("kind", "bad"),
+    [(POSITIVE, 0.0), (NONNEGATIVE, -0.1), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)],
 )
 def test_targets_outside_are_named(kind, bad):
     y = np.full((5, 1), 0.5 if kind == SHARE else 3.0)
@@ -223,6 +307,11 @@ def test_the_kind_is_what_rows_left_out_do_not_deny():
         (stats.norm.cdf(z[:, 0] + 0.3 * rng.standard_normal(200)), SHARE),
         (0.5 + z.sum(axis=1) / 20.0, NUMBERS),
         (np.exp(2.0 * z[:, 0] + rng.standard_normal(200)), POSITIVE),
+        (spending(rng, z)[0], NONNEGATIVE),
+        (np.maximum(z[:, 0] + 0.3 * rng.standard_normal(200), 0.0), NONNEGATIVE),
+        (np.where(np.arange(200) < 3, 0.0, spending(rng, z)[0] + 50.0), NUMBERS),  # few zeros
+        ((z[:, 0] - z[:, 0].min()) * 0.31, NUMBERS),  # told by an input
+        (np.maximum(np.abs(z[:, 0]) - 0.5, 0.0), NUMBERS),  # by a curve
         (100.0 + z[:, 0] + rng.standard_normal(200), NUMBERS),
         (z[:, 0], NUMBERS),
     ):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop.model.censored_arsinh import CensoredArsinh
+from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
@@ -41,6 +43,10 @@ COUNTS = {
         None,
         np.array([0.3, 1.0, 4.0, 20.0]),
     ),
+}
+FROM_ZERO = {
+    "some zeros": CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02),
+    "a log": CensoredArsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
 
@@ -105,6 +111,63 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
     np.testing.assert_allclose(p.epistemic_var / p.var, share, rtol=1e-5)
 
 
+@pairs(FROM_ZERO)
+def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
+    p, learnt = transformed(LATENTS[latent], FROM_ZERO[map]), FROM_ZERO[map]
+    z = learnt.threshold + np.append(0.0, np.geomspace(1e-6, 2000.0, 400_001))
+    y, below = learnt.inverse(z), p.latent.cdf(np.repeat(z[:, None], N, axis=1))
+    np.testing.assert_allclose(p.cdf(np.zeros(N)), below[0], rtol=1e-12)
+    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below[0], rtol=1e-9)
+    middle, mass = 0.5 * (y[1:] + y[:-1])[:, None], np.diff(below, axis=0)
+    mean = np.sum(middle * mass, axis=0)
+    np.testing.assert_allclose(p.mean, mean, rtol=2e-3)
+    var = np.sum((middle - mean) ** 2 * mass, axis=0) + below[0] * mean**2
+    np.testing.assert_allclose(p.var, var, rtol=2e-2)
+    root = np.sum(np.sqrt(middle) * mass, axis=0)
+    np.testing.assert_allclose(p.expected(np.sqrt), root, rtol=5e-3)
+    for at in (0.0, 2.5, 700.0):
+        exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)
+        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3)
+    np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
+    for at in (0.1, 2.5, 25.0, 700.0):
+        high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
+        density = (high - low) / (2e-5 * at)
+        np.testing.assert_allclose(
+            np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
+        )
+
+
+@pairs(FROM_ZERO)
+def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent, map):
+    p = transformed(LATENTS[latent], FROM_ZERO[map])
+    at_zero = p.cdf(np.zeros(N))
+    for level in (0.02, 0.5, 0.99):
+        y = p.quantile(level)
+        np.testing.assert_array_equal(y == 0.0, at_zero >= level)
+        np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, level), rtol=1e-6)
+    assert (p.cdf(np.full(N, -1e-9)) == 0.0).all()
+    assert (p.log_prob(np.full(N, -1.0)) == -np.inf).all()
+
+
+def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
+    far = GaussianPredictive(np.array([9.0, 30.0]), np.full(2, 0.5), np.full(2, 0.5))
+    p = transformed(far, FROM_ZERO["some zeros"])
+    exact = stats.norm.logcdf(FROM_ZERO["some zeros"].threshold, far.mean, 1.0)
+    np.testing.assert_allclose(p.log_prob(np.zeros(2)), exact, rtol=1e-3)
+
+
+@pairs(FROM_ZERO)
+def test_the_randomised_pit_of_nonnegative_draws_is_uniform(latent, map):
+    one = transformed(LATENTS[latent], FROM_ZERO[map])[[1]]
+    draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
+    many = type(one).joined([one] * 3000)
+    assert 0.0 < np.mean(draws == 0.0) < 1.0
+    assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
+    two = completed(type(one).joined([one, one] * 3000), 2)
+    np.testing.assert_allclose(two.pit(draws), many.pit(draws), rtol=1e-12)
+    np.testing.assert_allclose(two.quantile(0.4), many.quantile(0.4), atol=1e-6)
+
+
 @pairs(COUNTS)
 def test_probabilities_sum_to_the_distribution_and_the_moments(latent, map):
     p = transformed(LATENTS[latent], COUNTS[map])
@@ -135,12 +198,13 @@ def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
         assert (p.cdf(k - 1.0) < level + 1e-7).all()
 
 
-@pairs(COUNTS)
+@pairs(COUNTS | FROM_ZERO)
 def test_the_slope_is_that_of_the_line_nearest_to_the_function(latent, map):
-    p = transformed(LATENTS[latent], COUNTS[map])
+    learnt = (COUNTS | FROM_ZERO)[map]
+    p = transformed(LATENTS[latent], learnt)
     mean, std = p.latent.mean, np.sqrt(p.latent.epistemic_var)
     f = mean + std * np.random.default_rng(2).normal(size=(200_000, N))
-    rise = (f - mean) / std**2 * (COUNTS[map].inverse(f) - COUNTS[map].inverse(mean))
+    rise = (f - mean) / std**2 * (learnt.inverse(f) - learnt.inverse(mean))
     error = rise.std(axis=0) / np.sqrt(len(f))
     # Twelve nodes of a quadrature step over the jumps of heaps.
     tolerance = 0.25 if map == "heaps" else 0.05
@@ -179,7 +243,7 @@ def test_what_cannot_be_has_no_probability(latent):
 
 @pytest.mark.parametrize("latent", LATENTS)
 def test_rows_are_selected_and_joined(latent):
-    for map in (*SMOOTH.values(), *COUNTS.values()):
+    for map in (*SMOOTH.values(), *COUNTS.values(), *FROM_ZERO.values()):
         p = transformed(LATENTS[latent], map)
         again = type(p).joined([p[:2], p[2:]])
         np.testing.assert_array_equal(again.mean, p.mean)

@@ -83,12 +83,12 @@ class Learning(WithSeed, OfTable):
     task: Literal["regression", "classification"] | None = option(
         "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
     )
-    target_kind: Literal["numbers", "positive", "share", "count", "classes", "ordered"] | None = (
-        option(
-            "What a number can be: numbers (any), positive, share (0 to 1), count; classes, or "
-            "ordered ones. Default: guessed, and said.",
-            metavar="KIND",
-        )
+    target_kind: (
+        Literal["numbers", "positive", "nonnegative", "share", "count", "classes", "ordered"] | None
+    ) = option(
+        "What a number can be: numbers (any), positive, nonnegative (0 or above), share (0 to "
+        "1), count; classes, or ordered ones. Default: guessed, and said.",
+        metavar="KIND",
     )
     order: str | None = option(
         "Ordered classes, from the lowest to the highest: low,mid,high. Numbers sort themselves.",

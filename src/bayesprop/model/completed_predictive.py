@@ -77,6 +77,9 @@ class CompletedPredictive(Predictive):
         below = self.each.cdfs(np.repeat(y, self._c, axis=1))
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
 
+    def _below(self, y: Moments) -> Moments:
+        return self._by_row(self.each._below(np.repeat(y, self._c, axis=0))).mean(axis=1)
+
     def expected(self, function: Function) -> Moments:
         """Return E function(y), the mean over completions."""
         return self._by_row(self.each.expected(function)).mean(axis=1)

@@ -10,12 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.left_out import PRECISIONS, Ridge, some_rows
-from bayesprop.model.target_maps import COUNT, TargetMap
+from bayesprop.model.censored import CensoredMap, Tendency
+from bayesprop.model.target_maps import COUNT
 
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
 _LARGEST_COUNT = 2.0**50
-_ROUNDS, _LEAST_STD = 4, 0.1
 _LEAST_HEAP = 3.0
 """Rows of a heap: a count may be there twice by chance."""
 _MOST_HEAPS, _LARGEST_HEAP = 32, 1e9
@@ -26,25 +25,15 @@ _UNSEEN = 0.5
 """Rows that stand for what lies between two knots of which no row was."""
 
 
-class Tendency(NamedTuple):
-    """What a ridge says of the scores: normal about `intercept` + x @ `slopes`, standardised x."""
-
-    slopes: Float[np.ndarray, " d"]
-    intercept: float
-    std: float
-
-
 @dataclass(frozen=True, eq=False)
-class CountScores(TargetMap):
+class CountScores(CensoredMap):
     """Normal scores of places t; a count k takes those of (k - 1/2, k + 1/2), from -1/2 on.
 
     Between knots z is linear in log(t + 1/2). Below the first knot Phi(z) is linear in t and zero
     at -1/2; beyond the last z is linear in t, with the slope that it has there. With an exposure e
     the place is that of a rate: (t + 1/2) / e - 1/2 stands for t.
 
-    Only the scores of half-integers matter to a probability. Where in its interval a training count
-    lies is drawn from what the inputs tell of it: data augmentation of a probit with known
-    thresholds (Albert & Chib 1993), whose posterior is that of a ridge.
+    Only the scores of half-integers matter to a probability.
 
     knots
         Rising, above -1/2.
@@ -81,18 +70,13 @@ class CountScores(TargetMap):
         exposures = [part.exposure for part in parts if part.exposure is not None]
         return replace(parts[0], exposure=np.concatenate(exposures)) if exposures else parts[0]
 
-    def encode(
-        self, y: np.ndarray, rng: np.random.RandomState, x: Float[np.ndarray, "n d"]
-    ) -> np.ndarray:
-        """Draw the scores of counts (n, o), each in its interval."""
-        u = np.clip(rng.random_sample(y.shape), 1e-9, 1.0 - 1e-9)
-        spread = self.forward(y - 0.5 + u)
-        if self.tendency is None:
-            return spread
-        slopes, intercept, std = self.tendency
-        m = (x @ slopes + intercept)[:, None]
-        low, high = self.forward(y - 0.5), self.forward(y + 0.5)
-        return _drawn_between((low - m) / std, (high - m) / std, u, (spread - m) / std) * std + m
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of half a count below and above each count."""
+        return self.forward(y - 0.5), self.forward(y + 0.5)
+
+    def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return the score of a share u of each count's unit interval."""
+        return self.forward(y - 0.5 + u)
 
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to the outermost counts that they hold."""
@@ -165,10 +149,7 @@ class CountScores(TargetMap):
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads, for JSON; exposures are their rows' own."""
         stored = {"kind": self.kind, "knots": self.knots.tolist(), "scores": self.scores.tolist()}
-        if self.tendency is None:
-            return stored
-        slopes, intercept, std = self.tendency
-        return stored | {"slopes": slopes.tolist(), "intercept": intercept, "std": std}
+        return stored if self.tendency is None else stored | self.tendency.to_dict()
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> CountScores:
@@ -181,13 +162,7 @@ class CountScores(TargetMap):
                 raise ValueError(f"the {name} of counts must be finite and rise")
         if knots[0] <= -0.5 or knots[-1] > 1e300 or np.abs(scores).max() > 30.0:
             raise ValueError("the knots of counts must lie above -1/2, their scores within 30")
-        if "slopes" not in stored:
-            return cls(knots, scores)
-        slopes = np.asarray(stored["slopes"], np.float64)
-        intercept, std = float(stored["intercept"]), float(stored["std"])
-        if slopes.ndim != 1 or not np.isfinite([*slopes, intercept, std]).all() or std <= 0.0:
-            raise ValueError("the tendency of counts must be finite, its std > 0")
-        return cls(knots, scores, Tendency(slopes, intercept, std))
+        return cls(knots, scores, Tendency.from_dict(stored))
 
 
 def learnt_scores(
@@ -203,32 +178,16 @@ def learnt_scores(
     if exposure is not None:
         spread = (y + np.random.RandomState(0).random_sample(len(y))) / exposure - 1.0
         tally = _Tally.of(spread, weight)
-        return _with_tendency(tally.through(tally.apart(_LEAST_ROWS)), x, y, weight, exposure)
+        rates = replace(tally.through(tally.apart(_LEAST_ROWS)), exposure=exposure[:, None])
+        return replace(rates.with_tendency(x, y, weight), exposure=None)
     tally = _Tally.of(y, weight)
-    scores = _with_tendency(tally.through(tally.apart(0.0)), x, y, weight)
+    scores = tally.through(tally.apart(0.0)).with_tendency(x, y, weight)
     if cast(Tendency, scores.tendency).std < _CLOSE:
         return scores
     heaped = tally.with_heaps(scores.knots)
     if len(heaped.knots) == len(scores.knots):
         return scores
-    return _with_tendency(heaped, x, y, weight)
-
-
-def _with_tendency(
-    scores: CountScores,
-    x: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    exposure: np.ndarray | None = None,
-) -> CountScores:
-    """Learn where scores lie by inputs, and draw them by it, in turn."""
-    at = some_rows(*x.shape)
-    own = replace(scores, exposure=None if exposure is None else exposure[at, None])
-    x, y, weight = x[at], y[at, None], weight[at]
-    ridge, rng = Ridge.of(x, weight), np.random.RandomState(0)
-    for _ in range(_ROUNDS):
-        own = replace(own, tendency=_tendency(ridge, own.encode(y, rng, x), weight))
-    return replace(own, exposure=None)
+    return heaped.with_tendency(x, y, weight)
 
 
 class _Tally(NamedTuple):
@@ -306,31 +265,3 @@ def _beyond_a_heap(scores: CountScores) -> CountScores:
     return CountScores(
         np.append(scores.knots, last + 1.0), np.append(scores.scores, end + rise / (last + 0.5))
     )
-
-
-def _tendency(ridge: Ridge, z: Float[np.ndarray, "n 1"], weight: np.ndarray) -> Tendency:
-    """Fit a ridge, its precision the best for rows left out, which say how far scores scatter."""
-    errors = ridge.left_out_errors(z)[..., 0]
-    mean_square = np.average(errors**2, axis=1, weights=weight)
-    best = int(np.argmin(mean_square))
-    std = max(float(np.sqrt(mean_square[best])), _LEAST_STD)
-    return Tendency(*ridge.line(z[:, 0], PRECISIONS[best]), std)
-
-
-def _drawn_between(
-    low: np.ndarray, high: np.ndarray, u: np.ndarray, otherwise: np.ndarray
-) -> np.ndarray:
-    """Return the quantile u of a standard normal between two bounds.
-
-    otherwise
-        What is returned where the normal has next to nothing between them.
-    """
-    flip = low > 0.0
-    low, high, u = (
-        np.where(flip, -high, low),
-        np.where(flip, -low, high),
-        np.where(flip, 1.0 - u, u),
-    )
-    below, above = special.ndtr(low), special.ndtr(high)
-    z = np.clip(special.ndtri(below + u * (above - below)), low, high)
-    return np.where(above - below > 1e-12, np.where(flip, -z, z), otherwise)

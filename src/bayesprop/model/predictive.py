@@ -136,13 +136,10 @@ class Predictive(AskedByScipyNames, ABC):
     def pit(self, y: Moments) -> Moments:
         """Probability integral transform of each observation; uniform on 0..1 if calibrated.
 
-        Of counts randomised, uniform between P(< y) and P(<= y) (Czado, Gneiting & Held 2009). The
-        random numbers are the same at every call.
+        Where a value has a probability, as every count, randomised: uniform between P(< y) and
+        P(<= y) (Czado, Gneiting & Held 2009). The random numbers are the same at every call.
         """
-        at = self._cdf(y := self._checked(y))
-        if not self.step:
-            return at
-        below = self._cdf(y - self.step)
+        at, below = self._cdf(y := self._checked(y)), self._below(y)
         return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
 
     def crps(self, y: Moments) -> Moments:
@@ -204,6 +201,10 @@ class Predictive(AskedByScipyNames, ABC):
 
     def _cdf(self, y: Moments) -> Moments:
         return self._cdfs(y[None])[0]
+
+    def _below(self, y: Moments) -> Moments:
+        """Return P(< y): P(<= y), unless a value has a probability of its own."""
+        return self._cdf(y)
 
     @abstractmethod
     def _crps(self, y: Moments) -> Moments: ...

@@ -10,6 +10,8 @@ import numpy as np
 
 MOST_CURVES, MOST_ROWS = 6, 10
 _POINTS, _EDGE = 200, 0.002
+_JUMP = 1e-9
+"""Probability of one value, above which it is drawn as a dot."""
 
 
 def plot(predictive: Any, ax: Any) -> Any:
@@ -78,7 +80,7 @@ def _axes(ax: Any) -> Any:
 
 
 def _draw_densities(predictive: Any, ax: Any) -> None:
-    ends = predictive.quantile([_EDGE, 1.0 - _EDGE])
+    ends, masses = predictive.quantile([_EDGE, 1.0 - _EDGE]), False
     for row, (low, high) in enumerate(ends):
         one = predictive[row : row + 1]
         if predictive.step:
@@ -86,8 +88,14 @@ def _draw_densities(predictive: Any, ax: Any) -> None:
             ax.plot(y, one.pmf(y[:, None])[:, 0], ".-", label=f"row {row}")
         else:
             y = np.linspace(low, high, _POINTS)
-            ax.plot(y, one.pdf(y[:, None])[:, 0], label=f"row {row}")
-    ax.set(xlabel="value", ylabel="probability" if predictive.step else "density")
+            density, jump = one.pdf(y[:, None])[:, 0], one.cdf(y[:, None])[:, 0]
+            jump -= one.cdf(np.nextafter(y, -np.inf)[:, None])[:, 0]
+            has_mass = jump > _JUMP
+            (line,) = ax.plot(y[~has_mass], density[~has_mass], label=f"row {row}")
+            ax.plot(y[has_mass], jump[has_mass], "o", color=line.get_color())
+            masses |= has_mass.any()
+    density = "density (dots: probability)" if masses else "density"
+    ax.set(xlabel="value", ylabel="probability" if predictive.step else density)
     ax.legend()
 
 

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.censored_arsinh import CensoredArsinh, learnt_from_zero
 from bayesprop.model.count_scores import CountScores, learnt_scores
-from bayesprop.model.left_out import left_out_log_likelihood, left_out_rmse
+from bayesprop.model.left_out import (
+    Ridge,
+    left_out_log_likelihood,
+    left_out_rmse,
+    some_rows,
+    with_random_units,
+)
 from bayesprop.model.target_maps import (
     COUNT,
+    NONNEGATIVE,
     NUMBERS,
     POSITIVE,
     SHARE,
@@ -19,17 +27,19 @@ from bayesprop.model.target_maps import (
     TargetMap,
 )
 
-KINDS = (NUMBERS, POSITIVE, SHARE, COUNT)
+KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, SHARE, COUNT)
 _FEW_ROWS = 20
 _GAINS = {SHARE: -0.1, POSITIVE: 0.1}
 """Nats a row that the map must gain a ridge."""
 _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
+_FEW_ZEROS, _ZERO_SHARE = 5, 0.02
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
 MAPS: dict[str, type[TargetMap]] = {
     POSITIVE: SoftplusInverse,
+    NONNEGATIVE: CensoredArsinh,
     SHARE: Logit,
     COUNT: CountScores,
 }
@@ -64,6 +74,8 @@ def learnt_map(
     exposure = None if exposure is None else exposure[counted]
     if kind == POSITIVE:
         return _learnt_softplus(x, y, weight)
+    if kind == NONNEGATIVE:
+        return learnt_from_zero(x, y, weight)
     return Logit() if kind == SHARE else learnt_scores(x, y, weight, exposure)
 
 
@@ -94,9 +106,9 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
         if not 1e-300 < scale < 1e300:
             raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
         return SoftplusInverse(scale)
-    if kind != COUNT:
+    if kind not in MAPS:
         raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
-    return CountScores.from_dict(stored)
+    return (CensoredArsinh if kind == NONNEGATIVE else CountScores).from_dict(stored)
 
 
 def guessed_kind(
@@ -107,8 +119,10 @@ def guessed_kind(
     """Return one of `KINDS`: numbers where nothing speaks clearly for another.
 
     Whole numbers from 0 on are counts, unless a ridge tells them apart on rows left out, as it does
-    sums of other columns. Numbers between 0 and 1 are shares unless their map loses a tenth of a
-    nat a row for a ridge on rows left out, others above 0 are positive if their map gains as much.
+    sums of other columns. Other numbers from 0 on, a fiftieth of them 0, are nonnegative if a ridge
+    errs less through their map, as it does not of formulas. Numbers between 0 and 1 are shares
+    unless their map loses a tenth of a nat a row for a ridge on rows left out, others above 0 are
+    positive if their map gains as much.
 
     x
         Standardised inputs.
@@ -122,6 +136,9 @@ def guessed_kind(
     if CountScores.holds(y).all() and np.min(y) == 0.0:
         is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
         return NUMBERS if is_linear else COUNT
+    n_zeros = np.sum(y == 0.0)
+    if np.min(y) == 0.0 and n_zeros >= max(_FEW_ZEROS, _ZERO_SHARE * len(y)):
+        return NONNEGATIVE if _errs_less_by_map(x, y, weight) else NUMBERS
     kind = SHARE if Logit.holds(y).all() else POSITIVE
     if not MAPS[kind].holds(y).all():
         return NUMBERS
@@ -130,3 +147,24 @@ def guessed_kind(
     slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
     plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
     return kind if mapped - plain > _GAINS[kind] else NUMBERS
+
+
+def _errs_less_by_map(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
+) -> bool:
+    """Whether a ridge's mean absolute error of numbers from 0 on is less through their map.
+
+    The ridge has the units of a random network beside the inputs.
+    """
+    at = some_rows(*x.shape)
+    x, y, weight = x[at], y[at, None], weight[at]
+    learnt = learnt_map(NONNEGATIVE, x, y, weight)
+    z = learnt.encode(y, np.random.RandomState(0), x)
+    ridge = Ridge.of(with_random_units(x), weight)
+    plain = ridge.left_out_errors(y)
+    mapped = learnt.inverse(z - ridge.left_out_errors(z)) - y
+    of_plain, of_mapped = (
+        np.average(np.abs(errors[..., 0]), axis=1, weights=weight).min()
+        for errors in (plain, mapped)
+    )
+    return bool(of_mapped < of_plain)

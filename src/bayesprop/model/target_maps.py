@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-NUMBERS, POSITIVE, SHARE, COUNT = "numbers", "positive", "share", "count"
+NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
+SHARE, COUNT = "share", "count"
 _TINY = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1.0 - float(np.finfo(np.float64).epsneg)
 
@@ -108,7 +109,8 @@ class SoftplusInverse(TargetMap):
     kind: ClassVar[str] = POSITIVE
     rule: ClassVar[str] = "numbers > 0"
     remedy: ClassVar[str] = (
-        "take 'numbers', for whole numbers 'count', or leave out rows that stand for no value"
+        "take 'nonnegative' where 0 can be, 'count' for whole numbers, 'numbers' for any, or leave "
+        "out rows that stand for no value"
     )
     support: ClassVar[tuple[float, float]] = (0.0, np.inf)
 

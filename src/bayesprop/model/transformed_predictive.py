@@ -17,9 +17,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.crps import integrated_crps
-from bayesprop.model.predictive import Function, Moments, Predictive, expected_of_gaussians
+from bayesprop.model.predictive import (
+    Function,
+    GaussianPredictive,
+    Moments,
+    Predictive,
+    expected_of_gaussians,
+)
 from bayesprop.model.target_maps import TargetMap
 
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
@@ -28,6 +35,8 @@ _LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
 _ROUNDING = 1e-14
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
+_CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(3)
+_GRID = np.linspace(-4.0, 8.0, 25)
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,65 @@ class ContinuousPredictive(TransformedPredictive):
         return np.abs(y - inside) + integrated_crps(self.latent, z, self.map.inverse_slope)
 
 
+class CensoredPredictive(ContinuousPredictive):
+    """A probability of 0, F(h(0)), and a density above it, F of z.
+
+    `log_prob` is that of a probability at 0 and of a density elsewhere.
+    """
+
+    map: CensoredArsinh
+
+    @classmethod
+    def of(cls, latent: Predictive, map: CensoredArsinh) -> CensoredPredictive:
+        """Integrate mean and variance: of 1 - F and of 2 (y - mean) (1 - F), over y."""
+        z, width = _cells(latent, map.bends)
+        y, above = map.inverse(z), (1.0 - latent.cdfs(z)) * map.inverse_slope(z) * width
+        mean = np.sum(above, axis=0)
+        var = mean**2 + 2.0 * np.sum((y - mean) * above, axis=0)
+        return cls(mean, *_in_parts(latent, map, np.maximum(var, _TINY)), latent, map)
+
+    @property
+    def slope(self) -> Moments:
+        """Mean derivative dg/df over the distribution of the function f: there are kinks in g."""
+        var = np.maximum(self.latent.epistemic_var, _LEAST_STD**2)
+        f = GaussianPredictive(self.latent.mean, var, np.zeros_like(var))
+        z, width = _cells(f, self.map.bends)
+        return np.sum(self.map.inverse_slope(z) * np.exp(f.log_prob(z)) * width, axis=0)
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) = function(0) P(0) + the integral of function times density."""
+        z, width = _cells(self.latent, self.map.bends)
+        values = function(self.map.inverse(z)) * np.exp(self.latent.log_prob(z)) * width
+        at_zero = self._cdf(zero := np.zeros(np.shape(self.latent.mean)))
+        return function(zero) * at_zero + np.sum(values, axis=0)
+
+    def _log_prob(self, y: Moments) -> Moments:
+        log_density = super()._log_prob(y)
+        if not (is_zero := y == 0.0).any():
+            return log_density
+        end = np.full(np.shape(y), self.map.threshold)
+        at_zero = self.latent.cdf(end)
+        with np.errstate(divide="ignore"):
+            log_prob = np.log(at_zero)
+        far = _log_between(self.latent, end - 1.0, end)
+        log_prob = np.where(at_zero > _LEAST_PROBABILITY, log_prob, far)
+        return np.where(is_zero, log_prob, log_density)
+
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return np.where(y < 0.0, 0.0, self.latent.cdfs(self.map.forward(y)))
+
+    def _below(self, y: Moments) -> Moments:
+        return np.where(y > 0.0, self._cdf(y), 0.0)
+
+    def _crps(self, y: Moments) -> Moments:
+        """Integrate over z; what lies below 0 adds its distance."""
+        at = self.map.forward(y)
+        z, width = _cells(self.latent, self.map.bends, at)
+        apart = self.latent.cdfs(z) - (z >= at)
+        crps = np.sum(apart**2 * self.map.inverse_slope(z) * width, axis=0)
+        return crps + np.maximum(-y, 0.0)
+
+
 class CountPredictive(TransformedPredictive):
     """Probabilities of 0, 1, 2, ...: P(k) = F(h(k + 1/2)) - F(h(k - 1/2)), F of z.
 
@@ -116,7 +184,7 @@ class CountPredictive(TransformedPredictive):
         zero = np.zeros(np.shape(latent.mean))
         bare = cls(zero, zero, zero, latent, map)
         counts = bare._counts(zero)
-        above = 1.0 - bare._below(counts)
+        above = 1.0 - bare._until(counts)
         mean = _sum(above, counts)
         # E (k - c)² = c² + sum over k of P(> k) (2 (k - c) + 1).
         var = mean**2 + _sum(above * (2.0 * (counts - mean) + 1.0), counts)
@@ -127,7 +195,7 @@ class CountPredictive(TransformedPredictive):
         zero = np.zeros(np.shape(self.latent.mean))
         counts = self._counts(zero)
         rise = function(counts + 1.0) - function(counts)
-        return function(zero) + _sum((1.0 - self._below(counts)) * rise, counts)
+        return function(zero) + _sum((1.0 - self._until(counts)) * rise, counts)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
@@ -146,7 +214,7 @@ class CountPredictive(TransformedPredictive):
         rise = expected_of_gaussians(lambda f: (f - mean) * (self.map.inverse(f) - at), mean, std)
         return rise / std**2
 
-    def _below(self, k: np.ndarray) -> np.ndarray:
+    def _until(self, k: np.ndarray) -> np.ndarray:
         """Probability of k or less, at whole numbers; k may have an axis more, in front."""
         z = self.map.forward(np.maximum(k, 0.0) + 0.5)
         is_one = z.ndim == np.ndim(self.latent.mean)
@@ -155,7 +223,7 @@ class CountPredictive(TransformedPredictive):
     def _log_prob(self, y: Moments) -> Moments:
         is_count = self.map.holds(y)
         k = np.where(is_count, y, 0.0)
-        below, at = self._below(k - 1.0), self._below(k)
+        below, at = self._until(k - 1.0), self._until(k)
         is_exact = (at - below > _LEAST_PROBABILITY) | ((k == 0.0) & (at > 0.0))
         with np.errstate(divide="ignore"):
             log_prob = np.log(np.where(is_exact, at - below, 1.0))
@@ -168,14 +236,13 @@ class CountPredictive(TransformedPredictive):
         """Integrate the density of z over the interval of a count; of 0 over its last unit."""
         high = self.map.forward(k + 0.5)
         low = np.where(k == 0.0, high - 1.0, self.map.forward(np.maximum(k - 0.5, 0.0)))
-        parts = [
-            self.latent.log_prob(low + 0.5 * (node + 1.0) * (high - low)) + np.log(0.5 * weight)
-            for node, weight in zip(*_LEGENDRE, strict=True)
-        ]
-        return special.logsumexp(parts, axis=0) + np.log(high - low)
+        return _log_between(self.latent, low, high)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return self._below(np.floor(y))
+        return self._until(np.floor(y))
+
+    def _below(self, y: Moments) -> Moments:
+        return self._until(np.ceil(y) - 1.0)
 
     def _quantile(self, level: float) -> Moments:
         return self.map.observed(self.latent.quantile(level))
@@ -184,9 +251,9 @@ class CountPredictive(TransformedPredictive):
         """Sum over k of (F(k) - 1{k >= y})² (Czado, Gneiting & Held 2009), linear between."""
         whole = np.maximum(np.floor(y), 0.0)
         counts = self._counts(whole)
-        below = self._below(counts)
+        below = self._until(counts)
         crps = _sum(np.where(counts < whole, below, 1.0 - below) ** 2, counts)
-        at = self._below(whole)
+        at = self._until(whole)
         return crps + np.maximum(y - whole, 0.0) * (2.0 * at - 1.0) + np.maximum(-y, 0.0)
 
     def _counts(self, y: Moments) -> Float[np.ndarray, "k ..."]:
@@ -214,6 +281,8 @@ def transformed(latent: Predictive, map: TargetMap) -> TransformedPredictive:
     """Say of y = g(z) what is said of z."""
     if isinstance(map, CountScores):
         return CountPredictive.of(latent, map)
+    if isinstance(map, CensoredArsinh):
+        return CensoredPredictive.of(latent, map)
     return ContinuousPredictive.of(latent, map)
 
 
@@ -222,6 +291,35 @@ def _sum(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     width, fall = np.diff(counts, axis=0), -np.diff(values, axis=0)
     mean = 0.5 * (values[1:] + values[:-1])
     return np.sum(np.where(width > 0.0, width * mean + 0.5 * fall, 0.0), axis=0)
+
+
+def _cells(
+    latent: Predictive, bends: Float[np.ndarray, " b"], also: Moments | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights, (q, n[, o]), of a quadrature over z above the first bend.
+
+    Between neighbours among the places where dg/dz jumps, `also`, and a grid that is dense about
+    the mean and reaches far into the upper tail.
+    """
+    mean = latent.mean
+    ahead = (slice(None),) + (None,) * np.ndim(mean)
+    grid = mean + 0.5 * np.maximum(latent.std, _TINY) * np.sinh(_GRID)[ahead]
+    own = np.broadcast_to(bends[ahead], (len(bends), *np.shape(mean)))
+    edges = np.concatenate([own, grid] if also is None else [own, grid, also[None]])
+    edges = np.sort(np.maximum(edges, bends[0]), axis=0)
+    half = 0.5 * np.diff(edges, axis=0)
+    middle = edges[:-1] + half
+    z = np.concatenate([middle + node * half for node in _CELL_NODES])
+    return z, np.concatenate([weight * half for weight in _CELL_WEIGHTS])
+
+
+def _log_between(latent: Predictive, low: Moments, high: Moments) -> Moments:
+    """Return the log probability of z between two values, from its density."""
+    parts = [
+        latent.log_prob(low + 0.5 * (node + 1.0) * (high - low)) + np.log(0.5 * weight)
+        for node, weight in zip(*_LEGENDRE, strict=True)
+    ]
+    return special.logsumexp(parts, axis=0) + np.log(high - low)
 
 
 def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments, Moments]:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop.model.censored import CensoredMap
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.predictive import GaussianPredictive, Predictive
@@ -179,7 +180,7 @@ class MappedTarget:
         at = None if exposure is None else x[:, exposure]
         target = cls(learnt_map(kind, z, y, None, at), exposure)
         mapped = target.of_rows(x)[:, None].encode(y, np.random.RandomState(0), z)[:, 0]
-        if isinstance(target.map, CountScores):
+        if isinstance(target.map, CensoredMap):
             target = replace(target, map=replace(target.map, tendency=None))
         return target, mapped
 

@@ -233,7 +233,7 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
         return Fault(headline, headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
-    if (stretch > 1.0) == too_narrow:
+    if np.isfinite(stretch) and (stretch > 1.0) == too_narrow:
         detail = (
             f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
         )
@@ -257,10 +257,12 @@ def _excess_coverage(folded: np.ndarray) -> np.ndarray:
 def _stretch(predicted: Predictive, y: np.ndarray) -> float:
     """Factor by which the 90 % intervals must grow, about their centres, to hold 90 % of rows."""
     interval = predicted.interval(0.9)
-    # Of counts, an interval reaches half a step beyond its bounds, and so it is never empty.
-    centre = np.mean(interval, axis=1)
+    # Of counts, an interval reaches half a step beyond its bounds; another may be 0 alone.
+    away = np.abs(y - np.mean(interval, axis=1))
     half = (interval[:, 1] - interval[:, 0] + predicted.step) / 2.0
-    return float(np.quantile(np.abs(y - centre) / half, 0.9))
+    never = np.where(away > 0.0, np.inf, 0.0)
+    stretch = np.divide(away, half, out=never, where=half > 0.0)
+    return float(np.quantile(stretch, 0.9, method="inverted_cdf"))
 
 
 def _confidence(

@@ -11,7 +11,7 @@ import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.target_kinds import guessed_kind
-from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
+from bayesprop.model.target_maps import COUNT, NONNEGATIVE, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -22,6 +22,7 @@ from bayesprop.table_model.request import RowRequest
 
 WORDS = {
     POSITIVE: "numbers above 0",
+    NONNEGATIVE: "numbers from 0 on, some of them 0",
     SHARE: "numbers between 0 and 1",
     COUNT: "whole numbers from 0 on",
 }

@@ -1,0 +1,126 @@
+"""Targets that are intervals of a latent number: where in them each row lies, by its inputs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from bayesprop.model.left_out import PRECISIONS, Ridge, some_rows
+from bayesprop.model.target_maps import TargetMap
+
+_ROUNDS = 4
+_LEAST_STD = 0.1
+"""Of what a ridge leaves, in standard deviations of all."""
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Tendency(NamedTuple):
+    """What a ridge says of the scores: normal about `intercept` + x @ `slopes`, standardised x."""
+
+    slopes: Float[np.ndarray, " d"]
+    intercept: float
+    std: float
+
+    @classmethod
+    def of(cls, ridge: Ridge, z: Float[np.ndarray, "n 1"], weight: np.ndarray) -> Tendency:
+        """Fit a ridge, its precision the best for rows left out, which say how scores scatter."""
+        errors = ridge.left_out_errors(z)[..., 0]
+        mean_square = np.average(errors**2, axis=1, weights=weight)
+        best = int(np.argmin(mean_square))
+        std = float(max(np.sqrt(mean_square[best]), _LEAST_STD * np.std(z), _TINY))
+        return cls(*ridge.line(z[:, 0], PRECISIONS[best]), std)
+
+    def drawn(
+        self,
+        x: Float[np.ndarray, "n d"],
+        bounds: tuple[np.ndarray, np.ndarray],
+        u: np.ndarray,
+        otherwise: np.ndarray,
+    ) -> np.ndarray:
+        """Return the quantile u of the scores (n, o) between two bounds.
+
+        otherwise
+            What is returned where the normal has next to nothing between them.
+        """
+        m = (x @ self.slopes + self.intercept)[:, None]
+        low, high = ((bound - m) / self.std for bound in bounds)
+        return _drawn_between(low, high, u, (otherwise - m) / self.std) * self.std + m
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` reads, for JSON."""
+        return {"slopes": self.slopes.tolist(), "intercept": self.intercept, "std": self.std}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Tendency | None:
+        """Rebuild from `to_dict`, None where there is none; ValueError where it is damaged."""
+        if "slopes" not in stored:
+            return None
+        slopes = np.asarray(stored["slopes"], np.float64)
+        intercept, std = float(stored["intercept"]), float(stored["std"])
+        if slopes.ndim != 1 or not np.isfinite([*slopes, intercept, std]).all() or std <= 0.0:
+            raise ValueError("the tendency of scores must be finite, its std > 0")
+        return cls(slopes, intercept, std)
+
+
+class CensoredMap(TargetMap):
+    """A map of which some targets take an interval of scores and not a point.
+
+    Where in its interval a training target lies is drawn from what the inputs tell of it: data
+    augmentation of a probit with known thresholds (Albert & Chib 1993), or of a tobit (Chib 1992),
+    whose posterior is that of a ridge. Subclasses are dataclasses with a field `tendency`.
+    """
+
+    tendency: Tendency | None
+    """Where scores lie, by the inputs. None: anywhere, evenly over what lies below."""
+
+    @abstractmethod
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores between which each target lies; twice the same where it has one."""
+
+    @abstractmethod
+    def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return the score that has a share u of each target's interval below."""
+
+    def encode(
+        self, y: np.ndarray, rng: np.random.RandomState, x: Float[np.ndarray, "n d"]
+    ) -> np.ndarray:
+        """Draw the scores of targets (n, o), each in its interval."""
+        u = np.clip(rng.random_sample(y.shape), 1e-9, 1.0 - 1e-9)
+        spread = self.spread(y, u)
+        if self.tendency is None:
+            return spread
+        low, high = self.bounds(y)
+        return np.where(low < high, self.tendency.drawn(x, (low, high), u, spread), spread)
+
+    def with_tendency(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Self:
+        """Learn where scores lie by standardised inputs, and draw them by it, in turn."""
+        at = some_rows(*x.shape)
+        x, y, weight = x[at], y[at, None], weight[at]
+        ridge, rng, own = Ridge.of(x, weight), np.random.RandomState(0), cast(Any, self[at])
+        for _ in range(_ROUNDS):
+            own = replace(own, tendency=Tendency.of(ridge, own.encode(y, rng, x), weight))
+        return own
+
+
+def _drawn_between(
+    low: np.ndarray, high: np.ndarray, u: np.ndarray, otherwise: np.ndarray
+) -> np.ndarray:
+    """Return the quantile u of a standard normal between two bounds.
+
+    otherwise
+        What is returned where the normal has next to nothing between them.
+    """
+    flip = low > 0.0
+    low, high, u = (
+        np.where(flip, -high, low),
+        np.where(flip, -low, high),
+        np.where(flip, 1.0 - u, u),
+    )
+    below, above = special.ndtr(low), special.ndtr(high)
+    z = np.clip(special.ndtri(below + u * (above - below)), low, high)
+    return np.where(above - below > 1e-12, np.where(flip, -z, z), otherwise)
