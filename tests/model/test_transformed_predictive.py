@@ -137,6 +137,27 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
         )
 
 
+def test_a_line_of_a_gaussian_is_tobins():
+    unit, std = 1e6, np.sqrt(EPISTEMIC + NOISE)
+    line = CensoredArsinh(least=1e-9, scale=unit, largest=10.0 * unit, gap=1e-12)
+    p = transformed(GaussianPredictive(MEAN / unit, EPISTEMIC / unit**2, NOISE / unit**2), line)
+    u = MEAN / std
+    mean = MEAN * stats.norm.cdf(u) + std * stats.norm.pdf(u)
+    square = (MEAN**2 + std**2) * stats.norm.cdf(u) + MEAN * std * stats.norm.pdf(u)
+    np.testing.assert_allclose(p.mean, mean, rtol=1e-4)
+    np.testing.assert_allclose(p.var, square - mean**2, rtol=1e-4)
+    np.testing.assert_allclose(p.cdf(np.zeros(N)), stats.norm.cdf(-u), rtol=1e-5)
+    np.testing.assert_allclose(p.log_prob(np.ones(N)), stats.norm.logpdf(1.0, MEAN, std), rtol=1e-5)
+    np.testing.assert_allclose(p.slope, stats.norm.cdf(MEAN / np.sqrt(EPISTEMIC)) * unit, rtol=1e-4)
+    # CRPS of a normal censored at 0 (Jordan, Krüger & Lerch 2019, appendix A).
+    y = 0.7
+    z, low = (y - MEAN) / std, -u
+    below, at = stats.norm.cdf(low), stats.norm.cdf(z)
+    exact = z * (2.0 * at - 1.0) + 2.0 * stats.norm.pdf(z) - low * below**2
+    exact -= 2.0 * stats.norm.pdf(low) * below + stats.norm.sf(np.sqrt(2.0) * low) / np.sqrt(np.pi)
+    np.testing.assert_allclose(p.crps(np.full(N, y)), std * exact, rtol=1e-4)
+
+
 @pairs(FROM_ZERO)
 def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent, map):
     p = transformed(LATENTS[latent], FROM_ZERO[map])

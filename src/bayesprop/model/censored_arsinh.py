@@ -112,12 +112,13 @@ class CensoredArsinh(CensoredMap):
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> CensoredArsinh:
         """Rebuild a map from `to_dict`; ValueError where it is none."""
-        numbers = [float(stored[name]) for name in ("least", "scale", "largest", "gap")]
+        names = ("least", "scale", "largest", "gap")
+        least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
         if not all(1.0 / _LARGEST < number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        if numbers[2] <= numbers[0]:
+        if largest <= least:
             raise ValueError("the largest number of a map must be above its least")
-        return cls(*numbers, Tendency.from_dict(stored))
+        return cls(least, scale, largest, gap, Tendency.from_dict(stored))
 
 
 def learnt_from_zero(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 PRECISIONS = (1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
 _MOST_ROWS, _MOST_COLUMNS = 2000, 500
-_UNITS, _FAR = 200, 5.0
+_LENGTH, _LINE, _FAR = 3.0, 0.3, 5.0
 
 
 def left_out_log_likelihood(
@@ -88,19 +88,26 @@ class Ridge(NamedTuple):
         return slopes, mean - float(self.mean @ slopes)
 
 
+def curves(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
+    """Return columns of which a ridge is a kernel ridge: a line, and a curve far smoother than x.
+
+    The squared exponential kernel of three times the distance of standardised rows, and a linear
+    one; cubic in the rows.
+    """
+    near, d = np.clip(x, -_FAR, _FAR), max(x.shape[1], 1)
+    inner = near @ near.T
+    square = np.diag(inner)
+    distance = np.maximum(square[:, None] + square - 2.0 * inner, 0.0)
+    kernel = np.exp(-0.5 * distance / (_LENGTH**2 * d)) + _LINE * inner / d
+    size, axes = np.linalg.eigh(kernel)
+    return axes * np.sqrt(len(x) * np.maximum(size, 1e-9))
+
+
 def some_rows(n: int, d: int) -> np.ndarray:
     """Return places of rows, evenly spaced where there are many, that a ridge fits fast."""
-    most = _MOST_ROWS if d <= _MOST_COLUMNS else _MOST_COLUMNS
+    return evenly(n, _MOST_ROWS if d <= _MOST_COLUMNS else _MOST_COLUMNS)
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """Return places of rows, evenly spaced where there are more than `most`."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
-
-
-def with_random_units(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d+200"]:
-    """Put standardised rectified units of random weights beside standardised inputs.
-
-    A ridge on them fits curves (random features, Rahimi & Recht 2007).
-    """
-    rng = np.random.RandomState(0)
-    weights = rng.normal(size=(x.shape[1], _UNITS)) / np.sqrt(max(x.shape[1], 1))
-    units = np.maximum(np.clip(x, -_FAR, _FAR) @ weights + rng.normal(size=_UNITS), 0.0)
-    units = (units - units.mean(axis=0)) / np.maximum(units.std(axis=0), 1e-9)
-    return np.concatenate([x, units], axis=1)

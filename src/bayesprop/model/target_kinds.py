@@ -11,10 +11,10 @@ from bayesprop.model.censored_arsinh import CensoredArsinh, learnt_from_zero
 from bayesprop.model.count_scores import CountScores, learnt_scores
 from bayesprop.model.left_out import (
     Ridge,
+    curves,
+    evenly,
     left_out_log_likelihood,
     left_out_rmse,
-    some_rows,
-    with_random_units,
 )
 from bayesprop.model.target_maps import (
     COUNT,
@@ -35,6 +35,7 @@ _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _FEW_ZEROS, _ZERO_SHARE = 5, 0.02
+_MOST_ROWS_OF_CURVES = 1000
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
 MAPS: dict[str, type[TargetMap]] = {
@@ -154,13 +155,13 @@ def _errs_less_by_map(
 ) -> bool:
     """Whether a ridge's mean absolute error of numbers from 0 on is less through their map.
 
-    The ridge has the units of a random network beside the inputs.
+    The ridge is one of curves.
     """
-    at = some_rows(*x.shape)
+    at = evenly(len(x), _MOST_ROWS_OF_CURVES)
     x, y, weight = x[at], y[at, None], weight[at]
     learnt = learnt_map(NONNEGATIVE, x, y, weight)
     z = learnt.encode(y, np.random.RandomState(0), x)
-    ridge = Ridge.of(with_random_units(x), weight)
+    ridge = Ridge.of(curves(x), weight)
     plain = ridge.left_out_errors(y)
     mapped = learnt.inverse(z - ridge.left_out_errors(z)) - y
     of_plain, of_mapped = (

@@ -71,6 +71,17 @@ class TransformedPredictive(Predictive):
         """Derivative dy/dz at the mean of z: what a small change of the function does to y."""
         return self.map.inverse_slope(self.latent.mean)
 
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.map.observed(self.latent.sample(rng, n))
+
+    def _quantile(self, level: float) -> Moments:
+        return self.map.observed(self.latent.quantile(level))
+
+    def _log_density(self, y: Moments) -> Moments:
+        log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
+        return np.where(self.map.holds(y), log_density, -np.inf)
+
 
 class ContinuousPredictive(TransformedPredictive):
     """A density of y: that of z times dz/dy."""
@@ -87,21 +98,13 @@ class ContinuousPredictive(TransformedPredictive):
         """Return E function(y), of a smooth elementwise function, by quadrature."""
         return self.latent.expected(lambda z: function(self.map.inverse(z)))
 
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
-        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        return self.map.inverse(self.latent.sample(rng, n))
-
     def _log_prob(self, y: Moments) -> Moments:
-        log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
-        return np.where(self.map.holds(y), log_density, -np.inf)
+        return self._log_density(y)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         low, high = self.map.support
         inside = self.latent.cdfs(self.map.forward(y))
         return np.where(y <= low, 0.0, np.where(y >= high, 1.0, inside))
-
-    def _quantile(self, level: float) -> Moments:
-        return self.map.inverse(self.latent.quantile(level))
 
     def _crps(self, y: Moments) -> Moments:
         """Integrate over z; what lies outside the support adds its distance."""
@@ -110,7 +113,7 @@ class ContinuousPredictive(TransformedPredictive):
         return np.abs(y - inside) + integrated_crps(self.latent, z, self.map.inverse_slope)
 
 
-class CensoredPredictive(ContinuousPredictive):
+class CensoredPredictive(TransformedPredictive):
     """A probability of 0, F(h(0)), and a density above it, F of z.
 
     `log_prob` is that of a probability at 0 and of a density elsewhere.
@@ -130,7 +133,7 @@ class CensoredPredictive(ContinuousPredictive):
     @property
     def slope(self) -> Moments:
         """Mean derivative dg/df over the distribution of the function f: there are kinks in g."""
-        var = np.maximum(self.latent.epistemic_var, _LEAST_STD**2)
+        var = np.maximum(self.latent.epistemic_var, _LEAST_STD**2 * self.latent.var)
         f = GaussianPredictive(self.latent.mean, var, np.zeros_like(var))
         z, width = _cells(f, self.map.bends)
         return np.sum(self.map.inverse_slope(z) * np.exp(f.log_prob(z)) * width, axis=0)
@@ -143,7 +146,7 @@ class CensoredPredictive(ContinuousPredictive):
         return function(zero) * at_zero + np.sum(values, axis=0)
 
     def _log_prob(self, y: Moments) -> Moments:
-        log_density = super()._log_prob(y)
+        log_density = self._log_density(y)
         if not (is_zero := y == 0.0).any():
             return log_density
         end = np.full(np.shape(y), self.map.threshold)
@@ -197,10 +200,6 @@ class CountPredictive(TransformedPredictive):
         rise = function(counts + 1.0) - function(counts)
         return function(zero) + _sum((1.0 - self._until(counts)) * rise, counts)
 
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
-        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        return self.map.observed(self.latent.sample(rng, n))
-
     @property
     def slope(self) -> Moments:
         """Slope of the line closest to y = g(f), over the distribution of the function f.
@@ -243,9 +242,6 @@ class CountPredictive(TransformedPredictive):
 
     def _below(self, y: Moments) -> Moments:
         return self._until(np.ceil(y) - 1.0)
-
-    def _quantile(self, level: float) -> Moments:
-        return self.map.observed(self.latent.quantile(level))
 
     def _crps(self, y: Moments) -> Moments:
         """Sum over k of (F(k) - 1{k >= y})² (Czado, Gneiting & Held 2009), linear between."""
