@@ -71,7 +71,7 @@ def test_a_kind_can_be_asked_for(cli, tmp_path):
     assert result.json["target_kind"] == "numbers"
     assert "overrides" not in result.err
     refusal = cli(*words, "--target-kind", "share").refusal
-    assert "y must hold numbers above 0 and below 1" in refusal
+    assert "y must hold numbers from 0 to 1" in refusal
     assert "--target-kind alone" not in refusal
     assert "give that alone" in cli(*words, "--set", "target_kind=share").refusal
     assert cli(*words, "--target-kind", "prices").code == 2

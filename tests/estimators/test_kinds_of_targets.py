@@ -96,7 +96,7 @@ def test_a_saved_model_is_the_same_and_goes_on(fitted, tmp_path):
 
 def test_files_whose_map_is_another_are_refused(fitted):
     header, arrays = estimator_to_stored(fitted[0])
-    other = {"kind": "share" if fitted[1] != "share" else "positive", "scale": 1.0}
+    other = {"kind": "share"} if fitted[1] != "share" else {"kind": "positive", "scale": 1.0}
     forged = header | {"model": header["model"] | {"y_map": other}}
     with pytest.raises(ValueError, match="target_kind"):
         estimator_from_stored(forged, arrays)
@@ -134,6 +134,24 @@ def test_many_zeros_have_their_probability():
     counts = np.bincount(y[:2000].astype(int), minlength=30) + 0.5
     constant = np.log(counts / counts.sum())[held.astype(int)]
     assert predictive.log_prob(held).mean() > constant.mean() - 0.02
+
+
+def test_shares_that_reach_their_bounds_have_probabilities_of_both(tmp_path):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(3000, 2))
+    y = np.clip(0.5 + 0.4 * x[:, 0] + 0.3 * rng.normal(size=3000), 0.0, 1.0)
+    model = BayesianLinearRegressor(target_kind="share").fit(x[:2000], y[:2000])
+    predictive, held = model.predict_dist(x[2000:]), y[2000:]
+    for bound in (0.0, 1.0):
+        p = np.exp(predictive.log_prob(np.full(1000, bound)))
+        error = np.sqrt(np.sum(p * (1.0 - p))) / 1000.0
+        assert abs(np.mean(p) - np.mean(held == bound)) < 4.0 * error
+    interval = model.predict_interval(x[2000:], 0.9)
+    assert ((interval >= 0.0) & (interval <= 1.0)).all()
+    assert (interval[:, 1] == 1.0).any()
+    model.save(tmp_path / "model")
+    loaded = bayesprop.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(x[:9]), model.predict(x[:9]))
 
 
 def test_what_says_nothing_of_a_mapped_target_is_refused():

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 
 from bayesprop.model.censored import Tendency
-from bayesprop.model.censored_arsinh import CensoredArsinh
+from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.left_out import PRECISIONS, left_out_rmse
 from bayesprop.model.left_out import Ridge as WeightedRows
@@ -50,6 +50,10 @@ PLACES = {
         CensoredArsinh(least=1e-3, scale=1e-2, largest=1e5, gap=1e-4),
         np.array([1e-4, 0.1, 3.0, 800.0]),
     ),
+    "bounded share": (
+        CensoredShare(least=0.1, scale=0.5, largest=0.9, gap=0.02),
+        np.array([0.05, 0.2, 0.6, 0.95]),
+    ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
 FROM_ZERO = {"kind": NONNEGATIVE, "least": 0.1, "scale": 2.0, "largest": 9.0, "gap": 0.01}
@@ -81,8 +85,8 @@ def test_everything_maps_into_the_support(map, y):
     back = map.inverse(z)
     least = -0.5 if map.kind == COUNT else low
     assert np.isfinite(back).all()
-    assert ((back >= least) & (back < high)).all()
-    if map.kind not in (COUNT, NONNEGATIVE):
+    assert ((back >= least) & ((back < high) | isinstance(map, CensoredShare))).all()
+    if map.kind != COUNT and not isinstance(map, CensoredArsinh):
         assert (back > low).all()
 
 
@@ -113,6 +117,7 @@ def test_maps_are_read_as_they_were_written(map, y):
         FROM_ZERO | {"gap": float("nan")},
         FROM_ZERO | {"least": 9.0},
         {"kind": NONNEGATIVE, "scale": 2.0},
+        FROM_ZERO | {"kind": SHARE},
         TENDENCY | {"std": 0.0},
         TENDENCY | {"slopes": [float("nan")]},
         TENDENCY | {"slopes": [[1.0]]},
@@ -191,11 +196,11 @@ def test_zeros_lie_below_the_threshold_and_other_numbers_above():
     y, _ = spending(rng, x)
     learnt = learnt_map(NONNEGATIVE, x, y[:, None])
     z = learnt.encode(y[:, None], np.random.RandomState(0), x)
-    np.testing.assert_array_equal(z > learnt.threshold, y[:, None] > 0.0)
+    np.testing.assert_array_equal(z > learnt.thresholds[0], y[:, None] > 0.0)
     np.testing.assert_allclose(learnt.inverse(z)[y > 0.0, 0], y[y > 0.0], rtol=1e-9)
     assert (learnt.inverse(z)[y == 0.0] == 0.0).all()
     plain = replace(learnt, tendency=None).encode(y[:, None], np.random.RandomState(0), x)
-    np.testing.assert_array_equal(plain > learnt.threshold, y[:, None] > 0.0)
+    np.testing.assert_array_equal(plain > learnt.thresholds[0], y[:, None] > 0.0)
     assert learnt.gap < 0.01 * np.std(z), "next to nothing between 0 and the least"
 
 
@@ -207,6 +212,32 @@ def test_the_scale_of_nonnegative_numbers_follows_the_errors(is_log):
     y = np.where(latent > 0.0, np.expm1(4.0 * latent) if is_log else latent, 0.0)
     learnt = learnt_map(NONNEGATIVE, x, y[:, None])
     assert (learnt.scale > np.median(y[y > 0.0])) != is_log
+
+
+def test_shares_of_zero_and_one_lie_beyond_the_thresholds():
+    rng = np.random.default_rng(9)
+    n, slopes = 4000, np.array([0.3, -0.2])
+    x = rng.normal(size=(n, 2))
+    y = np.clip(0.6 + x @ slopes + 0.3 * rng.normal(size=n), 0.0, 1.0)
+    learnt = learnt_map(SHARE, x, y[:, None])
+    z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+    low, high = learnt.thresholds
+    np.testing.assert_array_equal(z < low, y == 0.0)
+    np.testing.assert_array_equal(z > high, y == 1.0)
+    np.testing.assert_allclose(learnt.inverse(z), y, rtol=1e-9)
+
+    def minus_log_likelihood(w):
+        m, std = w[0] + x @ w[1:3], np.exp(w[3])
+        parts = stats.norm.logcdf(-m / std), stats.norm.logsf((1.0 - m) / std)
+        return -np.sum(np.select([y == 0.0, y == 1.0], parts, stats.norm.logpdf(y, m, std)))
+
+    best = optimize.minimize(minus_log_likelihood, [0.5, 0.0, 0.0, -1.0]).x
+    tendency = learnt.tendency
+    np.testing.assert_allclose(
+        tendency.slopes / tendency.std, best[1:3] / np.exp(best[3]), atol=0.1
+    )
+    inside = learnt_map(SHARE, x, np.clip(y, 0.01, 0.99)[:, None])
+    assert isinstance(inside, Logit), "nothing at a bound"
 
 
 def test_zeros_are_drawn_as_a_tobit_has_them():
@@ -236,7 +267,7 @@ def test_few_zeros_or_nothing_else_can_be_learnt(y):
     z = learnt.encode(y[:, None], np.random.RandomState(0), x)
     assert np.isfinite(z).all()
     np.testing.assert_allclose(learnt.inverse(z)[:, 0], y, rtol=1e-9)
-    np.testing.assert_allclose(learnt.forward(np.array([0.0])), learnt.threshold)
+    np.testing.assert_allclose(learnt.forward(np.array([0.0])), learnt.thresholds[0])
 
 
 def test_left_out_errors_are_those_of_fits_without_the_row():
@@ -277,7 +308,7 @@ def test_rows_of_weight_zero_teach_nothing():
 
 @pytest.mark.parametrize(
     ("kind", "bad"),
-    [(POSITIVE, 0.0), (NONNEGATIVE, -0.1), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)],
+    [(POSITIVE, 0.0), (NONNEGATIVE, -0.1), (SHARE, 1.5), (COUNT, 2.5), (COUNT, -1.0)],
 )
 def test_targets_outside_are_named(kind, bad):
     y = np.full((5, 1), 0.5 if kind == SHARE else 3.0)
@@ -310,6 +341,7 @@ def test_the_kind_is_what_rows_left_out_do_not_deny():
         (spending(rng, z)[0], NONNEGATIVE),
         (np.maximum(z[:, 0] + 0.3 * rng.standard_normal(200), 0.0), NONNEGATIVE),
         (np.where(np.arange(200) < 3, 0.0, spending(rng, z)[0] + 50.0), NUMBERS),  # few zeros
+        (np.clip(0.5 + 0.5 * z[:, 0] + 0.2 * rng.standard_normal(200), 0.0, 1.0), SHARE),
         ((z[:, 0] - z[:, 0].min()) * 0.31, NUMBERS),  # told by an input
         (np.maximum(np.abs(z[:, 0]) - 0.5, 0.0), NUMBERS),  # by a curve
         (100.0 + z[:, 0] + rng.standard_normal(200), NUMBERS),

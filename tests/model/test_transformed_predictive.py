@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.censored_arsinh import CensoredArsinh
+from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
@@ -46,6 +46,7 @@ COUNTS = {
 }
 FROM_ZERO = {
     "some zeros": CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02),
+    "share": CensoredShare(least=0.12, scale=0.5, largest=0.9, gap=0.02),
     "a log": CensoredArsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
@@ -114,7 +115,7 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
 @pairs(FROM_ZERO)
 def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
     p, learnt = transformed(LATENTS[latent], FROM_ZERO[map]), FROM_ZERO[map]
-    z = learnt.threshold + np.append(0.0, np.geomspace(1e-6, 2000.0, 400_001))
+    z = learnt.thresholds[0] + np.append(0.0, np.geomspace(1e-6, 2000.0, 400_001))
     y, below = learnt.inverse(z), p.latent.cdf(np.repeat(z[:, None], N, axis=1))
     np.testing.assert_allclose(p.cdf(np.zeros(N)), below[0], rtol=1e-12)
     np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below[0], rtol=1e-9)
@@ -125,9 +126,15 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
     np.testing.assert_allclose(p.var, var, rtol=2e-2)
     root = np.sum(np.sqrt(middle) * mass, axis=0)
     np.testing.assert_allclose(p.expected(np.sqrt), root, rtol=5e-3)
-    for at in (0.0, 2.5, 700.0):
+    most = learnt.support[1]
+    for at in (0.0, min(2.5, 0.4 * most), min(700.0, most)):
         exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)
         np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3)
+    if most == 1.0:
+        np.testing.assert_allclose(p.crps(np.full(N, 4.0)), p.crps(np.ones(N)) + 3.0)
+        above = 1.0 - p.latent.cdf(np.full(N, learnt.thresholds[1]))
+        np.testing.assert_allclose(np.exp(p.log_prob(np.ones(N))), above, rtol=1e-3)
+        np.testing.assert_allclose(p.cdf(np.ones(N)), 1.0)
     np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
     for at in (0.1, 2.5, 25.0, 700.0):
         high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
@@ -165,7 +172,9 @@ def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent,
     for level in (0.02, 0.5, 0.99):
         y = p.quantile(level)
         np.testing.assert_array_equal(y == 0.0, at_zero >= level)
-        np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, level), rtol=1e-6)
+        reached = np.where((y == 1.0) & (map == "share"), p.cdf(y), level)
+        np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, reached), rtol=1e-6)
+        assert (reached >= level).all()
     assert (p.cdf(np.full(N, -1e-9)) == 0.0).all()
     assert (p.log_prob(np.full(N, -1.0)) == -np.inf).all()
 
@@ -173,7 +182,7 @@ def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent,
 def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
     far = GaussianPredictive(np.array([9.0, 30.0]), np.full(2, 0.5), np.full(2, 0.5))
     p = transformed(far, FROM_ZERO["some zeros"])
-    exact = stats.norm.logcdf(FROM_ZERO["some zeros"].threshold, far.mean, 1.0)
+    exact = stats.norm.logcdf(FROM_ZERO["some zeros"].thresholds[0], far.mean, 1.0)
     np.testing.assert_allclose(p.log_prob(np.zeros(2)), exact, rtol=1e-3)
 
 

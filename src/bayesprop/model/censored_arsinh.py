@@ -1,9 +1,9 @@
-"""Numbers from 0 on, of which some are 0 itself: spending, earnings, hours worked, rain."""
+"""Numbers of which some are 0 itself, as of spending and rain; and shares, some of them 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from scipy import special
 
 from bayesprop.model.censored import CensoredMap, Tendency
 from bayesprop.model.left_out import Ridge, some_rows
-from bayesprop.model.target_maps import NONNEGATIVE
+from bayesprop.model.target_maps import NONNEGATIVE, SHARE
 
 _SCALES = (30.0, 10.0, 3.0, 1.0)
 """In medians of what is above 0; a log from nearer on has no bound on what is far above."""
@@ -26,14 +26,15 @@ class CensoredArsinh(CensoredMap):
     A latent number is seen where it is above a threshold, and is 0 below, as Tobin's (1958); y is
     an inverse hyperbolic sine of what is seen (Burbidge, Magee & Robb 1988). Between 0 and `least`
     h is a line that rises by `gap`, beyond `largest` a line with the slope that it has there, so
-    that y has a mean and a variance whenever z has.
+    that y has a mean and a variance whenever z has. Where there is a most that y can be, a second
+    threshold is where that line reaches it (Rosett & Nelson 1975).
 
     least
         Just below the least target above 0.
     scale, largest
         In y.
     gap
-        Of z: how far the threshold, -gap, lies below 0.
+        Of z: how far the lower threshold, -gap, lies below 0.
     """
 
     least: float
@@ -53,14 +54,16 @@ class CensoredArsinh(CensoredMap):
         return y >= 0.0
 
     @property
-    def threshold(self) -> float:
-        """Value of z at and below which y is 0."""
-        return -self.gap
+    def thresholds(self) -> tuple[float, float]:
+        """Value of z up to which y is 0, and from which it is the most that it can be, or inf."""
+        beyond = (self.support[1] - self.largest) / self._last_slope
+        return -self.gap, self._last + beyond
 
     @property
-    def bends(self) -> Float[np.ndarray, " 3"]:
+    def bends(self) -> Float[np.ndarray, " b"]:
         """Values of z where dg/dz jumps, rising."""
-        return np.array([-self.gap, 0.0, self._last])
+        low, high = self.thresholds
+        return np.array([low, 0.0, self._last, *([high] if np.isfinite(high) else [])])
 
     @property
     def _last(self) -> float:
@@ -72,36 +75,37 @@ class CensoredArsinh(CensoredMap):
         return float(np.hypot(self.largest - self.least, self.scale))
 
     def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return z of each target twice; of 0 all that lies below the threshold."""
-        z = self.forward(y)
-        return np.where(y > 0.0, z, -np.inf), z
+        """Return z of each target twice; of one at a bound all that lies beyond the threshold."""
+        z, (low, high) = self.forward(y), self.support
+        return np.where(y > low, z, -np.inf), np.where(y < high, z, np.inf)
 
     def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Return z of each target; of 0 the quantile u of half a normal as wide as what is seen."""
-        z = self.forward(y)
-        width = np.sqrt(np.mean(z**2))
-        return np.where(y > 0.0, z, self.threshold + width * special.ndtri(0.5 * u))
+        """Return z of each target; at a bound the quantile u of half a normal beyond."""
+        z, (low, high) = self.forward(y), self.support
+        away = np.sqrt(np.mean(z**2)) * special.ndtri(0.5 * u)
+        return z + np.where(y > low, 0.0, away) - np.where(y < high, 0.0, away)
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Return h(y), at 0 the threshold."""
-        y = np.maximum(np.asarray(y, np.float64), 0.0)
+        """Return h(y), at a bound its threshold."""
+        y = np.clip(np.asarray(y, np.float64), *self.support)
         seen = np.clip(y, self.least, self.largest) - self.least
         beyond = np.maximum(y - self.largest, 0.0) / self._last_slope
         below = self.gap * np.maximum(1.0 - y / self.least, 0.0)
         return np.arcsinh(seen / self.scale) + beyond - below
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
-        """Return g(z), 0 below the threshold."""
+        """Return g(z), a bound beyond its threshold."""
         seen = self.least + self.scale * np.sinh(np.clip(z, 0.0, self._last))
         beyond = np.maximum(z - self._last, 0.0) * self._last_slope
         below = self.least * np.clip(-z / self.gap, 0.0, 1.0)
-        return np.maximum(seen + beyond - below, 0.0)
+        return np.clip(seen + beyond - below, *self.support)
 
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
-        """Return dg/dz, 0 below the threshold."""
+        """Return dg/dz, 0 beyond the thresholds."""
+        low, high = self.thresholds
         seen = self.scale * np.cosh(np.clip(z, 0.0, self._last))
-        below = np.where(z > self.threshold, self.least / self.gap, 0.0)
-        return np.where(z < 0.0, below, np.where(z < self._last, seen, self._last_slope))
+        where = [(z <= low) | (z >= high), z < 0.0, z < self._last]
+        return np.select(where, [0.0, self.least / self.gap, seen], self._last_slope)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads, for JSON."""
@@ -110,38 +114,59 @@ class CensoredArsinh(CensoredMap):
         return stored if self.tendency is None else stored | self.tendency.to_dict()
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> CensoredArsinh:
+    def from_dict(cls, stored: dict[str, Any]) -> Self:
         """Rebuild a map from `to_dict`; ValueError where it is none."""
         names = ("least", "scale", "largest", "gap")
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
         if not all(1.0 / _LARGEST < number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        if largest <= least:
-            raise ValueError("the largest number of a map must be above its least")
+        if not least < largest < cls.support[1]:
+            raise ValueError("the largest number of a map must be between its least and its bound")
         return cls(least, scale, largest, gap, Tendency.from_dict(stored))
 
 
-def learnt_from_zero(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-) -> CensoredArsinh:
-    """Learn the scale by the likelihood of rows left out, and where zeros lie by inputs.
+@dataclass(frozen=True, eq=False)
+class CensoredShare(CensoredArsinh):
+    """Shares of which some are 0 or 1 itself; those are what lies beyond one of two thresholds."""
+
+    kind: ClassVar[str] = SHARE
+    rule: ClassVar[str] = "numbers from 0 to 1"
+    remedy: ClassVar[str] = "divide per cent by 100, or take 'numbers'"
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @classmethod
+    def holds(cls, y: np.ndarray) -> np.ndarray:
+        """Whether each target is 0, 1 or between."""
+        return (y >= 0.0) & (y <= 1.0)
+
+
+Censored = TypeVar("Censored", bound=CensoredArsinh)
+
+
+def learnt_censored(
+    of: type[Censored],
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+) -> Censored:
+    """Learn the scale by the likelihood of rows left out, and where the others lie by inputs.
 
     The likelihood is that of a tobit ridge, its Jacobian included.
 
     x
         Standardised inputs.
     """
-    seen = y[y > 0.0]
+    low, high = of.support
+    seen = y[(y > low) & (y < high)]
     if not len(seen):
-        return CensoredArsinh(1.0, 1.0, 3.0, 1.0).with_tendency(x, y, weight)
+        return of(0.25, 1.0, 0.75, 1.0).with_tendency(x, y, weight)
     median, n_seen = float(np.median(seen)), len(seen)
     least, largest = _BELOW_LEAST * float(seen.min()), float(seen.max())
     maps = []
     for scale in _SCALES:
         # As many rows lie between 0 and the median as above it: a gap has room for half a row.
         gap = float(np.arcsinh((median - least) / (scale * median))) / n_seen
-        one = CensoredArsinh(least, scale * median, largest, gap)
-        maps.append(one.with_tendency(x, y, weight))
+        maps.append(of(least, scale * median, largest, gap).with_tendency(x, y, weight))
     at = some_rows(*x.shape)
     ridge = Ridge.of(x[at], weight[at])
     scores = [_left_out_score(one, ridge, x[at], y[at], weight[at]) for one in maps]
@@ -155,16 +180,23 @@ def _left_out_score(
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
 ) -> float:
-    """Mean log density of numbers above 0, log probability of 0, by a ridge without the row.
+    """Mean log density of what is seen, log probability of the others, by a ridge without the row.
 
     Errors are taken for Laplace's, as by `left_out_log_likelihood`.
     """
     z = map.encode(y[:, None], np.random.RandomState(0), x)
-    errors = ridge.left_out_errors(z)[..., 0]
+    errors, (low, high) = ridge.left_out_errors(z)[..., 0], map.thresholds
     scale = np.average(np.abs(errors), axis=1, weights=weight)[:, None]
     scale = np.maximum(scale, 1e-12 * np.abs(z).max())
+    predicted = z[:, 0] - errors
     seen = map.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
-    t = (map.threshold - z[:, 0] + errors) / scale
-    unseen = np.where(t < 0.0, t - np.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(t, 0.0))))
-    each = np.where(y > 0.0, seen, unseen)
+    is_bound = [y <= map.support[0], y >= map.support[1]]
+    beyond = [_log_below((low - predicted) / scale), _log_below((predicted - high) / scale)]
+    each = np.select(is_bound, beyond, seen)
     return float(np.max(np.average(each, axis=1, weights=weight)))
+
+
+def _log_below(t: np.ndarray) -> np.ndarray:
+    """Return the log probability of less than t, of Laplace's standard distribution."""
+    above = np.log1p(-0.5 * np.exp(-np.maximum(t, 0.0)))
+    return np.where(t < 0.0, t - np.log(2.0), above)

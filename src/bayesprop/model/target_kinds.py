@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.censored_arsinh import CensoredArsinh, learnt_from_zero
+from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare, learnt_censored
 from bayesprop.model.count_scores import CountScores, learnt_scores
 from bayesprop.model.left_out import (
     Ridge,
@@ -41,10 +41,10 @@ _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 MAPS: dict[str, type[TargetMap]] = {
     POSITIVE: SoftplusInverse,
     NONNEGATIVE: CensoredArsinh,
-    SHARE: Logit,
+    SHARE: CensoredShare,
     COUNT: CountScores,
 }
-"""The map of every kind that is not numbers as they are."""
+"""The map of every kind that is not numbers as they are; shares between 0 and 1 have `Logit`."""
 
 
 def learnt_map(
@@ -75,9 +75,11 @@ def learnt_map(
     exposure = None if exposure is None else exposure[counted]
     if kind == POSITIVE:
         return _learnt_softplus(x, y, weight)
-    if kind == NONNEGATIVE:
-        return learnt_from_zero(x, y, weight)
-    return Logit() if kind == SHARE else learnt_scores(x, y, weight, exposure)
+    if kind == COUNT:
+        return learnt_scores(x, y, weight, exposure)
+    if kind == SHARE and Logit.holds(y).all():
+        return Logit()
+    return learnt_censored(CensoredShare if kind == SHARE else CensoredArsinh, x, y, weight)
 
 
 def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
@@ -100,7 +102,7 @@ def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Softpl
 def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     """Rebuild a map from `to_dict`; ValueError where it is none."""
     kind = stored["kind"]
-    if kind == SHARE:
+    if kind == SHARE and "scale" not in stored:
         return Logit()
     if kind == POSITIVE:
         scale = float(stored["scale"])
@@ -109,7 +111,8 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
         return SoftplusInverse(scale)
     if kind not in MAPS:
         raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
-    return (CensoredArsinh if kind == NONNEGATIVE else CountScores).from_dict(stored)
+    maps = {SHARE: CensoredShare, NONNEGATIVE: CensoredArsinh, COUNT: CountScores}
+    return maps[kind].from_dict(stored)
 
 
 def guessed_kind(
@@ -121,9 +124,9 @@ def guessed_kind(
 
     Whole numbers from 0 on are counts, unless a ridge tells them apart on rows left out, as it does
     sums of other columns. Other numbers from 0 on, a fiftieth of them 0, are nonnegative if a ridge
-    errs less through their map, as it does not of formulas. Numbers between 0 and 1 are shares
-    unless their map loses a tenth of a nat a row for a ridge on rows left out, others above 0 are
-    positive if their map gains as much.
+    errs less through their map, as it does not of formulas; shares if they end at 1, as a fiftieth
+    do. Numbers between 0 and 1 are shares unless their map loses a tenth of a nat a row for a ridge
+    on rows left out, others above 0 are positive if their map gains as much.
 
     x
         Standardised inputs.
@@ -137,9 +140,10 @@ def guessed_kind(
     if CountScores.holds(y).all() and np.min(y) == 0.0:
         is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
         return NUMBERS if is_linear else COUNT
-    n_zeros = np.sum(y == 0.0)
-    if np.min(y) == 0.0 and n_zeros >= max(_FEW_ZEROS, _ZERO_SHARE * len(y)):
-        return NONNEGATIVE if _errs_less_by_map(x, y, weight) else NUMBERS
+    is_at_bound = CensoredShare.holds(y).all() and _are_many(y == 1.0)
+    if np.min(y) >= 0.0 and (is_at_bound or _are_many(y == 0.0)):
+        kind = SHARE if is_at_bound else NONNEGATIVE
+        return kind if _errs_less_by_map(kind, x, y, weight) else NUMBERS
     kind = SHARE if Logit.holds(y).all() else POSITIVE
     if not MAPS[kind].holds(y).all():
         return NUMBERS
@@ -150,16 +154,23 @@ def guessed_kind(
     return kind if mapped - plain > _GAINS[kind] else NUMBERS
 
 
+def _are_many(rows: np.ndarray) -> bool:
+    return int(np.sum(rows)) >= max(_FEW_ZEROS, _ZERO_SHARE * len(rows))
+
+
 def _errs_less_by_map(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
+    kind: str,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
 ) -> bool:
-    """Whether a ridge's mean absolute error of numbers from 0 on is less through their map.
+    """Whether a ridge's mean absolute error is less through the map of a kind.
 
     The ridge is one of curves.
     """
     at = evenly(len(x), _MOST_ROWS_OF_CURVES)
     x, y, weight = x[at], y[at, None], weight[at]
-    learnt = learnt_map(NONNEGATIVE, x, y, weight)
+    learnt = learnt_map(kind, x, y, weight)
     z = learnt.encode(y, np.random.RandomState(0), x)
     ridge = Ridge.of(curves(x), weight)
     plain = ridge.left_out_errors(y)

@@ -149,8 +149,7 @@ class Logit(TargetMap):
     kind: ClassVar[str] = SHARE
     rule: ClassVar[str] = "numbers above 0 and below 1"
     remedy: ClassVar[str] = (
-        "divide per cent by 100, move 0 and 1 inside by half the step of the measurement, or take "
-        "'numbers'"
+        "divide per cent by 100, fit rows of 0 and 1 from the start, or take 'numbers'"
     )
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 

@@ -114,9 +114,9 @@ class ContinuousPredictive(TransformedPredictive):
 
 
 class CensoredPredictive(TransformedPredictive):
-    """A probability of 0, F(h(0)), and a density above it, F of z.
+    """A probability of 0, F(h(0)), or of another bound, and a density elsewhere, F of z.
 
-    `log_prob` is that of a probability at 0 and of a density elsewhere.
+    `log_prob` is that of a probability at a bound and of a density elsewhere.
     """
 
     map: CensoredArsinh
@@ -139,37 +139,52 @@ class CensoredPredictive(TransformedPredictive):
         return np.sum(self.map.inverse_slope(z) * np.exp(f.log_prob(z)) * width, axis=0)
 
     def expected(self, function: Function) -> Moments:
-        """Return E function(y) = function(0) P(0) + the integral of function times density."""
+        """Return E function(y): function(0) P(0), and the integral of function times density."""
         z, width = _cells(self.latent, self.map.bends)
         values = function(self.map.inverse(z)) * np.exp(self.latent.log_prob(z)) * width
         at_zero = self._cdf(zero := np.zeros(np.shape(self.latent.mean)))
         return function(zero) * at_zero + np.sum(values, axis=0)
 
     def _log_prob(self, y: Moments) -> Moments:
-        log_density = self._log_density(y)
-        if not (is_zero := y == 0.0).any():
-            return log_density
-        end = np.full(np.shape(y), self.map.threshold)
-        at_zero = self.latent.cdf(end)
-        with np.errstate(divide="ignore"):
-            log_prob = np.log(at_zero)
-        far = _log_between(self.latent, end - 1.0, end)
-        log_prob = np.where(at_zero > _LEAST_PROBABILITY, log_prob, far)
-        return np.where(is_zero, log_prob, log_density)
+        log_prob = self._log_density(y)
+        for side, bound, end in zip(
+            (-1.0, 1.0), self.map.support, self.map.thresholds, strict=True
+        ):
+            if (is_bound := y == bound).any():
+                log_prob = np.where(
+                    is_bound, self._log_beyond(np.full(np.shape(y), end), side), log_prob
+                )
+        return log_prob
+
+    def _log_beyond(self, end: Moments, side: float) -> Moments:
+        """Return the log probability of z below (side -1) or above (1) a threshold."""
+        below = self.latent.cdf(end)
+        p = below if side < 0.0 else 1.0 - below
+        is_exact = p > _LEAST_PROBABILITY
+        log_p = np.log(np.where(is_exact, p, 1.0))
+        if is_exact.all():
+            return log_p
+        low, high = np.sort([end, end + side * self.latent.std], axis=0)
+        return np.where(is_exact, log_p, _log_between(self.latent, low, high))
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return np.where(y < 0.0, 0.0, self.latent.cdfs(self.map.forward(y)))
+        low, high = self.map.support
+        inside = self.latent.cdfs(self.map.forward(y))
+        return np.where(y < low, 0.0, np.where(y >= high, 1.0, inside))
 
     def _below(self, y: Moments) -> Moments:
-        return np.where(y > 0.0, self._cdf(y), 0.0)
+        low, high = self.map.support
+        inside = self.latent.cdf(self.map.forward(y))
+        return np.where(y <= low, 0.0, np.where(y > high, 1.0, inside))
 
     def _crps(self, y: Moments) -> Moments:
-        """Integrate over z; what lies below 0 adds its distance."""
-        at = self.map.forward(y)
+        """Integrate over z; what lies outside the support adds its distance."""
+        inside = np.clip(y, *self.map.support)
+        at = self.map.forward(inside)
         z, width = _cells(self.latent, self.map.bends, at)
         apart = self.latent.cdfs(z) - (z >= at)
         crps = np.sum(apart**2 * self.map.inverse_slope(z) * width, axis=0)
-        return crps + np.maximum(-y, 0.0)
+        return crps + np.abs(y - inside)
 
 
 class CountPredictive(TransformedPredictive):
