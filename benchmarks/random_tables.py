@@ -122,7 +122,7 @@ def _has_values(values: pl.Series) -> bool:
 
 
 def _has_zeros(values: pl.Series) -> bool:
-    if not values.dtype.is_float():
+    if not values.dtype.is_float() or values.n_unique() < LEAST_VALUES:
         return False
     y = values.to_numpy()
     return bool(np.mean(y == 0.0) >= SHARE_OF_ZEROS and np.min(y) == 0.0 and (y % 1.0 > 0.0).any())

@@ -9,17 +9,20 @@ import polars as pl
 import pytest
 from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
 
+from bayesprop import BayesianLinearRegressor
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.report import effect_figures
 from bayesprop.report.contents import collect
-from bayesprop.report.effects import MOMENTS, Feature, effects, features_of, probabilities
+from bayesprop.report.effects import Feature, effects, features_of, moments, probabilities
 from bayesprop.table.encoding import TableEncoding
 
+ANYWHERE = (-np.inf, np.inf)
 TWO = (Feature("a", (0,)), Feature("b", (1,)))
 
 
 def test_partial_dependence_is_the_average_over_the_rows():
     estimator, x = regressor(d=2), rows(150, d=2, seed=4).X
-    found = effects(estimator.predict_dist, x, TWO, MOMENTS)
+    found = effects(estimator.predict_dist, x, TWO, moments(ANYWHERE))
     assert [e.name for e in found.shown] == ["a", "b"]
     for column, effect in enumerate(found.shown):
         others = np.mean(x[:, 1 - column]) * slopes(2)[1 - column] + 3.0
@@ -68,7 +71,9 @@ def test_effects_of_a_table_with_categories_and_gaps():
     estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
     features = features_of(encoding, x)
     assert [f.name for f in features] == ["size", "size is missing", "colour", "new"]
-    found = {e.name: e for e in effects(estimator.predict_dist, x, features, MOMENTS).shown}
+    found = {
+        e.name: e for e in effects(estimator.predict_dist, x, features, moments(ANYWHERE)).shown
+    }
     colour = found["colour"]
     assert colour.levels == ("red", "blue", "green")
     expected = [weight["colour=red"], weight["colour=blue"], weight["colour=green"]]
@@ -100,9 +105,20 @@ def test_the_number_of_predictions_is_bounded():
     assert wide.others_listed.endswith(" and 148 more that move it less")
 
 
+def test_bands_end_where_the_target_does():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.maximum(x[:, 0] - 0.5, 0.0)
+    model = BayesianLinearRegressor(target_kind="nonnegative").fit(x, y)
+    shown = effects(model.predict_dist, x, TWO, moments(model.task_.map.support)).shown
+    drawn = [band for effect in shown for band, _ in effect_figures.bands(effect)]
+    assert min(band.min() for band in drawn) == 0.0
+    below = [one.curve.mean - 2.0 * one.curve.std for one in shown]
+    assert np.min(below) < 0.0, "without the end"
+
+
 def test_constant_features_do_not_move_anything():
     x = np.column_stack([np.linspace(-1, 1, 40), np.full(40, 5.0)])
-    found = effects(regressor(d=2).predict_dist, x, TWO, MOMENTS)
+    found = effects(regressor(d=2).predict_dist, x, TWO, moments(ANYWHERE))
     assert [e.name for e in found.shown] == ["a"]
     assert found.others == (("b", 0.0),)
 
@@ -171,7 +187,8 @@ def test_the_density_counts_the_rows():
     x = rows(150, d=2, seed=4).X
     x[:, 1] = np.arange(150) % 3 == 0
     number, level = sorted(
-        effects(regressor(d=2).predict_dist, x, TWO, MOMENTS).shown, key=lambda one: one.name
+        effects(regressor(d=2).predict_dist, x, TWO, moments(ANYWHERE)).shown,
+        key=lambda one: one.name,
     )
     assert level.levels == ("0", "1")
     assert list(level.n_rows) == [100, 50]

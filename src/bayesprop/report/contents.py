@@ -13,7 +13,7 @@ from bayesprop.model.target_maps import COUNT, NONNEGATIVE, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import SIMPLE
-from bayesprop.report.effects import MOMENTS, Effects, effects, features_of, probabilities
+from bayesprop.report.effects import Effects, effects, features_of, moments, probabilities
 from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
@@ -169,7 +169,9 @@ def collect(
     )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
     details = task.details(predicted, y, drawn, **rule)
-    view = MOMENTS if classes is None else probabilities(predicted)
+    learnt = getattr(getattr(estimator, "task_", None), "map", None)
+    support = (-np.inf, np.inf) if learnt is None else learnt.support
+    view = moments(support) if classes is None else probabilities(predicted)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
     line = models.get("linear", models.get("logistic"))
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()

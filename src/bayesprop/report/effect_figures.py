@@ -40,7 +40,7 @@ def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str)
     (mean, ends), power = scaled(effect.curve.mean, by, by=by)
     (grid, edges), x_power = scaled(effect.grid, effect.edges)
     ax = new_axes(SMALL)
-    for (low, high), is_epistemic in _bands(effect):
+    for (low, high), is_epistemic in bands(effect):
         (low, high), _ = scaled(low, high, by=by)
         ax.fill_between(grid, low, high, color=BLUE, alpha=(0.13, 0.3)[is_epistemic], linewidth=0)
     ax.plot(grid, mean, color=BLUE, linewidth=1.8)
@@ -68,7 +68,7 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
     (mean, ends), power = scaled(effect.curve.mean[order], by, by=by)
     ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
     at = np.arange(len(order))
-    for (low, high), is_epistemic in _bands(effect):
+    for (low, high), is_epistemic in bands(effect):
         (low, high), _ = scaled(low[order], high[order], by=by)
         ax.hlines(at, low, high, color=BLUE, alpha=(0.2, 0.45)[is_epistemic], linewidth=7)
     set_limits(ax, ends, at, margin=0.02)
@@ -87,21 +87,21 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
     return named(ax, times(y_name, power), "")
 
 
-def _bands(effect: Effect) -> Iterator[tuple[Float[np.ndarray, "2 g"], bool]]:
+def bands(effect: Effect) -> Iterator[tuple[Float[np.ndarray, "2 g"], bool]]:
     """Two standard deviations either side, in all and epistemic, where there are such."""
     curve = effect.curve
     for std in (curve.std, curve.epistemic_std):
         if std is not None:
             bounds = np.stack([curve.mean - 2.0 * std, curve.mean + 2.0 * std])
             is_epistemic = std is curve.epistemic_std
-            yield np.clip(bounds, 0.0, 1.0) if curve.of else bounds, is_epistemic
+            yield np.clip(bounds, *curve.support), is_epistemic
 
 
 def _limits(shown: Sequence[Effect]) -> tuple[float, float]:
     """One range for all effects, so that their sizes can be compared by eye."""
     if not shown:
         return (0.0, 1.0)
-    bounds = [bound for effect in shown for band, _ in _bands(effect) for bound in band]
+    bounds = [bound for effect in shown for band, _ in bands(effect) for bound in band]
     bounds += [effect.curve.mean for effect in shown]
     return float(min(map(np.min, bounds))), float(max(map(np.max, bounds)))
 

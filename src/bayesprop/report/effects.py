@@ -104,12 +104,15 @@ class Curve(NamedTuple):
         probability has no other variance than the epistemic one).
     of
         What the average is of, where it is not the target itself.
+    support
+        Where it can be: a band ends there.
     """
 
     mean: Float[np.ndarray, " g"]
     epistemic_std: Float[np.ndarray, " g"] | None = None
     std: Float[np.ndarray, " g"] | None = None
     of: str = ""
+    support: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def movement(self) -> float:
@@ -133,7 +136,9 @@ def _moments(rows: Predictive) -> np.ndarray:
     return np.stack([rows.mean, rows.epistemic_var, rows.var])
 
 
-MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1:])))
+def moments(support: tuple[float, float]) -> View:
+    """Average mean and variances of a number, where it can be."""
+    return View(_moments, lambda each: Curve(each[0], *np.sqrt(each[1:]), support=support))
 
 
 def probabilities(predicted: ClassPredictive) -> View:
@@ -144,7 +149,8 @@ def probabilities(predicted: ClassPredictive) -> View:
         means, variances = np.split(averages, 2)
         moved = np.max(means, axis=1) - np.min(means, axis=1)
         chosen = predicted.positive if len(names) == 2 else int(np.argmax(moved))
-        return Curve(means[chosen], np.sqrt(variances[chosen]), of=names[chosen])
+        stds = np.sqrt(variances[chosen])
+        return Curve(means[chosen], stds, of=names[chosen], support=(0.0, 1.0))
 
     averaged = lambda rows: np.concatenate([rows.proba.T, _epistemic_var(rows).T])  # noqa: E731
     return View(averaged, curve, len(names))
