@@ -165,6 +165,7 @@ def of_kind(kind, n=400):
     y = {
         "count": rng.choice([0.0, 1.0, 2.0, 20.0], size=n, p=[0.5, 0.2, 0.1, 0.2]),
         "positive": np.exp(rng.normal(size=n)),
+        "nonnegative": np.maximum(rng.normal(size=n), 0.0),
         "share": rng.beta(2.0, 5.0, size=n),
     }[kind]
     return x, y
@@ -177,6 +178,18 @@ def test_the_constant_of_counts_has_their_shares():
     for k, n in zip(counts, n_of, strict=True):
         assert np.exp(constant.log_prob(np.array([k])))[0] == pytest.approx(n / 400.0, abs=0.02)
     assert constant.log_prob(np.array([1.5])) == -np.inf
+
+
+def test_the_constant_has_the_shares_of_bounds_whatever_the_inputs():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(2000, 2))
+    y = np.clip(0.4 + 0.5 * x[:, 0] + 0.2 * rng.normal(size=2000), 0.0, 1.0)
+    for kind, target, bounds in (("share", y, (0.0, 1.0)), ("nonnegative", 30.0 * y, (0.0,))):
+        constant = Baselines.fit(x, target, kind=kind).predict(x)["constant"]
+        for bound in bounds:
+            p = np.exp(constant.log_prob(np.full(2000, bound)))[0]
+            assert p == pytest.approx(np.mean(target == bound), abs=0.02)
+        assert constant.mean[0] == pytest.approx(np.mean(target), rel=0.03)
 
 
 @pytest.mark.parametrize("kind", ["positive", "share"])
@@ -206,7 +219,7 @@ def test_counts_grow_with_their_exposure():
     np.testing.assert_allclose(constant.mean / exposure, 0.5, rtol=0.15)
 
 
-@pytest.mark.parametrize("kind", ["count", "positive", "share"])
+@pytest.mark.parametrize("kind", ["count", "positive", "nonnegative", "share"])
 def test_kinds_come_back_from_json(kind):
     x, y = of_kind(kind)
     exposure = 2 if kind == "count" else None

@@ -101,7 +101,8 @@ class CensoredMap(TargetMap):
         """Learn where scores lie by standardised inputs, and draw them by it, in turn."""
         at = some_rows(*x.shape)
         x, y, weight = x[at], y[at, None], weight[at]
-        ridge, rng, own = Ridge.of(x, weight), np.random.RandomState(0), cast(Any, self[at])
+        ridge, rng = Ridge.of(x, weight), np.random.RandomState(0)
+        own = replace(cast(Any, self[at]), tendency=None)
         for _ in range(_ROUNDS):
             own = replace(own, tendency=Tendency.of(ridge, own.encode(y, rng, x), weight))
         return own

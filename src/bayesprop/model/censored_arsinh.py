@@ -16,7 +16,6 @@ from bayesprop.model.target_maps import NONNEGATIVE, SHARE
 _SCALES = (30.0, 10.0, 3.0, 1.0)
 """In medians of what is above 0; a log from nearer on has no bound on what is far above."""
 _BELOW_LEAST = 0.9
-_LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,7 @@ class CensoredArsinh(CensoredMap):
         """Rebuild a map from `to_dict`; ValueError where it is none."""
         names = ("least", "scale", "largest", "gap")
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
-        if not all(1.0 / _LARGEST < number < _LARGEST for number in numbers):
+        if not all(0.0 < number < np.inf for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
         if not least < largest < cls.support[1]:
             raise ValueError("the largest number of a map must be between its least and its bound")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -174,15 +174,24 @@ class MappedTarget:
     @classmethod
     def learn(
         cls, kind: str, exposure: int | None, x: Float[np.ndarray, "n d"], y: np.ndarray
-    ) -> tuple[MappedTarget, Float[np.ndarray, " n"]]:
-        """Learn a map of training rows; also return their targets as it maps them."""
+    ) -> tuple[MappedTarget, Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Learn a map of training rows; also return their targets as it maps them.
+
+        Mapped without a look at the inputs, for the constant, and with one, for the line: what is
+        known of a target may be an interval.
+        """
         z, y = standardised(scaler_of(x), x), np.asarray(y, np.float64)[:, None]
         at = None if exposure is None else x[:, exposure]
         target = cls(learnt_map(kind, z, y, None, at), exposure)
-        mapped = target.of_rows(x)[:, None].encode(y, np.random.RandomState(0), z)[:, 0]
-        if isinstance(target.map, CensoredMap):
-            target = replace(target, map=replace(target.map, tendency=None))
-        return target, mapped
+        of_rows = target.of_rows(x)[:, None]
+        alone = mapped = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
+        if isinstance(of_rows, CensoredMap):
+            nothing, ones = np.zeros((len(y), 1)), np.ones(len(y))
+            tendency = of_rows.with_tendency(nothing, y[:, 0], ones).tendency
+            blind = replace(cast(Any, of_rows), tendency=tendency)
+            alone = blind.encode(y, np.random.RandomState(0), nothing)[:, 0]
+            target = replace(target, map=replace(cast(Any, target.map), tendency=None))
+        return target, alone, mapped
 
     def of_rows(self, x: Float[np.ndarray, "n d"]) -> TargetMap:
         """Return the map of some rows, of their exposures; ValueError where there are none."""
@@ -245,14 +254,14 @@ class Baselines:
             Of a target of numbers, and the place of the column that counts grow with.
         """
         peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
-        target = None
+        target, alone = None, y
         if classes is not None:
             y, classes = np.asarray(y), np.asarray(classes)
             constant: Any = FrequencyBaseline.fit(y, classes)
         else:
             if kind != NUMBERS:
-                target, y = MappedTarget.learn(kind, exposure, x, y)
-            constant = ConstantBaseline.fit(y)
+                target, alone, y = MappedTarget.learn(kind, exposure, x, y)
+            constant = ConstantBaseline.fit(alone)
         return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
 
     @classmethod
