@@ -38,7 +38,7 @@ DENSE = {
 }
 COUNTED = {
     "count": transformed(GAUSSIAN, COUNTS),
-    "completed counts": completed(transformed(GAUSSIAN, COUNTS), 2),
+    "completed counts": transformed(completed(GAUSSIAN, 2), COUNTS),
 }
 FROM_ZERO = transformed(GAUSSIAN, CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02))
 EVERY = DENSE | COUNTED | {"nonnegative": FROM_ZERO}

@@ -193,9 +193,27 @@ def test_the_randomised_pit_of_nonnegative_draws_is_uniform(latent, map):
     many = type(one).joined([one] * 3000)
     assert 0.0 < np.mean(draws == 0.0) < 1.0
     assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
-    two = completed(type(one).joined([one, one] * 3000), 2)
-    np.testing.assert_allclose(two.pit(draws), many.pit(draws), rtol=1e-12)
-    np.testing.assert_allclose(two.quantile(0.4), many.quantile(0.4), atol=1e-6)
+
+
+@pytest.mark.parametrize("map", COUNTS.keys() - {"rates"} | FROM_ZERO.keys())
+def test_of_rows_with_gaps_scores_are_those_of_the_mixture(map):
+    learnt = (COUNTS | FROM_ZERO)[map]
+    each = GaussianPredictive(
+        *(np.concatenate([part, part[::-1]]) for part in (MEAN, EPISTEMIC, NOISE))
+    )
+    p = transformed(completed(each, 2), learnt)
+    rows = [transformed(each[k::2], learnt) for k in range(2)]
+    np.testing.assert_allclose(p.mean, np.mean([one.mean for one in rows], axis=0), rtol=2e-2)
+    y = np.full(N, 1.0)
+    alone = [np.exp(one.log_prob(y)) for one in rows]
+    np.testing.assert_allclose(np.exp(p.log_prob(y)), np.mean(alone, axis=0), rtol=1e-6)
+    grid = learnt.inverse(np.linspace(-8.0, 8.0, 200_001))
+    if map in COUNTS:
+        grid = np.arange(6e4)
+    below = p.cdf(np.repeat(grid[:, None], N, axis=1))
+    apart = (below - (grid[:, None] >= 1.0)) ** 2
+    exact = np.sum(apart, axis=0) if map in COUNTS else np.trapezoid(apart, grid, axis=0)
+    np.testing.assert_allclose(p.crps(y), exact, rtol=1e-2)
 
 
 @pairs(COUNTS)

@@ -27,6 +27,8 @@ _MEMBERS = 2
 class CompletedPredictive(Predictive):
     """Equal shares of what is predicted for every completion of a row; built by `of`.
 
+    Of targets as a method learns them: what a kind of target makes of it is `transformed`.
+
     gap_var
         Variance of the means of the completions, y²; a part of `noise_var`.
     each
@@ -54,11 +56,6 @@ class CompletedPredictive(Predictive):
         return self.gap_var / self.var
 
     @property
-    def step(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
-        return self.each.step
-
-    @property
     def _c(self) -> int:
         return len(self.each) // len(self) if len(self) else 1
 
@@ -77,16 +74,9 @@ class CompletedPredictive(Predictive):
         below = self.each.cdfs(np.repeat(y, self._c, axis=1))
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
 
-    def _below(self, y: Moments) -> Moments:
-        return self._by_row(self.each._below(np.repeat(y, self._c, axis=0))).mean(axis=1)
-
     def expected(self, function: Function) -> Moments:
         """Return E function(y), the mean over completions."""
         return self._by_row(self.each.expected(function)).mean(axis=1)
-
-    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
-        """Bring the bounds of intervals to where the target can lie."""
-        return self.each.limited(interval)
 
     def _by_row(self, values: Moments) -> np.ndarray:
         return values.reshape(len(self), self._c, *values.shape[1:])
@@ -102,8 +92,6 @@ class CompletedPredictive(Predictive):
         """By narrowing bounds, between which the distribution function is straight at last."""
         edges = self._by_row(self.each.quantile(level))
         low, high = edges.min(axis=1), edges.max(axis=1)
-        if self.step:
-            return self._least_count(level, low, high)
         below = np.zeros((2, *low.shape))
         for _ in range(_ROUNDS):
             grid = np.linspace(low, high, _NODES)
@@ -114,14 +102,6 @@ class CompletedPredictive(Predictive):
             below = np.take_along_axis(reached, at, axis=0)
         share = (level - below[0]) / np.maximum(below[1] - below[0], _TINY)
         return low + np.clip(share, 0.0, 1.0) * (high - low)
-
-    def _least_count(self, level: float, low: Moments, high: Moments) -> Moments:
-        """Return the least count between two of them that is reached with probability `level`."""
-        while np.any(low < high):
-            middle = np.floor(0.5 * (low + high))
-            reached = self._cdf(middle) >= level
-            low, high = np.where(reached, low, middle + 1.0), np.where(reached, middle, high)
-        return low
 
 
 def completed(each: Predictive | ClassPredictive, n_completions: int) -> Any:
