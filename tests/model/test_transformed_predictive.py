@@ -195,7 +195,7 @@ def test_the_randomised_pit_of_nonnegative_draws_is_uniform(latent, map):
     assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
 
 
-@pytest.mark.parametrize("map", COUNTS.keys() - {"rates"} | FROM_ZERO.keys())
+@pytest.mark.parametrize("map", [name for name in COUNTS | FROM_ZERO if name != "rates"])
 def test_of_rows_with_gaps_scores_are_those_of_the_mixture(map):
     learnt = (COUNTS | FROM_ZERO)[map]
     each = GaussianPredictive(
