@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +90,21 @@ def table_of_replicates():
     return np.tile(x, (2, 1)), 10.0 + np.tile(y, 2) + 0.02 * rng.standard_normal(240)
 
 
+@cache
+def of_few_steps():
+    """A regressor, to be changed in one parameter."""
+    return BayesianMLPRegressor(**TINY, hidden_layer_sizes=(4,), n_members=2).fit(
+        *table_of_replicates()
+    )
+
+
 # An exposure is of counts: tests/estimators/test_kinds_of_targets.py.
 @pytest.mark.parametrize(
     "name",
     [name for name in inspect.signature(BayesianMLPRegressor).parameters if name != "exposure"],
 )
 def test_every_parameter_of_the_regressor_changes_something(name, capfd):
-    x, y = table_of_replicates()
-    plain = BayesianMLPRegressor(**TINY, hidden_layer_sizes=(4,), n_members=2).fit(x, y)
+    (x, y), plain = table_of_replicates(), of_few_steps()
     assert not capfd.readouterr().err
     value = OTHER.get(name, 1)
     other = BayesianMLPRegressor(**plain.get_params() | {name: value}).fit(x, y)
