@@ -17,7 +17,7 @@ import random
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice, product
 from pathlib import Path
@@ -77,20 +77,15 @@ def learners(task: str) -> dict[str, Learn]:
 
 def tables_by_lot(folder: Path, *, zeros: bool = False) -> Iterator[tuple[Path, str, str]]:
     """Draw tables that can be used, each with a task and a target."""
-    is_wanted = _has_zeros if zeros else _has_values
     paths, of_folder = list(files(folder)), Counter[Path]()
     random.Random(0).shuffle(paths)
     for path in paths:
-        if of_folder[path.parent] < MOST_OF_A_FOLDER and (
-            target := _target(path, folder, is_wanted)
-        ):
+        if of_folder[path.parent] < MOST_OF_A_FOLDER and (target := _target(path, folder, zeros)):
             of_folder[path.parent] += 1
             yield path, *target
 
 
-def _target(
-    path: Path, folder: Path, is_wanted: Callable[[pl.Series], bool]
-) -> tuple[str, str] | None:
+def _target(path: Path, folder: Path, zeros: bool) -> tuple[str, str] | None:
     try:
         table = _read(path)
     except TableError:
@@ -100,7 +95,7 @@ def _target(
     tasks: dict[str, list[str]] = {}
     for column in table.columns:
         values = table[column].drop_nulls()
-        if (task := _task(values)) and is_wanted(values):
+        if (task := _task(values)) and (not zeros or _has_zeros(values)):
             tasks.setdefault(task, []).append(column)
     lot = random.Random(str(path.relative_to(folder)))
     task = lot.choice(sorted(tasks)) if tasks else ""
@@ -115,10 +110,6 @@ def _task(values: pl.Series) -> str | None:
         return REGRESSION
     is_some = CLASSES[0] <= len(counts) <= CLASSES[1] and not values.dtype.is_temporal()
     return CLASSIFICATION if is_some and counts.min() >= LEAST_OF_A_CLASS else None
-
-
-def _has_values(values: pl.Series) -> bool:
-    return len(values) > 0
 
 
 def _has_zeros(values: pl.Series) -> bool:

@@ -154,6 +154,13 @@ def test_shares_that_reach_their_bounds_have_probabilities_of_both(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x[:9]), model.predict(x[:9]))
 
 
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_targets_whose_variance_is_no_number_are_refused(unit):
+    for kind in ("positive", "nonnegative"):
+        with pytest.raises(ValueError, match="must have a standard deviation between"):
+            BayesianLinearRegressor(target_kind=kind).fit(X, TARGETS[kind] * unit)
+
+
 def test_what_says_nothing_of_a_mapped_target_is_refused():
     with pytest.raises(ValueError, match="target_kind must be one of numbers, positive"):
         BayesianLinearRegressor(target_kind="prices").fit(X, TARGETS["positive"])

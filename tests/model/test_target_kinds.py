@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
+from bayesprop.model import censored_arsinh
 from bayesprop.model.censored import Tendency
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.left_out import PRECISIONS, left_out_rmse
+from bayesprop.model.left_out import PRECISIONS, curves, left_out_rmse
 from bayesprop.model.left_out import Ridge as WeightedRows
 from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
 from bayesprop.model.target_maps import (
@@ -114,6 +116,7 @@ def test_maps_are_read_as_they_were_written(map, y):
         {"kind": COUNT, "knots": [[0.5]], "scores": [[0.5]]},
         {"kind": COUNT, "knots": [0.5], "scores": [0.0], "slopes": [1.0], "intercept": 0.0},
         FROM_ZERO | {"scale": 0.0},
+        FROM_ZERO | {"scale": 1e308},
         FROM_ZERO | {"gap": float("nan")},
         FROM_ZERO | {"least": 9.0},
         {"kind": NONNEGATIVE, "scale": 2.0},
@@ -214,6 +217,50 @@ def test_the_scale_of_nonnegative_numbers_follows_the_errors(is_log):
     assert (learnt.scale > np.median(y[y > 0.0])) != is_log
 
 
+@pytest.mark.parametrize("kind", [NONNEGATIVE, SHARE])
+def test_the_scale_is_the_likeliest_of_rows_left_out(kind, monkeypatch):
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(40, 2))
+    y = np.maximum(np.sinh(1.5 * x[:, 0] + 0.3 * rng.normal(size=40)), 0.0)
+    y = np.minimum(y / 3.0, 1.0) if kind == SHARE else y
+    best, scores, scales = learnt_map(kind, x, y[:, None]), [], censored_arsinh._SCALES
+    for scale in scales:
+        monkeypatch.setattr(censored_arsinh, "_SCALES", (scale,))
+        one = learnt_map(kind, x, y[:, None])
+        z = one.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+        by_precision = []
+        for precision in PRECISIONS:
+            ridges = (Ridge(precision).fit(x[row], z[row]) for row in ~np.eye(40, dtype=bool))
+            m = np.array([ridge.predict(x[[i]])[0] for i, ridge in enumerate(ridges)])
+            law = stats.laplace(m, np.mean(np.abs(z - m)))
+            step = 1e-6 * np.minimum(y, 1.0 - y if kind == SHARE else y)
+            slope = (one.forward(y + step) - one.forward(y - step)) / np.maximum(2.0 * step, 1e-99)
+            density = law.logpdf(z) + np.log(np.maximum(slope, 1e-99))
+            low, high = (law.logcdf(one.thresholds[0]), law.logsf(one.thresholds[1]))
+            at_most = (y == 1.0) & (kind == SHARE)
+            by_precision.append(np.mean(np.select([y == 0.0, at_most], [low, high], density)))
+        scores.append((max(by_precision), one.scale))
+    assert best.scale == max(scores)[1]
+
+
+def test_a_ridge_of_curves_is_one_of_a_kernel():
+    x = np.random.default_rng(12).normal(size=(30, 4))
+    columns = curves(x)
+    kernel = rbf_kernel(x, gamma=0.5 / (9.0 * 4.0)) + 0.3 * linear_kernel(x) / 4.0
+    np.testing.assert_allclose(columns @ columns.T / 30.0, kernel, atol=1e-7)
+
+
+def test_ones_far_from_other_shares_have_their_probability():
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=(600, 2))
+    for small in (1e-3, 1e-200):
+        y = np.where(rng.random(600) < 0.3, 1.0, small * rng.random(600))
+        learnt = learnt_map(SHARE, x, y[:, None])
+        z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+        assert np.isfinite(z).all()
+        assert np.abs(z).max() < 100.0
+
+
 def test_shares_of_zero_and_one_lie_beyond_the_thresholds():
     rng = np.random.default_rng(9)
     n, slopes = 4000, np.array([0.3, -0.2])
@@ -254,8 +301,8 @@ def test_zeros_are_drawn_as_a_tobit_has_them():
 
     best = optimize.minimize(minus_log_likelihood, np.zeros(4)).x
     tendency = learnt_map(NONNEGATIVE, x, y[:, None]).tendency
-    found, tobit = tendency.slopes / tendency.std, best[:3] / np.exp(best[3])
-    np.testing.assert_allclose(found, tobit, atol=0.1)
+    ours, tobit = tendency.slopes / tendency.std, best[:3] / np.exp(best[3])
+    np.testing.assert_allclose(ours, tobit, atol=0.1)
 
 
 @pytest.mark.parametrize(

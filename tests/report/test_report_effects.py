@@ -110,8 +110,8 @@ def test_bands_end_where_the_target_does():
     y = np.maximum(x[:, 0] - 0.5, 0.0)
     model = BayesianLinearRegressor(target_kind="nonnegative").fit(x, y)
     shown = effects(model.predict_dist, x, TWO, moments(model.task_.map.support)).shown
-    drawn = [band for effect in shown for band, _ in effect_figures.bands(effect)]
-    assert min(band.min() for band in drawn) == 0.0
+    ends = [band for effect in shown for band, _ in effect_figures.bands(effect)]
+    assert min(band.min() for band in ends) == 0.0
     below = [one.curve.mean - 2.0 * one.curve.std for one in shown]
     assert np.min(below) < 0.0, "without the end"
 

@@ -208,8 +208,8 @@ def _fitted(
     if kind["target_kind"] == NUMBERS:
         return ConstantBaseline.fit(train.y).predict_dist
     of_kind = kind["target_kind"], kind.get("exposure")
-    target, alone, _ = MappedTarget.learn(*of_kind, train.X, train.y)
-    constant = ConstantBaseline.fit(alone)
+    target, mapped, _ = MappedTarget.learn(*of_kind, train.X, train.y)
+    constant = ConstantBaseline.fit(mapped)
     return lambda x: target.decode(constant.predict_dist(x), x)
 
 

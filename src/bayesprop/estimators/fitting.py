@@ -316,6 +316,7 @@ def numbers_task(
             f"noise must be learnt with target_kind={kind!r}, because a variance in y² says "
             f"nothing of a mapped target; got {noise!r}: leave it out"
         )
+    target_scaler(y, weight)  # which refuses a variance that is no float64
     x = encoding_of(estimator).standardised(X)
     learnt = learnt_map(kind, x, y, weight, None if column is None else X[:, column])
     task = Numbers(Standardiser.none(1), is_vector, learnt, column)

@@ -35,7 +35,7 @@ class Tendency(NamedTuple):
         std = float(max(np.sqrt(mean_square[best]), _LEAST_STD * np.std(z), _TINY))
         return cls(*ridge.line(z[:, 0], PRECISIONS[best]), std)
 
-    def drawn(
+    def draw(
         self,
         x: Float[np.ndarray, "n d"],
         bounds: tuple[np.ndarray, np.ndarray],
@@ -95,7 +95,7 @@ class CensoredMap(TargetMap):
         if self.tendency is None:
             return spread
         low, high = self.bounds(y)
-        return np.where(low < high, self.tendency.drawn(x, (low, high), u, spread), spread)
+        return np.where(low < high, self.tendency.draw(x, (low, high), u, spread), spread)
 
     def with_tendency(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Self:
         """Learn where scores lie by standardised inputs, and draw them by it, in turn."""

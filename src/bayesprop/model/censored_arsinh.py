@@ -16,6 +16,9 @@ from bayesprop.model.target_maps import NONNEGATIVE, SHARE
 _SCALES = (30.0, 10.0, 3.0, 1.0)
 """In medians of what is above 0; a log from nearer on has no bound on what is far above."""
 _BELOW_LEAST = 0.9
+_LEAST_OF_MOST = 0.1
+"""Of a bound above: a smaller scale would put its threshold far from all that is below."""
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,24 +90,24 @@ class CensoredArsinh(CensoredMap):
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return h(y), at a bound its threshold."""
         y = np.clip(np.asarray(y, np.float64), *self.support)
-        seen = np.clip(y, self.least, self.largest) - self.least
+        middle = np.clip(y, self.least, self.largest) - self.least
         beyond = np.maximum(y - self.largest, 0.0) / self._last_slope
         below = self.gap * np.maximum(1.0 - y / self.least, 0.0)
-        return np.arcsinh(seen / self.scale) + beyond - below
+        return np.arcsinh(middle / self.scale) + beyond - below
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """Return g(z), a bound beyond its threshold."""
-        seen = self.least + self.scale * np.sinh(np.clip(z, 0.0, self._last))
+        middle = self.least + self.scale * np.sinh(np.clip(z, 0.0, self._last))
         beyond = np.maximum(z - self._last, 0.0) * self._last_slope
         below = self.least * np.clip(-z / self.gap, 0.0, 1.0)
-        return np.clip(seen + beyond - below, *self.support)
+        return np.clip(middle + beyond - below, *self.support)
 
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
         """Return dg/dz, 0 beyond the thresholds."""
         low, high = self.thresholds
-        seen = self.scale * np.cosh(np.clip(z, 0.0, self._last))
+        middle = self.scale * np.cosh(np.clip(z, 0.0, self._last))
         where = [(z <= low) | (z >= high), z < 0.0, z < self._last]
-        return np.select(where, [0.0, self.least / self.gap, seen], self._last_slope)
+        return np.select(where, [0.0, self.least / self.gap, middle], self._last_slope)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads, for JSON."""
@@ -117,7 +120,7 @@ class CensoredArsinh(CensoredMap):
         """Rebuild a map from `to_dict`; ValueError where it is none."""
         names = ("least", "scale", "largest", "gap")
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
-        if not all(0.0 < number < np.inf for number in numbers):
+        if not all(1.0 / _LARGEST <= number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
         if not least < largest < cls.support[1]:
             raise ValueError("the largest number of a map must be between its least and its bound")
@@ -156,16 +159,17 @@ def learnt_censored(
         Standardised inputs.
     """
     low, high = of.support
-    seen = y[(y > low) & (y < high)]
-    if not len(seen):
+    interior = y[(y > low) & (y < high)]
+    if not len(interior):
         return of(0.25, 1.0, 0.75, 1.0).with_tendency(x, y, weight)
-    median, n_seen = float(np.median(seen)), len(seen)
-    least, largest = _BELOW_LEAST * float(seen.min()), float(seen.max())
+    median, least = float(np.median(interior)), _BELOW_LEAST * float(interior.min())
+    shortest = _LEAST_OF_MOST * high if np.isfinite(high) else 0.0
     maps = []
-    for scale in _SCALES:
+    for scale in (max(ratio * median, shortest) for ratio in _SCALES):
         # As many rows lie between 0 and the median as above it: a gap has room for half a row.
-        gap = float(np.arcsinh((median - least) / (scale * median))) / n_seen
-        maps.append(of(least, scale * median, largest, gap).with_tendency(x, y, weight))
+        gap = float(np.arcsinh((median - least) / scale)) / len(interior)
+        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST))
+        maps.append(one.with_tendency(x, y, weight))
     at = some_rows(*x.shape)
     ridge = Ridge.of(x[at], weight[at])
     scores = [_left_out_score(one, ridge, x[at], y[at], weight[at]) for one in maps]
@@ -179,7 +183,7 @@ def _left_out_score(
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
 ) -> float:
-    """Mean log density of what is seen, log probability of the others, by a ridge without the row.
+    """Mean log density, of rows at a bound log probability, by a ridge without the row.
 
     Errors are taken for Laplace's, as by `left_out_log_likelihood`.
     """
@@ -188,10 +192,10 @@ def _left_out_score(
     scale = np.average(np.abs(errors), axis=1, weights=weight)[:, None]
     scale = np.maximum(scale, 1e-12 * np.abs(z).max())
     predicted = z[:, 0] - errors
-    seen = map.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
+    densities = map.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
     is_bound = [y <= map.support[0], y >= map.support[1]]
     beyond = [_log_below((low - predicted) / scale), _log_below((predicted - high) / scale)]
-    each = np.select(is_bound, beyond, seen)
+    each = np.select(is_bound, beyond, densities)
     return float(np.max(np.average(each, axis=1, weights=weight)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -111,8 +111,7 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
         return SoftplusInverse(scale)
     if kind not in MAPS:
         raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
-    maps = {SHARE: CensoredShare, NONNEGATIVE: CensoredArsinh, COUNT: CountScores}
-    return maps[kind].from_dict(stored)
+    return cast(Any, MAPS[kind]).from_dict(stored)
 
 
 def guessed_kind(

@@ -184,14 +184,14 @@ class MappedTarget:
         at = None if exposure is None else x[:, exposure]
         target = cls(learnt_map(kind, z, y, None, at), exposure)
         of_rows = target.of_rows(x)[:, None]
-        alone = mapped = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
+        of_constant = of_line = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
         if isinstance(of_rows, CensoredMap):
-            nothing, ones = np.zeros((len(y), 1)), np.ones(len(y))
-            tendency = of_rows.with_tendency(nothing, y[:, 0], ones).tendency
-            blind = replace(cast(Any, of_rows), tendency=tendency)
-            alone = blind.encode(y, np.random.RandomState(0), nothing)[:, 0]
+            zeros, ones = np.zeros((len(y), 1)), np.ones(len(y))
+            tendency = of_rows.with_tendency(zeros, y[:, 0], ones).tendency
+            without_inputs = replace(cast(Any, of_rows), tendency=tendency)
+            of_constant = without_inputs.encode(y, np.random.RandomState(0), zeros)[:, 0]
             target = replace(target, map=replace(cast(Any, target.map), tendency=None))
-        return target, alone, mapped
+        return target, of_constant, of_line
 
     def of_rows(self, x: Float[np.ndarray, "n d"]) -> TargetMap:
         """Return the map of some rows, of their exposures; ValueError where there are none."""
@@ -254,14 +254,14 @@ class Baselines:
             Of a target of numbers, and the place of the column that counts grow with.
         """
         peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
-        target, alone = None, y
+        target, of_constant = None, y
         if classes is not None:
             y, classes = np.asarray(y), np.asarray(classes)
             constant: Any = FrequencyBaseline.fit(y, classes)
         else:
             if kind != NUMBERS:
-                target, alone, y = MappedTarget.learn(kind, exposure, x, y)
-            constant = ConstantBaseline.fit(alone)
+                target, of_constant, y = MappedTarget.learn(kind, exposure, x, y)
+            constant = ConstantBaseline.fit(of_constant)
         return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
 
     @classmethod
