@@ -24,10 +24,11 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.model.draws import observations
+from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
 from bayesprop.model.networks import plain_apply
-from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.task import Standardiser
 from bayesprop.numerics import loops
 from bayesprop.sampling.graves_vi import graves_vi

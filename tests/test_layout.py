@@ -23,7 +23,7 @@ ALLOWED = {
     "atomic": set(),
     "table": {"atomic"},
     "datasets": {"table"},
-    "model": {"numerics"},
+    "model": {"numerics", "simd"},
     "moments": {"numerics", "simd", "model"},
     "sampling": {"numerics", "model"},
     "linear": {"numerics", "model"},

@@ -8,9 +8,10 @@ from scipy import integrate
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import completed, one_of_each
+from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.pooled import pooled
-from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 
 RNG = np.random.default_rng(0)
 N, C = 3, 8

@@ -3,8 +3,9 @@
 import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.pooled import pooled
-from bayesprop.model.predictive import GaussianPredictive, MixturePredictive
+from bayesprop.model.predictive import GaussianPredictive
 
 
 def parts(seed=0):

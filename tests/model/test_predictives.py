@@ -7,8 +7,9 @@ import pytest
 import scoringrules
 from scipy import integrate, stats
 
+from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 
 RNG = np.random.default_rng(0)
 SHAPE = (5, 2)

@@ -22,13 +22,9 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import (
-    GaussianPredictive,
-    MixturePredictive,
-    Predictive,
-    StudentTPredictive,
-)
+from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 
 CHUNK_ROWS = 65_536
 _FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000

@@ -9,28 +9,24 @@ around what was measured nearby.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop.model import gaussian_sums
+from bayesprop.model.gaussian_mixtures import SummedGaussians, members_in_turns
+from bayesprop.model.gaussian_sums import Components
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_LOG_Y_SQUARED,
     IN_Y,
     IN_Y_SQUARED,
-    Function,
     Moments,
-    Predictive,
-    expected_of_gaussians,
-    members_in_turns,
 )
-from bayesprop.numerics import gaussian_sums
-from bayesprop.numerics.gaussian_sums import Components, log_sum_exp
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 
@@ -57,13 +53,13 @@ _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
 _MOST_UNKNOWN = 1.0 - 1e-9  # of a share, whose rest has a logarithm
 _LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divide by
-_CHUNK_ELEMENTS = 2**21
-_FURTHEST = 1e150  # whose square is a number
 
 
-class _Nodes(NamedTuple):
+class Nodes(NamedTuple):
+    """Values of a log precision, and the share of each; the last axis runs over them."""
+
     at: np.ndarray
-    log_share: np.ndarray
+    share: np.ndarray
 
 
 def _grid() -> tuple[np.ndarray, np.ndarray]:
@@ -79,46 +75,29 @@ def _grid() -> tuple[np.ndarray, np.ndarray]:
     return place, np.where(is_left, 1.0 + _STRETCH * beyond, 1.0)
 
 
-_PLACE, _WIDTH = _grid()
-_LOG_WIDTH, _LOG_INNER_WEIGHTS = np.log(_WIDTH), np.log(_INNER_WEIGHTS)
+PLACE, WIDTH = _grid()
 
 
-def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
+def scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> Nodes:
     """Nodes of z - (l - l_m): the density of the sum is a sum over the narrower of the two.
 
     exp(z) ~ Gamma(dof / 2, rate dof / 2); both sums by the trapezoidal rule.
     """
-    shape = 0.5 * dof[..., None]
+    from bayesprop.simd import mixtures
+
+    shape, l_v = 0.5 * dof, np.maximum(l_v, _LEAST_VAR)
     z_m, z_v = special.digamma(shape) - np.log(shape), special.zeta(2.0, shape)  # trigamma
-    l_v = np.maximum(l_v, _LEAST_VAR)[..., None]
-    at = z_m + np.sqrt(z_v + l_v) * _PLACE
-    log_share = np.empty_like(at)
-    is_over_l = (l_v < z_v)[..., 0]
-    for these, over in ((is_over_l, _over_l), (~is_over_l, _over_z)):
-        of_these = (part[these] for part in (at, shape, z_m, z_v, l_v))
-        log_share[these] = over(*of_these) + _LOG_WIDTH
-    return _Nodes(at, log_share - log_sum_exp(log_share)[..., None])
-
-
-def _over_l(at: np.ndarray, shape: np.ndarray, _: Any, __: Any, l_v: np.ndarray) -> np.ndarray:
-    """Log density of the sum at nodes, (e, nodes), by places of l."""
-    shifted = at[..., None] + np.sqrt(l_v)[..., None] * _INNER
-    return log_sum_exp(_LOG_INNER_WEIGHTS + shape[..., None] * (shifted - np.exp(shifted)))
-
-
-def _over_z(
-    at: np.ndarray, shape: np.ndarray, z_m: np.ndarray, z_v: np.ndarray, l_v: np.ndarray
-) -> np.ndarray:
-    """Log density of the sum at nodes, (e, nodes), by places of z."""
-    z = z_m + np.sqrt(z_v) * _PLACE
-    log_share = shape * (z - np.exp(z)) + _LOG_WIDTH
-    log_share -= log_sum_exp(log_share)[..., None]
-    distance = at[..., None] - z[..., None, :]
-    return log_sum_exp(log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None])
+    at = z_m[..., None] + np.sqrt(z_v + l_v)[..., None] * PLACE
+    of_elements = (part.ravel() for part in (l_v, shape, z_m, np.sqrt(z_v)))
+    rules = PLACE, WIDTH, _INNER, _INNER_WEIGHTS
+    share = np.empty((l_v.size, _N_NODES))
+    mixtures.scale_shares(at.reshape(share.shape), *of_elements, *rules, share)
+    share /= share.sum(axis=-1, keepdims=True)
+    return Nodes(at, share.reshape(at.shape))
 
 
 @dataclass(frozen=True)
-class NoiseMixturePredictive(Predictive):
+class NoiseMixturePredictive(SummedGaussians):
     """A mixture of members and targets nearby, and BROAD_SHARE of the constant predictor.
 
     Built by `of`, and by `beside`.
@@ -253,71 +232,32 @@ class NoiseMixturePredictive(Predictive):
             y = np.where(chosen < k, y, m + np.sqrt(v) * rng.standard_normal(shape))
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
+    @property
+    def n_components(self) -> int:
+        """Members by nodes of their noise, targets nearby, and the broad one."""
+        return len(self.f_mean) * _N_NODES + len(self.near_y) + 1
 
-        def of_parts(parts: Components, _y: np.ndarray) -> np.ndarray:
-            values = expected_of_gaussians(function, parts.m, parts.std)
-            return np.sum(np.exp(parts.log_share) * values, axis=1)
-
-        return self._elementwise(of_parts, self.mean)
-
-    def _log_prob(self, y: Moments) -> Moments:
-        log_density = self._elementwise(
-            gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST)
+    def components(self, at: slice) -> Components:
+        """Return the Gaussians of some elements."""
+        members, near, broad = (
+            [getattr(self, name).reshape(n, self.mean.size)[:, at] for name in names]
+            for names, n in (
+                (_OF_MEMBERS, len(self.f_mean)),
+                (_OF_NEARBY, len(self.near_y)),
+                (_BROAD, 1),
+            )
         )
-        return np.where(np.isinf(y), -np.inf, log_density)
-
-    def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return np.clip(self._elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
-
-    def _quantile(self, level: float) -> Moments:
-        return self._quantiles(np.array([level]))[0]
-
-    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
-        y = np.empty((len(levels), self.mean.size))
-        for at, parts in self._pieces():
-            y[:, at] = gaussian_sums.quantiles(parts, levels)
-        return y.reshape(len(levels), *self.mean.shape)
+        return _beside(_components(*members), *near, *broad)
 
     def _crps(self, y: Moments) -> Moments:
         """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
         n_nodes = _N_CRPS * (2 if len(self.near_y) else 1)  # of several heights
-        return self._elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
-
-    def _elementwise(
-        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
-    ) -> np.ndarray:
-        """Apply a function of components and one number to all elements, in bounded chunks.
-
-        values
-            (..., n) or (..., n, o): all of one element are taken with its components.
-        """
-        if not np.size(values):
-            return np.empty(np.shape(values))
-        flat = np.reshape(values, (-1, self.mean.size))
-        result = np.empty(flat.shape)
-        for at, parts in self._pieces():
-            result[:, at] = [function(parts, some[at]) for some in flat]
-        return result.reshape(np.shape(values))
-
-    def _pieces(self) -> Iterator[tuple[slice, Components]]:
-        """Give the components of some elements at a time, and where these are."""
-        of_members = [getattr(self, name).reshape(len(self.f_mean), -1) for name in _OF_MEMBERS]
-        broad = (self.broad_mean.reshape(1, -1), self.broad_var.reshape(1, -1))
-        near = [
-            getattr(self, name).reshape(len(self.near_y), self.mean.size) for name in _OF_NEARBY
-        ]
-        room = max(1, _CHUNK_ELEMENTS // (len(self.f_mean) * _N_NODES * _N_NODES))
-        for first in range(0, self.mean.size, room):
-            at = slice(first, first + room)
-            members = _components(*(a[:, at] for a in of_members))
-            yield at, _beside(members, *(a[:, at] for a in (*near, *broad)))
+        return self.elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
 _KEPT = (*_OF_MEMBERS, "unknown_share")
-_OF_NEARBY = ("near_y", "near_var", "near_share")
+_OF_NEARBY, _BROAD = ("near_y", "near_var", "near_share"), ("broad_mean", "broad_var")
 
 
 class _Nearby(NamedTuple):
@@ -345,11 +285,10 @@ def _components(
     share: np.ndarray,
 ) -> Components:
     """Gaussians of every element: members x nodes."""
-    nodes = _scale_nodes(l_v, dof)
+    nodes = scale_nodes(l_v, dof)
     var = v[..., None] + np.exp(l_m[..., None] - nodes.at)
-    with np.errstate(divide="ignore"):
-        log_share = nodes.log_share + np.log((1.0 - BROAD_SHARE) * share)[..., None]
-    parts = log_share, np.broadcast_to(m[..., None], var.shape), np.sqrt(var)
+    shares = nodes.share * ((1.0 - BROAD_SHARE) * share)[..., None]
+    parts = shares, np.broadcast_to(m[..., None], var.shape), np.sqrt(var)
     return Components(*(a.swapaxes(0, 1).reshape(a.shape[1], -1) for a in parts))
 
 
@@ -362,10 +301,8 @@ def _beside(
     broad_var: np.ndarray,
 ) -> Components:
     """Those of members, of targets nearby, and the broad one."""
-    with np.errstate(divide="ignore"):
-        log_near = np.log((1.0 - BROAD_SHARE) * near_share)
     others = (
-        (log_near, np.full(broad_mean.shape, np.log(BROAD_SHARE))),
+        ((1.0 - BROAD_SHARE) * near_share, np.full(broad_mean.shape, BROAD_SHARE)),
         (near_y, broad_mean),
         (np.sqrt(near_var), np.sqrt(broad_var)),
     )

@@ -17,12 +17,10 @@ from scipy import special
 from bayesprop.model.asked_by_scipy_names import AskedByScipyNames, Values
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
-Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
 Function = Callable[[np.ndarray], np.ndarray]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_BISECTIONS = 60
-_HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
-_HERMITE_WEIGHTS = _weights / np.sum(_weights)
+HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
+HERMITE_WEIGHTS = _weights / np.sum(_weights)
 _TAILS = np.linspace(-9.0, 9.0, 73)
 """Nodes of the trapezoidal rule in t of scale sinh(t), for tails that fall like powers."""
 
@@ -297,87 +295,10 @@ class StudentTPredictive(Predictive):
         return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
 
 
-@dataclass(frozen=True)
-class MixturePredictive(Predictive):
-    """Equal shares of N(means[s], noise_vars[s]), one a draw of the weights or a member s.
-
-    Built by `of`. The variance of the means over s is the epistemic one.
-
-    means, noise_vars
-        In y and y²; (s, n) or (s, n, o).
-    """
-
-    means: Draws = field(metadata=BY_MEMBER | IN_Y)
-    noise_vars: Draws = field(metadata=BY_MEMBER | IN_Y_SQUARED)
-
-    @classmethod
-    def of(cls, means: Draws, noise_vars: Draws) -> Self:
-        """Build it from what every draw predicts."""
-        noise_vars = np.broadcast_to(noise_vars, means.shape)
-        mean = means.mean(axis=0)
-        return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
-
-    def of_some_members(self, n: int) -> Self:
-        """Hear n members on every row, in turns."""
-        heard = members_in_turns(n, self.means)
-        return self if heard is None else self.of(heard(self.means), heard(self.noise_vars))
-
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
-        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        chosen = rng.integers(len(self.means), size=(n, *self.mean.shape))
-        m = np.take_along_axis(self.means, chosen, axis=0)
-        v = np.take_along_axis(self.noise_vars, chosen, axis=0)
-        return m + np.sqrt(v) * rng.standard_normal(m.shape)
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the rule of Gauss and Hermite, averaged over draws or members."""
-        return expected_of_gaussians(function, self.means, np.sqrt(self.noise_vars)).mean(axis=0)
-
-    def _log_prob(self, y: Moments) -> Moments:
-        std = np.sqrt(self.noise_vars)
-        z = (y - self.means) / std
-        log_density = -0.5 * (_LOG_2PI + z * z) - np.log(std)
-        return special.logsumexp(log_density, axis=0) - np.log(len(self.means))
-
-    def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        std = np.sqrt(self.noise_vars)
-        return np.stack([special.ndtr((one - self.means) / std).mean(axis=0) for one in y])
-
-    def _quantile(self, level: float) -> Moments:
-        """By bisection between the least and the largest quantile of the members."""
-        edges = self.means + np.sqrt(self.noise_vars) * special.ndtri(level)
-        low, high = edges.min(axis=0), edges.max(axis=0)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            below = self._cdf(middle) < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return 0.5 * (low + high)
-
-    def _crps(self, y: Moments) -> Moments:
-        """E|x - y| - E|x - x'| / 2 in closed form (Grimit et al. 2006); s² terms a row."""
-        distance = _mean_abs(self.means - y, self.noise_vars).mean(axis=0)
-        spread = np.zeros_like(distance)
-        for m, v in zip(self.means, self.noise_vars, strict=True):
-            spread += _mean_abs(self.means - m, self.noise_vars + v).mean(axis=0)
-        return distance - 0.5 * spread / len(self.means)
-
-
 def expected_of_gaussians(function: Function, m: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """E function(x) of x ~ N(m, std²), elementwise: 12 nodes of Gauss and Hermite."""
-    nodes = zip(_HERMITE, _HERMITE_WEIGHTS, strict=True)
-    return np.asarray(sum(weight * function(m + std * node) for node, weight in nodes))
-
-
-def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:
-    """Return what keeps n members of every row, evenly spaced, others in the next row.
-
-    None where there are no more than n.
-    """
-    k, n_rows = of.shape[:2]
-    if k <= n:
-        return None
-    heard = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
-    return lambda values: values[heard, np.arange(n_rows)]
+    """E function(x) of x ~ N(m, std²), elementwise: 12 nodes of Gauss and Hermite, in front."""
+    nodes = HERMITE.reshape(-1, *[1] * np.ndim(m))
+    return np.tensordot(HERMITE_WEIGHTS, function(m + std * nodes), 1)
 
 
 def _joined(parts: Sequence[Any], of: Field) -> Any:
@@ -387,10 +308,3 @@ def _joined(parts: Sequence[Any], of: Field) -> Any:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis=of.metadata.get("axis", 0))
     return type(parts[0]).joined(parts)
-
-
-def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """E|x| of x ~ N(m, v)."""
-    std = np.sqrt(v)
-    z = m / std
-    return m * (2.0 * special.ndtr(z) - 1.0) + 2.0 * std * np.exp(-0.5 * (_LOG_2PI + z * z))

@@ -21,6 +21,8 @@ from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.crps import integrated_crps
 from bayesprop.model.predictive import (
+    HERMITE,
+    HERMITE_WEIGHTS,
     Function,
     GaussianPredictive,
     Moments,
@@ -335,18 +337,14 @@ def _log_between(latent: Predictive, low: Moments, high: Moments) -> Moments:
 
 def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments, Moments]:
     """Divide a variance of y by the law of total variance under Gaussians of the latent parts."""
-    noise_std = np.sqrt(latent.noise_var)
-
-    def mean_given(f: np.ndarray) -> np.ndarray:
-        return expected_of_gaussians(map.inverse, f, noise_std)
-
-    def square_given(f: np.ndarray) -> np.ndarray:
-        return expected_of_gaussians(lambda z: np.square(map.inverse(z)), f, noise_std)
-
-    std = np.sqrt(latent.epistemic_var)
-    mean = expected_of_gaussians(mean_given, latent.mean, std)
-    epistemic = expected_of_gaussians(lambda f: (mean_given(f) - mean) ** 2, latent.mean, std)
-    total = expected_of_gaussians(square_given, latent.mean, std) - mean**2
+    ahead = (slice(None),) + (None,) * np.ndim(latent.mean)
+    nodes = HERMITE[ahead]
+    f = latent.mean + np.sqrt(latent.epistemic_var) * nodes
+    y = map.inverse(f[:, None] + np.sqrt(latent.noise_var) * nodes)
+    weight = HERMITE_WEIGHTS[ahead]
+    mean_given_f, square_given_f = np.sum(weight * y, axis=1), np.sum(weight * y**2, axis=1)
+    mean, square = np.sum(weight * mean_given_f, axis=0), np.sum(weight * square_given_f, axis=0)
+    epistemic, total = np.sum(weight * (mean_given_f - mean) ** 2, axis=0), square - mean**2
     share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0.0)
     share = np.clip(share, 0.0, 1.0)
     return share * var, (1.0 - share) * var

@@ -1,1 +1,1 @@
-"""Mathematics only: imports jax and numpy, nothing of ours; `kernel_*` numba, and no jax."""
+"""Mathematics only: imports jax and numpy, nothing of ours."""

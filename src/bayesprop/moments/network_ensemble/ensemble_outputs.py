@@ -17,7 +17,7 @@ from bayesprop.moments.network_ensemble.kernel_member import Work
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK, PADDING
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, flat
-from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.lanes import aligned_parts, round_up
@@ -73,9 +73,12 @@ def moves(
 
 
 def rehearse() -> None:
-    """Evaluate an ensemble, of no account, so that what does is compiled: see `simd.beside`."""
+    """Predict by an ensemble, of no account, so that what does is compiled: see `simd.beside`."""
     y = np.array([[-1.0], [1.0]])
-    outputs(init(0, 1, y, settings_for(len(y))), y)
+    state = init(0, 1, y, settings_for(len(y)))
+    predicted = predictive(outputs(state, y), 0.0, state.log_floor)
+    predicted.interval()
+    predicted.crps(y)
 
 
 class _Bench(NamedTuple):

@@ -1,0 +1,156 @@
+"""Mixtures of Gaussians for compiled code, eight components at a time.
+
+Arrays are flat: the components of an element stand side by side, a multiple of eight of them, so
+many that `share` holds those of all elements. `precision` is 1 / std; shares that fill up are 0.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import math
+
+from bayesprop.simd.floats import at_least
+from bayesprop.simd.lanes import (
+    absolute,
+    called,
+    compiled,
+    inlined,
+    load8,
+    select,
+    spread8,
+    total,
+)
+from bayesprop.simd.normals import LARGEST_ALPHA, exp2, normal_pdf, tail_integrals
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LEAST_EXPONENT = -1000.0
+_N_NEWTON, _TOLERANCE = 60, 1e-9
+
+
+@called
+def _sums(share, m, precision, first, n, y):
+    """Distribution and density at y of the n components from `first` on."""
+    below, density = spread8(0.0), spread8(0.0)
+    for k in range(first, first + n, 8):
+        of, scale = load8(share, k), load8(precision, k)
+        z = (y - load8(m, k)) * scale
+        u = absolute(z)
+        u = select(u < LARGEST_ALPHA, u, LARGEST_ALPHA)
+        height = of * normal_pdf(u)
+        far = height * tail_integrals(u).j0
+        below = below + select(z > 0.0, of - far, far)
+        density = density + height * scale
+    return total(below), total(density)
+
+
+@called
+def _quantile(share, m, precision, first, n, level, z):
+    """Newton steps on the distribution between bounds that close in; halves where one leaves them.
+
+    z
+        The quantile of a standard normal.
+    """
+    low, high, y = math.inf, -math.inf, 0.0
+    for k in range(first, first + n):
+        if not share[k] <= 0.0:
+            edge = m[k] + z / precision[k]
+            low, high, y = min(low, edge), max(high, edge), y + share[k] * edge
+    tolerance = _TOLERANCE * min(level, 1.0 - level)
+    for _ in range(_N_NEWTON):
+        below, density = _sums(share, m, precision, first, n, y)
+        excess = below - level
+        if not (high > low and abs(excess) > tolerance):
+            break
+        if excess < 0.0:
+            low = y
+        else:
+            high = y
+        y -= excess / density
+        if not low < y < high:
+            y = 0.5 * (low + high)
+    return y
+
+
+@compiled
+def distribution(share, m, precision, y, out):
+    """Write the probability of no more than y, (q, n), of n elements."""
+    n = share.shape[0] // y.shape[1]
+    for q in range(y.shape[0]):
+        for i in range(y.shape[1]):
+            out[q, i], _ = _sums(share, m, precision, i * n, n, y[q, i])
+
+
+@compiled
+def quantiles(share, m, precision, levels, z, out):
+    """Write the quantiles of all levels, (q, n).
+
+    z
+        Those of a standard normal.
+    """
+    n = share.shape[0] // out.shape[1]
+    for q in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            out[q, i] = _quantile(share, m, precision, i * n, n, levels[q], z[q])
+
+
+@compiled
+def spread(share, m, precision, levels, z, n_nodes, ends, out):
+    """Write the integral of F (1 - F) over all y, half the mean distance of two draws, (n,).
+
+    The trapezoidal rule between extreme quantiles, on a grid that follows sinh, as the tails are
+    much longer than the middle is wide.
+
+    levels, z
+        The lowest, the quartiles and the highest, and those of a standard normal.
+    ends
+        Room for the five.
+    """
+    n = share.shape[0] // out.shape[0]
+    for i in range(out.shape[0]):
+        for q in range(5):
+            ends[q] = _quantile(share, m, precision, i * n, n, levels[q], z[q])
+        middle, unit = ends[2], ends[3] - ends[1]
+        first, last = math.asinh((ends[0] - middle) / unit), math.asinh((ends[4] - middle) / unit)
+        step, area = (last - first) / (n_nodes - 1), 0.0
+        for node in range(n_nodes):
+            t = first + step * node
+            below, _ = _sums(share, m, precision, i * n, n, middle + unit * math.sinh(t))
+            is_end = node in (0, n_nodes - 1)
+            area += below * (1.0 - below) * math.cosh(t) * (0.5 if is_end else 1.0)
+        out[i] = area * step * unit
+
+
+@inlined
+def _exp(x):
+    """e^x for x < 700, no less than 1e-301."""
+    return exp2(at_least(x * _LOG2_E, _LEAST_EXPONENT))
+
+
+@inlined
+def _heights(z, shape):
+    """Density of a log Gamma of rate `shape` over that of 0, the highest."""
+    return _exp(shape * (1.0 + z - _exp(z)))
+
+
+@compiled
+def scale_shares(at, l_v, shape, z_m, z_std, place, width, inner, inner_weight, out):
+    """Write the density of z - l, l ~ N(0, l_v), at nodes, (e, 16), up to a factor for each e.
+
+    exp(z) ~ Gamma(shape, rate shape), of mean z_m and standard deviation z_std. Both sums over the
+    narrower of the two: l by eight nodes, z by the sixteen at `place`.
+    """
+    for e in range(at.shape[0]):
+        std, var = math.sqrt(l_v[e]), l_v[e]
+        if std < z_std[e]:
+            for j in range(at.shape[1]):
+                z = at[e, j] + std * load8(inner, 0)
+                out[e, j] = total(load8(inner_weight, 0) * _heights(z, shape[e])) * width[j]
+        else:
+            z, z_more = z_m[e] + z_std[e] * load8(place, 0), z_m[e] + z_std[e] * load8(place, 8)
+            height = _heights(z, shape[e]) * load8(width, 0)
+            height_more = _heights(z_more, shape[e]) * load8(width, 8)
+            for j in range(at.shape[1]):
+                far, far_more = at[e, j] - z, at[e, j] - z_more
+                near = _exp(far * far * (-0.5 / var)) * height
+                near_more = _exp(far_more * far_more * (-0.5 / var)) * height_more
+                out[e, j] = total(near + near_more) * width[j]
