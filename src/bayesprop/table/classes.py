@@ -11,7 +11,8 @@ import polars as pl
 
 from bayesprop.table.columns import FEW_LEVELS
 from bayesprop.table.date_forms import check_dates, dated
-from bayesprop.table.errors import TableError, at_rows, counted, listed, one_line, quoted
+from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
+from bayesprop.table.stray_words import stray_words
 from bayesprop.table.values import (
     WRITTEN,
     as_numbers,
@@ -21,6 +22,7 @@ from bayesprop.table.values import (
     looks_like_number,
     reading,
     remedy,
+    strays,
     typed,
     unmarked,
     without_magnitudes,
@@ -303,6 +305,8 @@ def _has_stray_words(values: pl.Series) -> bool:
     """
     if values.dtype != pl.String or values.null_count() == len(values):
         return False
+    if stray_words(values):
+        return True
     known = values.drop_nulls()
     n_words = known.cast(pl.Float64, strict=False).null_count()
     is_often = known.n_unique() <= FEW_LEVELS and n_words * _OFTEN >= len(known)
@@ -329,15 +333,15 @@ def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
     check_dates(text)
     if allow_numbers:
         return
-    plain = is_number(text)
-    if plain.sum() >= len(known) / 2:
-        stray = ~plain & text.is_not_null()
+    plain, marked, stray = is_number(text), looks_like_number(text), strays(text)
+    are_nearly_numbers = (marked | plain).sum() >= 0.9 * len(known)
+    if plain.sum() >= len(known) / 2 or (are_nearly_numbers and (stray & ~marked).any()):
         raise TableError(
             f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
-            f" {at_rows(text, stray)}: {remedy(text, stray)}, or --drop {one_line(text.name)}"
+            f" {at_rows(text, stray)}: {remedy(text, stray)}"
         )
-    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
-        row = int(looks_like_number(text).arg_max() or 0)
+    if are_nearly_numbers:
+        row = int(marked.arg_max() or 0)
         raise TableError(
             f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
             f" {row + 1}: write plain numbers without units or thousands separators"

@@ -91,7 +91,7 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         else:
             series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
-            stray = ~is_number(text) & text.is_not_null()
+            stray = strays(text)
             raise TableError(
                 f"column {name} must hold numbers, got {at_rows(text, stray)}:"
                 f" {remedy(text, stray)}"
@@ -103,6 +103,13 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
             f" {CORRECT_IT}"
         )
     return numbers
+
+
+def strays(text: pl.Series) -> pl.Series:
+    """Say which values keep text from being numbers: those that are none, or else their marks."""
+    plain = is_number(text)
+    is_none = ~(plain | looks_like_number(text)) & text.is_not_null()
+    return is_none if is_none.any() else ~plain & text.is_not_null()
 
 
 def remedy(text: pl.Series, stray: pl.Series) -> str:
