@@ -369,6 +369,16 @@ def test_several_targets_are_refused():
         learnt_map(SHARE, np.ones((5, 1)), np.full((5, 2), 0.5))
 
 
+def test_a_count_told_by_sums_is_a_number_however_far_a_few_rows_lie():
+    rng = np.random.default_rng(0)
+    parts = np.floor(np.exp(2.5 * rng.standard_normal((400, 3)) - 2.0))
+    total = parts.sum(axis=1) + 1000.0 * (np.arange(400) == 7)
+    x = np.column_stack([parts[:, 1:], total, np.arange(400) == 7])
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    assert np.mean(parts[:, 0] == 0.0) > 0.5
+    assert guessed_kind(z, parts[:, 0]) == NUMBERS
+
+
 def test_the_kind_is_what_rows_left_out_do_not_deny():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 30, (200, 4)).astype(float)

@@ -10,7 +10,7 @@ from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.gaussian_mixtures import MixturePredictive
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.model.transformed_predictive import transformed
@@ -73,6 +73,28 @@ def test_moments_are_integrals(latent, map):
     mean = np.sum(middle * mass, axis=0)
     np.testing.assert_allclose(p.mean, mean, rtol=2e-5)
     np.testing.assert_allclose(p.var, np.sum((middle - mean) ** 2 * mass, axis=0), rtol=2e-3)
+
+
+@pytest.mark.parametrize("at", [-6.0, 0.1, 3.0])
+@pytest.mark.parametrize("std", [3e-4, 0.03])
+@pytest.mark.parametrize("map", [*SMOOTH, *FROM_ZERO])
+def test_variance_of_a_narrow_distribution_with_a_broad_share_far_from_it(map, std, at):
+    narrow = NoiseMixturePredictive.of(
+        f_mean=np.full((1, 1), at),
+        f_var=np.full((1, 1), std**2),
+        log_noise_mean=np.full((1, 1), -60.0),
+        log_noise_var=np.zeros((1, 1)),
+        dof=np.full((1, 1), 1e6),
+    )
+    one, score = (SMOOTH | FROM_ZERO)[map], np.linspace(-9.0, 9.0, 400_001)
+    weight = stats.norm.pdf(score) / np.sum(stats.norm.pdf(score))
+    shares, y = (1.0 - BROAD_SHARE, BROAD_SHARE), [at + std * score, score]
+    y = [np.clip(one.inverse(z), *one.support) for z in y]
+    mean = sum(share * (weight @ part) for share, part in zip(shares, y, strict=True))
+    var = sum(s * (weight @ (part - mean) ** 2) for s, part in zip(shares, y, strict=True))
+    p = transformed(narrow, one)
+    np.testing.assert_allclose(p.mean, mean, atol=2e-3 * np.sqrt(var))
+    np.testing.assert_allclose(p.std, np.sqrt(var), rtol=2e-3)
 
 
 @pairs(SMOOTH)

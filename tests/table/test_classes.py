@@ -92,7 +92,11 @@ SEPARATED = [f"{k},{k:03d}" for k in range(3, 40)]
         ([f"{i} {'kl'[i % 2]}g" for i in range(N)], None, "written as text, such as '0 kg'"),
         (["1.5", "2", "about 3", *["4"] * 37], None, "got 'about 3' in data row 3"),
         (["1,210", "7", "4 sq. km", *SEPARATED], None, "must hold numbers, got '4 sq. km' in data"),
-        (["1,210", "7", "4 sq. km", *SEPARATED], "regression", "got '4 sq. km' in data row 3: corr"),
+        (
+            ["1,210", "7", "4 sq. km", *SEPARATED],
+            "regression",
+            "got '4 sq. km' in data row 3",
+        ),
         ([1.0, float("inf")] * 20, "regression", "must be finite, got inf in data rows 2, 4, 6"),
     ],
 )

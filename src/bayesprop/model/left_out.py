@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-PRECISIONS = (1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
+PRECISIONS = (1e-6, 1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
 _MOST_ROWS, _MOST_COLUMNS = 2000, 500
 _LENGTH, _LINE, _FAR = 3.0, 0.3, 5.0
 

@@ -31,6 +31,14 @@ class TargetMap(ABC):
     remedy: ClassVar[str]
     support: ClassVar[tuple[float, float]]
 
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """Places in z, rising, between which g is nearly straight or exponential.
+
+        Below the first, -inf where there is no other, g is the least of the support.
+        """
+        return np.array([-np.inf])
+
     @classmethod
     def check(cls, y: np.ndarray) -> None:
         """Raise ValueError, naming the first row, unless all targets lie in the support."""
@@ -119,6 +127,11 @@ class SoftplusInverse(TargetMap):
         """Whether each target is positive."""
         return y > 0.0
 
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """From exponential to straight."""
+        return np.array([-np.inf, -3.0, 0.0, 3.0])
+
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return h(y) = y / scale + log(1 - exp(-y / scale))."""
         ratio = np.maximum(y, _TINY) / self.scale
@@ -157,6 +170,11 @@ class Logit(TargetMap):
     def holds(cls, y: np.ndarray) -> np.ndarray:
         """Whether each target lies between 0 and 1."""
         return (y > 0.0) & (y < 1.0)
+
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """From a rising exponential to a falling one."""
+        return np.array([-np.inf, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0])
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return the log odds."""

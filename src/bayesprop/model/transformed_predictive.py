@@ -19,7 +19,6 @@ from scipy import special
 
 from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.crps import integrated_crps
 from bayesprop.model.predictive import (
     HERMITE,
     HERMITE_WEIGHTS,
@@ -35,10 +34,9 @@ _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
 _LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
-_ROUNDING = 1e-14
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
-_CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(3)
-_GRID = np.linspace(-4.0, 8.0, 25)
+_CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
+_GRID = np.linspace(-12.0, 12.0, 37)
 
 
 @dataclass(frozen=True)
@@ -91,10 +89,7 @@ class ContinuousPredictive(TransformedPredictive):
     @classmethod
     def of(cls, latent: Predictive, map: TargetMap) -> ContinuousPredictive:
         """Integrate mean and variance."""
-        bare = cls(latent.mean, latent.mean, latent.mean, latent, map)
-        mean, square = bare.expected(np.asarray), bare.expected(np.square)
-        parts = _in_parts(latent, map, np.maximum(square - mean**2, _ROUNDING * square))
-        return cls(mean, *parts, latent, map)
+        return cls(*_moments(latent, map), latent, map)
 
     def expected(self, function: Function) -> Moments:
         """Return E function(y), of a smooth elementwise function, by quadrature."""
@@ -111,26 +106,20 @@ class ContinuousPredictive(TransformedPredictive):
     def _crps(self, y: Moments) -> Moments:
         """Integrate over z; what lies outside the support adds its distance."""
         inside = np.clip(y, *self.map.support)
-        z = self.map.forward(inside)
-        return np.abs(y - inside) + integrated_crps(self.latent, z, self.map.inverse_slope)
+        at = self.map.forward(inside)
+        z, width = _cells(self.latent, self.map.bends, at)
+        apart = self.latent.cdfs(z) - (z >= at)
+        crps = np.sum(apart**2 * self.map.inverse_slope(z) * width, axis=0)
+        return crps + np.abs(y - inside)
 
 
-class CensoredPredictive(TransformedPredictive):
+class CensoredPredictive(ContinuousPredictive):
     """A probability of 0, F(h(0)), or of another bound, and a density elsewhere, F of z.
 
     `log_prob` is that of a probability at a bound and of a density elsewhere.
     """
 
     map: CensoredArsinh
-
-    @classmethod
-    def of(cls, latent: Predictive, map: CensoredArsinh) -> CensoredPredictive:
-        """Integrate mean and variance: of 1 - F and of 2 (y - mean) (1 - F), over y."""
-        z, width = _cells(latent, map.bends)
-        y, above = map.inverse(z), (1.0 - latent.cdfs(z)) * map.inverse_slope(z) * width
-        mean = np.sum(above, axis=0)
-        var = mean**2 + 2.0 * np.sum((y - mean) * above, axis=0)
-        return cls(mean, *_in_parts(latent, map, np.maximum(var, _TINY)), latent, map)
 
     @property
     def slope(self) -> Moments:
@@ -178,15 +167,6 @@ class CensoredPredictive(TransformedPredictive):
         low, high = self.map.support
         inside = self.latent.cdf(self.map.forward(y))
         return np.where(y <= low, 0.0, np.where(y > high, 1.0, inside))
-
-    def _crps(self, y: Moments) -> Moments:
-        """Integrate over z; what lies outside the support adds its distance."""
-        inside = np.clip(y, *self.map.support)
-        at = self.map.forward(inside)
-        z, width = _cells(self.latent, self.map.bends, at)
-        apart = self.latent.cdfs(z) - (z >= at)
-        crps = np.sum(apart**2 * self.map.inverse_slope(z) * width, axis=0)
-        return crps + np.abs(y - inside)
 
 
 class CountPredictive(TransformedPredictive):
@@ -312,18 +292,34 @@ def _cells(
     """Nodes and weights, (q, n[, o]), of a quadrature over z above the first bend.
 
     Between neighbours among the places where dg/dz jumps, `also`, and a grid that is dense about
-    the mean and reaches far into the upper tail.
+    the mean, which it holds, and reaches far into the tails.
     """
     mean = latent.mean
     ahead = (slice(None),) + (None,) * np.ndim(mean)
     grid = mean + 0.5 * np.maximum(latent.std, _TINY) * np.sinh(_GRID)[ahead]
-    own = np.broadcast_to(bends[ahead], (len(bends), *np.shape(mean)))
+    own = bends[np.isfinite(bends)]
+    own = np.broadcast_to(own[ahead], (len(own), *np.shape(mean)))
     edges = np.concatenate([own, grid] if also is None else [own, grid, also[None]])
     edges = np.sort(np.maximum(edges, bends[0]), axis=0)
     half = 0.5 * np.diff(edges, axis=0)
     middle = edges[:-1] + half
     z = np.concatenate([middle + node * half for node in _CELL_NODES])
     return z, np.concatenate([weight * half for weight in _CELL_WEIGHTS])
+
+
+def _moments(latent: Predictive, map: TargetMap) -> tuple[Moments, Moments, Moments]:
+    """Mean and parts of the variance of y = g(z), by its distribution about the middle c = g(m).
+
+    With p = -F below c and 1 - F above it, E (y - c) is the integral of p over y, and E (y - c)²
+    that of 2 (y - c) p: nothing cancels where a narrow distribution lies far from where y begins.
+    """
+    z, width = _cells(latent, map.bends)
+    middle = np.maximum(latent.mean, map.bends[0])
+    c, y, below = map.inverse(middle), map.inverse(z), latent.cdfs(z)
+    mass = (np.where(z > middle, 1.0, 0.0) - below) * map.inverse_slope(z) * width
+    shift = np.sum(mass, axis=0)
+    var = 2.0 * np.sum((y - c) * mass, axis=0) - shift**2
+    return c + shift, *_in_parts(latent, map, np.maximum(var, _TINY))
 
 
 def _log_between(latent: Predictive, low: Moments, high: Moments) -> Moments:
