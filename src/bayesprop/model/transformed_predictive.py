@@ -36,7 +36,8 @@ _LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
-_GRID = np.linspace(-12.0, 12.0, 37)
+_GRID = np.linspace(-12.0, 12.0, 45)
+_LEAST_TAIL = 1e-13  # of a probability: less is rounding, which a far slope would multiply
 
 
 @dataclass(frozen=True)
@@ -315,8 +316,10 @@ def _moments(latent: Predictive, map: TargetMap) -> tuple[Moments, Moments, Mome
     """
     z, width = _cells(latent, map.bends)
     middle = np.maximum(latent.mean, map.bends[0])
-    c, y, below = map.inverse(middle), map.inverse(z), latent.cdfs(z)
-    mass = (np.where(z > middle, 1.0, 0.0) - below) * map.inverse_slope(z) * width
+    c, y = map.inverse(middle), map.inverse(z)
+    p = np.where(z > middle, 1.0, 0.0) - latent.cdfs(z)
+    p = np.where(np.abs(p) > _LEAST_TAIL, p, 0.0)
+    mass = p * map.inverse_slope(z) * width
     shift = np.sum(mass, axis=0)
     var = 2.0 * np.sum((y - c) * mass, axis=0) - shift**2
     return c + shift, *_in_parts(latent, map, np.maximum(var, _TINY))
