@@ -9,6 +9,7 @@ from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor
 from bayesprop.moments.network_ensemble import class_ensemble, ensemble_outputs
 from bayesprop.moments.network_ensemble.kernel_classes import evaluate_classes
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
+from bayesprop.simd import mixtures
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,15 @@ def test_predictions_need_no_other_program(kind, rehearse, entry):
     x = np.random.default_rng(0).standard_normal((40, 2))
     kind(n_epochs=1, random_state=0).fit(x, x[:, 0] > 0).predict(x)
     assert len(entry.signatures) == 1
+
+
+def test_scores_and_intervals_need_no_other_program():
+    ensemble_outputs.rehearse()
+    entries = mixtures.scale_shares, mixtures.distribution, mixtures.quantiles, mixtures.spread
+    assert [len(entry.signatures) for entry in entries] == [1, 1, 1, 1]
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    predicted = BayesianMLPRegressor(n_epochs=1, random_state=0).fit(x, x[:, 0]).predict_dist(x)
+    predicted.interval()
+    predicted.pit(x[:, 0])
+    predicted.crps(x[:, 0])
+    assert [len(entry.signatures) for entry in entries] == [1, 1, 1, 1]

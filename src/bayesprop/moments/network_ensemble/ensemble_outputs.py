@@ -78,6 +78,7 @@ def rehearse() -> None:
     state = init(0, 1, y, settings_for(len(y)))
     predicted = predictive(outputs(state, y), 0.0, state.log_floor)
     predicted.interval()
+    predicted.pit(y)
     predicted.crps(y)
 
 
