@@ -1,18 +1,20 @@
-"""Predictions that are sums of Gaussians: of draws of the weights, or members of an ensemble."""
+"""Predictions that are sums of Gaussians: of draws of the weights, or members of an ensemble.
+
+What takes an error function for every Gaussian is compiled (`simd/mixtures.py`), and loaded when it
+is asked for.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model import gaussian_sums
-from bayesprop.model.gaussian_sums import Components
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_Y,
@@ -25,9 +27,29 @@ from bayesprop.model.predictive import (
 
 Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_LANES = 8
+_FURTHEST_LEVEL = 1e-7
+_LEVELS_OF_CRPS = np.array([_FURTHEST_LEVEL, 0.25, 0.5, 0.75, 1.0 - _FURTHEST_LEVEL])
 _FURTHEST = 1e150  # whose square is a number
 _MOST_COMPONENTS = 2**17
 """Of all elements that are held at a time: a megabyte an array."""
+
+
+class Components(NamedTuple):
+    """Gaussians of some elements, (n, c); shares sum to 1 over the last axis."""
+
+    share: Float[np.ndarray, "n c"]
+    m: Float[np.ndarray, "n c"]
+    std: Float[np.ndarray, "n c"]
+
+    def in_lanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return shares, means and inverse standard deviations as compiled code takes them."""
+        more = ((0, 0), (0, -self.m.shape[1] % _LANES))
+        parts = ((self.share, 0.0), (self.m, 0.0), (1.0 / self.std, 1.0))
+        share, m, precision = (
+            np.pad(part, more, constant_values=filler).ravel() for part, filler in parts
+        )
+        return share, m, precision
 
 
 @dataclass(frozen=True)
@@ -69,11 +91,11 @@ class SummedGaussians(Predictive):
         return result.reshape(np.shape(values))
 
     def _log_prob(self, y: Moments) -> Moments:
-        log_density = self.elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
-        return np.where(np.isinf(y), -np.inf, log_density)
+        inside = self.elementwise(log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, inside)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return np.clip(self.elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
+        return np.clip(self.elementwise(distribution, y), 0.0, 1.0)
 
     def _quantile(self, level: float) -> Moments:
         return self._quantiles(np.array([level]))[0]
@@ -81,7 +103,7 @@ class SummedGaussians(Predictive):
     def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
         y = np.empty((len(levels), self.mean.size))
         for at in self._pieces():
-            y[:, at] = gaussian_sums.quantiles(self.components(at), levels)
+            y[:, at] = quantiles(self.components(at), levels)
         return y.reshape(len(levels), *self.mean.shape)
 
     def _pieces(self) -> Iterator[slice]:
@@ -140,6 +162,48 @@ class MixturePredictive(SummedGaussians):
         for m, v in zip(self.means, self.noise_vars, strict=True):
             spread += _mean_abs(self.means - m, self.noise_vars + v).mean(axis=0)
         return distance - 0.5 * spread / len(self.means)
+
+
+def log_density(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndarray, "q n"]:
+    """Log density of q numbers for every element."""
+    z = (y[..., None] - parts.m) / parts.std
+    with np.errstate(divide="ignore"):
+        log_heights = np.log(parts.share / parts.std) - 0.5 * (_LOG_2PI + z * z)
+    largest = log_heights.max(axis=-1)
+    return largest + np.log(np.exp(log_heights - largest[..., None]).sum(axis=-1))
+
+
+def distribution(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndarray, "q n"]:
+    """Probability of no more than each of q numbers, for every element."""
+    from bayesprop.simd import mixtures
+
+    below = np.empty(y.shape)
+    mixtures.distribution(*parts.in_lanes(), np.array(y, order="C"), below)
+    return np.where(np.isnan(y), np.nan, below)
+
+
+def quantiles(parts: Components, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q n"]:
+    """Return all levels of all elements."""
+    from bayesprop.simd import mixtures
+
+    y = np.empty((len(levels), len(parts.m)))
+    mixtures.quantiles(*parts.in_lanes(), np.array(levels), special.ndtri(levels), y)
+    return y
+
+
+def crps(
+    parts: Components, y: Float[np.ndarray, "q n"], *, n_nodes: int
+) -> Float[np.ndarray, "q n"]:
+    """CRPS = E|x - y| - integral of F (1 - F), the first in closed form."""
+    from bayesprop.simd import mixtures
+
+    z = (y[..., None] - parts.m) / parts.std
+    density = np.exp(-0.5 * (_LOG_2PI + z * z))
+    distance = parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density)
+    spread, z_levels = np.empty(len(parts.m)), special.ndtri(_LEVELS_OF_CRPS)
+    arrays = *parts.in_lanes(), _LEVELS_OF_CRPS, z_levels
+    mixtures.spread(*arrays, n_nodes, np.empty(len(z_levels)), spread)
+    return np.sum(parts.share * distance, axis=-1) - spread
 
 
 def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:

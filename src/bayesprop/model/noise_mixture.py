@@ -17,9 +17,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model import gaussian_sums
-from bayesprop.model.gaussian_mixtures import SummedGaussians, members_in_turns
-from bayesprop.model.gaussian_sums import Components
+from bayesprop.model.gaussian_mixtures import (
+    Components,
+    SummedGaussians,
+    crps,
+    members_in_turns,
+)
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_LOG_Y_SQUARED,
@@ -252,7 +255,7 @@ class NoiseMixturePredictive(SummedGaussians):
     def _crps(self, y: Moments) -> Moments:
         """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
         n_nodes = _N_CRPS * (2 if len(self.near_y) else 1)  # of several heights
-        return self.elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
+        return self.elementwise(partial(crps, n_nodes=n_nodes), y)
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
