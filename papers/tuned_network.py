@@ -24,8 +24,8 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.model.draws import observations
-from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.gradient_method import GradientMethod
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
 from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import GaussianPredictive, Predictive

@@ -34,7 +34,7 @@ from .estimators.point_network import PointNetworkClassifier as PointNetworkClas
 from .estimators.point_network import PointNetworkRegressor as PointNetworkRegressor
 from .estimators.pruning import prune as prune
 from .model.class_predictive import ClassPredictive as ClassPredictive
-from .model.gaussian_mixtures import MixturePredictive as MixturePredictive
+from .model.mixture_predictive import MixturePredictive as MixturePredictive
 from .model.predictive import GaussianPredictive as GaussianPredictive
 from .model.predictive import Predictive as Predictive
 from .model.progress import time_limit as time_limit

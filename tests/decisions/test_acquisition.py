@@ -16,7 +16,7 @@ from bayesprop.decisions import acquisition, doubt
 from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
 from bayesprop.decisions.doubt import Functions, functions_of
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 

@@ -8,7 +8,7 @@ from scipy import integrate
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import completed, one_of_each
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive

@@ -88,12 +88,12 @@ def test_an_outlier_costs_at_most_the_broad_share():
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
-    from bayesprop.model import gaussian_mixtures
+    from bayesprop.model import predictive
 
     p = three_members(np.random.default_rng(12), (50,))
     y = p.mean + 0.5
     whole = p.log_prob(y), p.quantile([0.2, 0.9])
-    monkeypatch.setattr(gaussian_mixtures, "_MOST_COMPONENTS", 7 * (3 * 16 + 1))
+    monkeypatch.setattr(predictive, "_MOST_COMPONENTS", 7 * (3 * 16 + 1))
     np.testing.assert_allclose(p.log_prob(y), whole[0], rtol=1e-10)
     np.testing.assert_allclose(p.quantile([0.2, 0.9]), whole[1], rtol=1e-9)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import GaussianPredictive
 

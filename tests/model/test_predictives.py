@@ -7,7 +7,7 @@ import pytest
 import scoringrules
 from scipy import integrate, stats
 
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 

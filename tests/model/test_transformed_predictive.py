@@ -9,7 +9,7 @@ from scipy import stats
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 from bayesprop.model.target_maps import Logit, SoftplusInverse

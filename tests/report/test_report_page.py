@@ -28,7 +28,7 @@ from report_fakes import (
 )
 
 from bayesprop.metrics import rmse
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect

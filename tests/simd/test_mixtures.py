@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprop.model import gaussian_mixtures
-from bayesprop.model.gaussian_mixtures import Components
-from bayesprop.simd import mixtures
+from bayesprop.simd import gaussian_sums, mixtures
+from bayesprop.simd.gaussian_sums import Components
 
 N, N_PARTS = 4, 11  # not a multiple of the lanes
 
@@ -33,27 +32,27 @@ def root(p: Components, i: int, level: float) -> float:
 def test_distribution_is_the_sum_of_normals(where: float):
     p = parts()
     y = where + np.array([[0.0], [0.1]]) * np.ones(N)
-    got = gaussian_mixtures.distribution(p, y)
+    got = gaussian_sums.distribution(p, y)
     exact = [[below(p, i, y[q, i]) for i in range(N)] for q in range(2)]
     np.testing.assert_allclose(got, exact, rtol=1e-11, atol=1e-140)
 
 
 def test_distribution_ends_at_0_and_1_and_hands_on_nan():
-    got = gaussian_mixtures.distribution(parts(), np.full((3, N), [[-np.inf], [np.inf], [np.nan]]))
+    got = gaussian_sums.distribution(parts(), np.full((3, N), [[-np.inf], [np.inf], [np.nan]]))
     np.testing.assert_allclose(got, np.full((3, N), [[0.0], [1.0], [np.nan]]), atol=1e-15)
 
 
 def test_quantiles_are_roots_of_the_distribution():
     p, levels = parts(1), np.array([1e-6, 0.05, 0.5, 0.9, 1.0 - 1e-6])
     exact = [[root(p, i, level) for i in range(N)] for level in levels]
-    np.testing.assert_allclose(gaussian_mixtures.quantiles(p, levels), exact, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(gaussian_sums.quantiles(p, levels), exact, rtol=1e-6, atol=1e-7)
 
 
 def test_quantiles_of_one_gaussian_and_of_none_that_is_a_number():
     one = Components(np.ones((1, 1)), np.array([[2.0]]), np.array([[3.0]]))
-    assert gaussian_mixtures.quantiles(one, np.array([0.9]))[0, 0] == stats.norm.ppf(0.9, 2.0, 3.0)
+    assert gaussian_sums.quantiles(one, np.array([0.9]))[0, 0] == stats.norm.ppf(0.9, 2.0, 3.0)
     wrong = one._replace(m=np.array([[np.nan]]))
-    assert np.isnan(gaussian_mixtures.quantiles(wrong, np.array([0.9]))).all()
+    assert np.isnan(gaussian_sums.quantiles(wrong, np.array([0.9]))).all()
 
 
 def test_crps_is_the_integral_of_the_squared_distance_to_a_step():
@@ -62,14 +61,14 @@ def test_crps_is_the_integral_of_the_squared_distance_to_a_step():
     for i in range(N):
         f = np.sum(p.share[i] * stats.norm.cdf(grid[:, None], p.m[i], p.std[i]), axis=1)
         exact = integrate.trapezoid((f - (grid >= y[0, i])) ** 2, grid)
-        got = gaussian_mixtures.crps(p, y, n_nodes=200)[0, i]
+        got = gaussian_sums.crps(p, y, n_nodes=200)[0, i]
         assert got == pytest.approx(exact, rel=1e-3)
 
 
 def test_log_density_is_the_log_of_the_sum():
     p, y = parts(3), np.array([[-3.0, 0.0, 2.0, 30.0]])
     exact = np.log(np.sum(p.share * stats.norm.pdf(y.T, p.m, p.std), axis=1))
-    np.testing.assert_allclose(gaussian_mixtures.log_density(p, y), exact[None], rtol=1e-10)
+    np.testing.assert_allclose(gaussian_sums.log_density(p, y), exact[None], rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [1.05, 3.0, 40.0])
@@ -93,7 +92,7 @@ def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float,
 
 def test_no_other_program_is_compiled_for_rows_that_may_not_be_written_to():
     p, y = parts(), np.zeros((1, N))
-    gaussian_mixtures.distribution(p, y)
+    gaussian_sums.distribution(p, y)
     y.flags.writeable = False
-    gaussian_mixtures.distribution(p, y)
+    gaussian_sums.distribution(p, y)
     assert len(mixtures.distribution.signatures) == 1

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.gaussian_mixtures import MixturePredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 

@@ -17,19 +17,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.gaussian_mixtures import (
-    Components,
-    SummedGaussians,
-    crps,
-    members_in_turns,
-)
+from bayesprop.model.mixture_predictive import members_in_turns
 from bayesprop.model.predictive import (
     BY_MEMBER,
     IN_LOG_Y_SQUARED,
     IN_Y,
     IN_Y_SQUARED,
     Moments,
+    SummedGaussians,
 )
+from bayesprop.simd.gaussian_sums import Components, crps
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 

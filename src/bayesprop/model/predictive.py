@@ -6,7 +6,7 @@ Epistemic variance is what more data would remove, noise variance what it would 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self
 
@@ -15,12 +15,17 @@ from jaxtyping import Bool, Float
 from scipy import special
 
 from bayesprop.model.asked_by_scipy_names import AskedByScipyNames, Values
+from bayesprop.simd import gaussian_sums
+from bayesprop.simd.gaussian_sums import Components
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Function = Callable[[np.ndarray], np.ndarray]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
 HERMITE_WEIGHTS = _weights / np.sum(_weights)
+_FURTHEST = 1e150  # whose square is a number
+_MOST_COMPONENTS = 2**17
+"""Gaussians of all elements that are held at a time: a megabyte an array."""
 _TAILS = np.linspace(-9.0, 9.0, 73)
 """Nodes of the trapezoidal rule in t of scale sinh(t), for tails that fall like powers."""
 
@@ -293,6 +298,67 @@ class StudentTPredictive(Predictive):
         """Log density of the standard Student-t: -log(sqrt(dof) B(1/2, dof/2)) - ..."""
         constant = special.betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof)
         return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
+
+
+@dataclass(frozen=True)
+class SummedGaussians(Predictive):
+    """A sum of Gaussians for every element (row, or output of a row); the base of mixtures."""
+
+    @property
+    @abstractmethod
+    def n_components(self) -> int:
+        """Number of Gaussians of an element."""
+
+    @abstractmethod
+    def components(self, at: slice) -> Components:
+        """Return the Gaussians of some elements, of which outputs of one row are neighbours."""
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
+
+        def of_parts(parts: Components, _y: np.ndarray) -> np.ndarray:
+            values = expected_of_gaussians(function, parts.m, parts.std)
+            return np.sum(parts.share * values, axis=1)[None]
+
+        return self.elementwise(of_parts, self.mean)
+
+    def elementwise(
+        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
+    ) -> np.ndarray:
+        """Apply a function of components and numbers to all elements, in bounded chunks.
+
+        values
+            (..., n) or (..., n, o): all of one element are taken with its components.
+        """
+        if not np.size(values):
+            return np.empty(np.shape(values))
+        flat = np.reshape(values, (-1, self.mean.size))
+        result = np.empty(flat.shape)
+        for at in self._pieces():
+            result[:, at] = function(self.components(at), flat[:, at])
+        return result.reshape(np.shape(values))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        inside = self.elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, inside)
+
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return np.clip(self.elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
+
+    def _quantile(self, level: float) -> Moments:
+        return self._quantiles(np.array([level]))[0]
+
+    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
+        y = np.empty((len(levels), self.mean.size))
+        for at in self._pieces():
+            y[:, at] = gaussian_sums.quantiles(self.components(at), levels)
+        return y.reshape(len(levels), *self.mean.shape)
+
+    def _pieces(self) -> Iterator[slice]:
+        """Divide the elements."""
+        room = max(1, _MOST_COMPONENTS // self.n_components)
+        for first in range(0, self.mean.size, room):
+            yield slice(first, first + room)
 
 
 def expected_of_gaussians(function: Function, m: np.ndarray, std: np.ndarray) -> np.ndarray:

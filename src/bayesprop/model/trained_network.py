@@ -20,9 +20,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
 from bayesprop.model.method import MOST_ROWS, Learned, Parts, Stored, TrainingRows, with_noise
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.predictive import Predictive

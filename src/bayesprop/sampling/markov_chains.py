@@ -18,9 +18,9 @@ from jaxtyping import Float
 from bayesprop.model import draws, posterior
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gaussian_mixtures import MixturePredictive
 from bayesprop.model.gradient_method import Draw
 from bayesprop.model.method import Learned, Stored, TrainingRows, with_noise
+from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
