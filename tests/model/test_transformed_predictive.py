@@ -147,8 +147,6 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
     np.testing.assert_allclose(p.mean, mean, rtol=2e-3)
     var = np.sum((middle - mean) ** 2 * mass, axis=0) + below[0] * mean**2
     np.testing.assert_allclose(p.var, var, rtol=2e-2)
-    root = np.sum(np.sqrt(middle) * mass, axis=0)
-    np.testing.assert_allclose(p.expected(np.sqrt), root, rtol=5e-3)
     most = learnt.support[1]
     for at in (0.0, min(2.5, 0.4 * most), min(700.0, most)):
         exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)

@@ -42,6 +42,14 @@ def test_distribution_ends_at_0_and_1_and_hands_on_nan():
     np.testing.assert_allclose(got, np.full((3, N), [[0.0], [1.0], [np.nan]]), atol=1e-15)
 
 
+def test_what_is_no_number_is_handed_on():
+    p = parts()
+    p.m[1, 2] = p.std[2, 3] = np.nan
+    below = gaussian_sums.distribution(p, np.zeros((1, N)))[0]
+    assert np.isnan(below[1:3]).all()
+    assert np.isfinite(below[[0, 3]]).all()
+
+
 def test_quantiles_are_roots_of_the_distribution():
     p, levels = parts(1), np.array([1e-6, 0.05, 0.5, 0.9, 1.0 - 1e-6])
     exact = [[root(p, i, level) for i in range(N)] for level in levels]

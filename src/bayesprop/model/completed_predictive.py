@@ -15,7 +15,7 @@ from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.crps import integrated_crps
-from bayesprop.model.predictive import IN_Y_SQUARED, Function, Moments, Predictive
+from bayesprop.model.predictive import IN_Y_SQUARED, Moments, Predictive
 
 _NODES, _ROUNDS = 33, 2
 _TINY = float(np.finfo(np.float64).tiny)
@@ -73,10 +73,6 @@ class CompletedPredictive(Predictive):
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         below = self.each.cdfs(np.repeat(y, self._c, axis=1))
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y), the mean over completions."""
-        return self._by_row(self.each.expected(function)).mean(axis=1)
 
     def _by_row(self, values: Moments) -> np.ndarray:
         return values.reshape(len(self), self._c, *values.shape[1:])

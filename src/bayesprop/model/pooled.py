@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import OF_ALL_ROWS, Function, Moments, Predictive
+from bayesprop.model.predictive import OF_ALL_ROWS, Moments, Predictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,6 @@ class PooledPredictive(Predictive):
     def pit(self, y: Moments) -> Moments:
         """Probability integral transform of each observation; uniform on 0..1 if calibrated."""
         return self._each(lambda part, own: part.pit(own), self._checked(y))
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y), of a smooth elementwise function, by quadrature."""
-        return self._each(lambda part: part.expected(function))
 
     @property
     def gap_share(self) -> Moments:

@@ -19,15 +19,10 @@ from bayesprop.simd import gaussian_sums
 from bayesprop.simd.gaussian_sums import Components
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
-Function = Callable[[np.ndarray], np.ndarray]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
-HERMITE_WEIGHTS = _weights / np.sum(_weights)
 _FURTHEST = 1e150  # whose square is a number
 _MOST_COMPONENTS = 2**17
 """Gaussians of all elements that are held at a time: a megabyte an array."""
-_TAILS = np.linspace(-9.0, 9.0, 73)
-"""Nodes of the trapezoidal rule in t of scale sinh(t), for tails that fall like powers."""
 
 IN_Y, IN_Y_SQUARED, IN_LOG_Y_SQUARED = ({"unit": unit} for unit in ("y", "y²", "log y²"))
 BY_MEMBER, OF_ALL_ROWS = {"axis": 1}, {"axis": None}
@@ -172,10 +167,6 @@ class Predictive(AskedByScipyNames, ABC):
         """Return `cdf` at q values of every row."""
         return self._cdfs(y)
 
-    @abstractmethod
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y), of a smooth elementwise function, by quadrature."""
-
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to where the target can lie; here anywhere."""
         return interval
@@ -228,10 +219,6 @@ class GaussianPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
 
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the rule of Gauss and Hermite."""
-        return expected_of_gaussians(function, self.mean, self.std)
-
     def _log_prob(self, y: Moments) -> Moments:
         z = (y - self.mean) / self.std
         return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
@@ -269,14 +256,6 @@ class StudentTPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.scale * rng.standard_t(self.dof, (n, *np.shape(self.mean)))
 
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the trapezoidal rule, even in arsinh(y / scale)."""
-        nodes = zip(np.sinh(_TAILS), np.cosh(_TAILS), strict=True)
-        weighted = [(z, np.exp(self._log_density(z)) * slope) for z, slope in nodes]
-        total = np.asarray(sum(weight for _, weight in weighted))
-        values = sum(weight * function(self.mean + self.scale * z) for z, weight in weighted)
-        return np.asarray(values) / total
-
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
 
@@ -312,15 +291,6 @@ class SummedGaussians(Predictive):
     @abstractmethod
     def components(self, at: slice) -> Components:
         """Return the Gaussians of some elements, of which outputs of one row are neighbours."""
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
-
-        def of_parts(parts: Components, _y: np.ndarray) -> np.ndarray:
-            values = expected_of_gaussians(function, parts.m, parts.std)
-            return np.sum(parts.share * values, axis=1)[None]
-
-        return self.elementwise(of_parts, self.mean)
 
     def elementwise(
         self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
@@ -359,12 +329,6 @@ class SummedGaussians(Predictive):
         room = max(1, _MOST_COMPONENTS // self.n_components)
         for first in range(0, self.mean.size, room):
             yield slice(first, first + room)
-
-
-def expected_of_gaussians(function: Function, m: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """E function(x) of x ~ N(m, std²), elementwise: 12 nodes of Gauss and Hermite, in front."""
-    nodes = HERMITE.reshape(-1, *[1] * np.ndim(m))
-    return np.tensordot(HERMITE_WEIGHTS, function(m + std * nodes), 1)
 
 
 def _joined(parts: Sequence[Any], of: Field) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import IN_Y, OF_ALL_ROWS, Function, Moments, Predictive
+from bayesprop.model.predictive import IN_Y, OF_ALL_ROWS, Moments, Predictive
 
 _BLOCK = 10_000
 """Rows at a time, where each takes as many numbers as there are shares."""
@@ -50,11 +50,6 @@ class QuantilePredictive(Predictive):
         at, knots = special.ndtri(_midpoints()), special.ndtri(levels)
         var = _in_blocks(lambda rows: _at(at, knots, rows).var(axis=0), ordered)
         return cls(mean, np.zeros_like(mean), var, np.asarray(levels), ordered)
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y) by the midpoints of equal shares."""
-        at = _at(special.ndtri(_midpoints()), special.ndtri(self.levels), self.quantiles)
-        return function(at).mean(axis=1)
 
     def _log_prob(self, y: Moments) -> Moments:
         """Return NaN for every observation: there is no density."""

@@ -20,13 +20,9 @@ from scipy import special
 from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.predictive import (
-    HERMITE,
-    HERMITE_WEIGHTS,
-    Function,
     GaussianPredictive,
     Moments,
     Predictive,
-    expected_of_gaussians,
 )
 from bayesprop.model.target_maps import TargetMap
 
@@ -35,6 +31,8 @@ _LEAST_PROBABILITY = 1e-7
 _LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
+_HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
+_HERMITE_WEIGHTS = _weights / np.sum(_weights)
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 _GRID = np.linspace(-12.0, 12.0, 45)
 _LEAST_TAIL = 1e-13  # of a probability: less is rounding, which a far slope would multiply
@@ -92,10 +90,6 @@ class ContinuousPredictive(TransformedPredictive):
         """Integrate mean and variance."""
         return cls(*_moments(latent, map), latent, map)
 
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y), of a smooth elementwise function, by quadrature."""
-        return self.latent.expected(lambda z: function(self.map.inverse(z)))
-
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density(y)
 
@@ -129,13 +123,6 @@ class CensoredPredictive(ContinuousPredictive):
         f = GaussianPredictive(self.latent.mean, var, np.zeros_like(var))
         z, width = _cells(f, self.map.bends)
         return np.sum(self.map.inverse_slope(z) * np.exp(f.log_prob(z)) * width, axis=0)
-
-    def expected(self, function: Function) -> Moments:
-        """Return E function(y): function(0) P(0), and the integral of function times density."""
-        z, width = _cells(self.latent, self.map.bends)
-        values = function(self.map.inverse(z)) * np.exp(self.latent.log_prob(z)) * width
-        at_zero = self._cdf(zero := np.zeros(np.shape(self.latent.mean)))
-        return function(zero) * at_zero + np.sum(values, axis=0)
 
     def _log_prob(self, y: Moments) -> Moments:
         log_prob = self._log_density(y)
@@ -191,13 +178,6 @@ class CountPredictive(TransformedPredictive):
         var = mean**2 + _sum(above * (2.0 * (counts - mean) + 1.0), counts)
         return cls(mean, *_in_parts(latent, map, np.maximum(var, _TINY)), latent, map)
 
-    def expected(self, function: Function) -> Moments:
-        """Return E f(k) = f(0) + sum over k of P(> k) (f(k + 1) - f(k)), some k in the tails."""
-        zero = np.zeros(np.shape(self.latent.mean))
-        counts = self._counts(zero)
-        rise = function(counts + 1.0) - function(counts)
-        return function(zero) + _sum((1.0 - self._until(counts)) * rise, counts)
-
     @property
     def slope(self) -> Moments:
         """Slope of the line closest to y = g(f), over the distribution of the function f.
@@ -208,7 +188,8 @@ class CountPredictive(TransformedPredictive):
         mean, std = self.latent.mean, np.sqrt(self.latent.epistemic_var)
         std = np.maximum(std, _LEAST_STD)
         at = self.map.inverse(mean)
-        rise = expected_of_gaussians(lambda f: (f - mean) * (self.map.inverse(f) - at), mean, std)
+        away = std * _HERMITE[(slice(None),) + (None,) * np.ndim(mean)]
+        rise = np.tensordot(_HERMITE_WEIGHTS, away * (self.map.inverse(mean + away) - at), 1)
         return rise / std**2
 
     def _until(self, k: np.ndarray) -> np.ndarray:
@@ -337,10 +318,10 @@ def _log_between(latent: Predictive, low: Moments, high: Moments) -> Moments:
 def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments, Moments]:
     """Divide a variance of y by the law of total variance under Gaussians of the latent parts."""
     ahead = (slice(None),) + (None,) * np.ndim(latent.mean)
-    nodes = HERMITE[ahead]
+    nodes = _HERMITE[ahead]
     f = latent.mean + np.sqrt(latent.epistemic_var) * nodes
     y = map.inverse(f[:, None] + np.sqrt(latent.noise_var) * nodes)
-    weight = HERMITE_WEIGHTS[ahead]
+    weight = _HERMITE_WEIGHTS[ahead]
     mean_given_f, square_given_f = np.sum(weight * y, axis=1), np.sum(weight * y**2, axis=1)
     mean, square = np.sum(weight * mean_given_f, axis=0), np.sum(weight * square_given_f, axis=0)
     epistemic, total = np.sum(weight * (mean_given_f - mean) ** 2, axis=0), square - mean**2

@@ -50,7 +50,7 @@ def distribution(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.nda
 
     below = np.empty(y.shape)
     mixtures.distribution(*parts.in_lanes(), np.array(y, order="C"), below)
-    return np.where(np.isnan(y), np.nan, below)
+    return below
 
 
 def quantiles(parts: Components, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q n"]:

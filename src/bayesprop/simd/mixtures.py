@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.simd.floats import at_least
+from bayesprop.simd.floats import at_least, at_most
 from bayesprop.simd.lanes import (
     absolute,
     called,
@@ -29,13 +29,12 @@ _N_NEWTON, _TOLERANCE = 60, 1e-9
 
 @called
 def _sums(share, m, precision, first, n, y):
-    """Distribution and density at y of the n components from `first` on."""
+    """Distribution and density at y of the n components from `first` on; NaN of what is none."""
     below, density = spread8(0.0), spread8(0.0)
     for k in range(first, first + n, 8):
         of, scale = load8(share, k), load8(precision, k)
         z = (y - load8(m, k)) * scale
-        u = absolute(z)
-        u = select(u < LARGEST_ALPHA, u, LARGEST_ALPHA)
+        u = at_most(absolute(z), LARGEST_ALPHA)
         height = of * normal_pdf(u)
         far = height * tail_integrals(u).j0
         below = below + select(z > 0.0, of - far, far)
