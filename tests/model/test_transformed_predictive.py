@@ -121,6 +121,14 @@ def test_crps_is_the_integral_of_squared_differences(latent, map):
         np.testing.assert_allclose(p.crps(y), exact, rtol=5e-3)
 
 
+def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
+    p = transformed(
+        GaussianPredictive(np.array([50.0]), np.full(1, 5e-7), np.full(1, 5e-7)), Logit()
+    )
+    assert p.mean[0] == pytest.approx(1.0, rel=1e-15)
+    assert 1e-17 < p.std[0] < 1e-14
+
+
 def test_a_log_map_of_a_gaussian_is_log_normal():
     std = np.sqrt(EPISTEMIC + NOISE)
     exact = stats.lognorm(std, scale=1e9 * np.exp(MEAN - 16.0))

@@ -30,6 +30,7 @@ _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
 _LEAST_STD = 1e-3  # of a function, over which a slope is taken
 _TINY = float(np.finfo(np.float64).tiny)
+_ROUNDING = float(np.finfo(np.float64).eps)
 _LEGENDRE = np.polynomial.legendre.leggauss(12)
 _HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
 _HERMITE_WEIGHTS = _weights / np.sum(_weights)
@@ -303,7 +304,9 @@ def _moments(latent: Predictive, map: TargetMap) -> tuple[Moments, Moments, Mome
     mass = p * map.inverse_slope(z) * width
     shift = np.sum(mass, axis=0)
     var = 2.0 * np.sum((y - c) * mass, axis=0) - shift**2
-    return c + shift, *_in_parts(latent, map, np.maximum(var, _TINY))
+    mean = c + shift
+    least = np.square(_ROUNDING * mean) + _TINY  # of a share so near 1 that no other is a number
+    return mean, *_in_parts(latent, map, np.maximum(var, least))
 
 
 def _log_between(latent: Predictive, low: Moments, high: Moments) -> Moments:
