@@ -45,8 +45,8 @@ class MixturePredictive(SummedGaussians):
 
     def of_some_members(self, n: int) -> Self:
         """Hear n members on every row, in turns."""
-        heard = members_in_turns(n, self.means)
-        return self if heard is None else self.of(heard(self.means), heard(self.noise_vars))
+        some = members_in_turns(n, self.means)
+        return self if some is None else self.of(some(self.means), some(self.noise_vars))
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
@@ -82,8 +82,8 @@ def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:
     k, n_rows = of.shape[:2]
     if k <= n:
         return None
-    heard = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
-    return lambda values: values[heard, np.arange(n_rows)]
+    member = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
+    return lambda values: values[member, np.arange(n_rows)]
 
 
 def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:
