@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from bayesprop.moments.network_ensemble import gaussian_process as gp
 from bayesprop.moments.network_ensemble import process_evidence as pe
@@ -17,9 +17,12 @@ LIMITS = pe.Limits(-20.0, 1000)
 BOTH = pytest.mark.parametrize("is_rough", [False, True])
 
 
-def kernel(lengths: np.ndarray, var: float, *, is_rough: bool):
+def kernel(process: gp.GaussianProcess):
     """Covariance by scikit-learn."""
-    return ConstantKernel(var) * (Matern(lengths, nu=2.5) if is_rough else RBF(lengths))
+    lengths = np.exp(process.log_lengths)
+    bent = Matern(lengths, nu=2.5) if process.is_rough else RBF(lengths)
+    linear = ConstantKernel(float(process.linear_var)) * DotProduct(1.0)
+    return ConstantKernel(float(np.exp(process.log_var))) * bent + linear
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +40,15 @@ def fitted(known) -> pe.Fitted:
 
 
 def made(known: pe.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
-    at = np.array([0.1, 0.4, -0.3, -1.0, log_noise])
+    at = np.array([0.1, 0.4, -0.3, -1.0, log_noise, -2.5])
     return pe._process(known, pe._Hyper(at, is_rough))
 
 
 @BOTH
 def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference(known, is_rough):
-    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0])
+    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5])
     value, gradient = pe.negative_log_evidence(at, known, is_rough=is_rough)
-    total = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
+    total = kernel(made(known, is_rough=is_rough))(known.x)
     total += np.diag(np.exp(at[4]) / known.weight)
     expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
     np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
@@ -59,14 +62,14 @@ def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference
 def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
     process = made(known, is_rough=is_rough)
     m, v = process.left_out()
-    covariance = kernel(np.exp(process.log_lengths), np.exp(process.log_var), is_rough=is_rough)
+    covariance = kernel(process)
     noise = np.exp(process.log_noise) / known.weight + 1e-10 * np.exp(process.log_var)
     for i in range(0, 60, 7):
         rest = np.arange(60) != i
         k = covariance(known.x[rest]) + np.diag(noise[rest])
         to = covariance(known.x[i : i + 1], known.x[rest])[0]
         np.testing.assert_allclose(m[i], to @ np.linalg.solve(k, known.y[rest]), rtol=1e-7)
-        expected = np.exp(process.log_var) - to @ np.linalg.solve(k, to)
+        expected = covariance.diag(known.x[i : i + 1])[0] - to @ np.linalg.solve(k, to)
         np.testing.assert_allclose(v[i], expected, rtol=1e-7, atol=1e-10)
 
 
@@ -74,9 +77,10 @@ def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
 def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
     group = np.random.default_rng(8).integers(12, size=60)
     of_groups = known._replace(group=group)
-    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -1.3])
-    total = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
-    total += np.diag(np.exp(at[4]) / known.weight) + np.exp(at[5]) * (group[:, None] == group)
+    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5, -1.3])
+    covariance = kernel(made(known, is_rough=is_rough))
+    total = covariance(known.x)
+    total += np.diag(np.exp(at[4]) / known.weight) + np.exp(at[6]) * (group[:, None] == group)
     value, gradient = pe.negative_log_evidence(at, of_groups, is_rough=is_rough)
     expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
     np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
@@ -87,18 +91,16 @@ def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
     process = pe._process(of_groups, pe._Hyper(at, is_rough))
     m, v = process.left_out()
     total[np.diag_indices(60)] += 1e-10 * np.exp(at[3])
-    k = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
+    k = covariance(known.x)
     for out in (group == 2, group == 7):
         to, rest = k[np.ix_(out, ~out)], total[np.ix_(~out, ~out)]
         np.testing.assert_allclose(m[out], to @ np.linalg.solve(rest, known.y[~out]), rtol=1e-6)
-        expected = np.exp(at[3]) - np.sum(to * np.linalg.solve(rest, to.T).T, axis=1)
+        expected = np.diag(k)[out] - np.sum(to * np.linalg.solve(rest, to.T).T, axis=1)
         np.testing.assert_allclose(v[out], expected, rtol=1e-6, atol=1e-9)
     m, v = process.moments(known.x + 0.3)
-    to = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(
-        np.float32(known.x + 0.3) / 1.0, known.x
-    )
+    to = covariance(np.float32(known.x + 0.3) / 1.0, known.x)
     np.testing.assert_allclose(m, to @ np.linalg.solve(total, known.y), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(at[4]) + np.exp(at[5])))
+    np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(at[4]) + np.exp(at[6])))
 
 
 def test_the_evidence_finds_how_groups_differ():
@@ -131,7 +133,8 @@ def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
 
 def test_hyper_parameters_are_the_most_probable(known, fitted):
     process = fitted.process
-    best = np.r_[process.log_lengths, process.log_var, process.log_noise]
+    of_linear = np.log(process.linear_var)
+    best = np.r_[process.log_lengths, process.log_var, process.log_noise, of_linear]
 
     def loss(at: np.ndarray) -> float:
         away = at[:3] - 0.5 * np.log(3.0)
@@ -148,9 +151,8 @@ def test_hyper_parameters_are_the_most_probable(known, fitted):
 @BOTH
 def test_moments_and_draws_are_those_of_scikit_learn(known, is_rough, monkeypatch, log_noise, rtol):
     process = made(known, is_rough=is_rough, log_noise=log_noise)
-    covariance = kernel(np.exp(process.log_lengths), np.exp(process.log_var), is_rough=is_rough)
     noise = np.exp(process.log_noise) / known.weight
-    peer = GaussianProcessRegressor(covariance, alpha=noise, optimizer=None)
+    peer = GaussianProcessRegressor(kernel(process), alpha=noise, optimizer=None)
     peer.fit(known.x, known.y)
     at = np.vstack([known.x[:3], np.float32(np.random.default_rng(2).uniform(-4.0, 4.0, (5, 3)))])
     mean, joint = peer.predict(at, return_cov=True)
@@ -180,6 +182,17 @@ def test_rows_left_out_choose_the_covariance():
         assert found.process.is_rough == is_rough
 
 
+def test_a_line_is_exact_beyond_the_rows():
+    rng = np.random.default_rng(10)
+    x, slopes = rng.standard_normal((400, 4)), np.array([0.5, -0.3, 0.7, 0.0])
+    known = pe.Known(x, x @ slopes, np.ones(400))
+    process = pe.fit(rng, known, pe.OF_TARGETS, LIMITS).process
+    far = np.float64(np.float32(5.0 * rng.standard_normal((50, 4))))
+    m, v = process.moments(far)
+    np.testing.assert_allclose(m, far @ slopes, atol=1e-3)
+    assert (np.abs(m - far @ slopes) < 5.0 * np.sqrt(v)).all()
+
+
 def test_targets_of_nothing_but_zeros_leave_nothing():
     x = np.random.default_rng(6).standard_normal((20, 2))
     zeros = pe.Known(x, np.zeros(20), np.ones(20))
@@ -194,9 +207,11 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
     np.testing.assert_array_equal(again.moments(known.x), fitted.process.moments(known.x))
     pickled = pickle.dumps(fitted.process)
     assert len(pickled) < 10_000  # nothing that can be computed again
-    first = {name: array for name, array in arrays.items() if not name.startswith("group")}
-    old = gp.GaussianProcess.from_arrays(first, 3)  # the first files knew no groups
-    np.testing.assert_array_equal(old.moments(known.x), fitted.process.moments(known.x))
+    later = ("group", "group_var", "linear_var")
+    first = {name: array for name, array in arrays.items() if name not in later}
+    old = gp.GaussianProcess.from_arrays(first, 3)  # the first files knew neither
+    same = gp.GaussianProcess.from_arrays(arrays | {"linear_var": np.zeros(())}, 3)
+    np.testing.assert_array_equal(old.moments(known.x), same.moments(known.x))
     np.testing.assert_array_equal(pickle.loads(pickled).left_out(), fitted.process.left_out())
     bad = {
         "x": known.x[:, 1:],
@@ -207,6 +222,7 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
         "is_rough": np.array(0.5),
         "group": np.zeros(59),
         "group_var": np.array(-0.1),
+        "linear_var": np.array(-0.1),
         "log_lengths": np.zeros(3, np.float32),
     }
     nothing = {"x": known.x[:0], "y": known.y[:0], "weight": known.weight[:0]}

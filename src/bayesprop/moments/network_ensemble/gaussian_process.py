@@ -6,10 +6,12 @@ relevance determination), of the squared distance r² = sum_d (x_d - x'_d)² / l
 
     k = a² exp(-r²/2)  or  a² (1 + √5 r + 5 r²/3) exp(-√5 r)  (Matérn 5/2),    y ~ N(g(x), s / w)
 
-for a row that counts w times. Where rows have groups, such as patients, those of one share a number
-of their own from N(0, u) (the random intercept of mixed models: Laird & Ware 1982), which a new
-group has anew: u counts with the noise. It learns smooth functions of little noise from hundreds of
-rows, as finite networks hardly do from thousands. How its lengths and variances are chosen:
+for a row that counts w times. A linear model with weights from N(0, b²) is added, of covariance
+b² (1 + x·x') (Rasmussen & Williams 2006, section 4.2.2): it has sums of columns to the digit, and
+goes on beyond the rows. Where rows have groups, such as patients, those of one share a number of
+their own from N(0, u) (the random intercept of mixed models: Laird & Ware 1982), which a new group
+has anew: u counts with the noise. It learns smooth functions of little noise from hundreds of rows,
+as finite networks hardly do from thousands. How its lengths and variances are chosen:
 `process_evidence`.
 """
 
@@ -39,8 +41,8 @@ MOST_ROWS = 2048
 MOST_JOINT = 1024
 """Rows at which functions are drawn exactly; of more, the others are independent given these."""
 
-JITTER = 1e-10
-"""Of a²: what keeps sums of large numbers exact."""
+JITTER, LINEAR_JITTER = 1e-10, 1e-12
+"""Of a², and of b² (1 + x²): what keeps sums of large numbers exact."""
 
 _NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a thousandth of s
 _FEW_ROWS = 100  # for which float64 is as fast
@@ -58,6 +60,8 @@ class GaussianProcess:
         1 if its covariance is Matérn 5/2, 0 if it is the Gaussian.
     group, group_var
         Numbers of the rows' groups, (n,), all different where they have none; and u.
+    linear_var
+        b²; 0 where there is no linear model.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -69,6 +73,7 @@ class GaussianProcess:
     is_rough: Float[np.ndarray, ""]
     group: Float[np.ndarray, " n"]
     group_var: Float[np.ndarray, ""]
+    linear_var: Float[np.ndarray, ""]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array."""
@@ -78,10 +83,11 @@ class GaussianProcess:
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> GaussianProcess:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
         n, d = len(arrays["y"]), n_inputs
-        no_groups = {"group": np.arange(n, dtype=np.float64), "group_var": np.zeros(())}
-        arrays = no_groups | arrays  # the first files had none
+        zero = np.zeros(())
+        nothing = {"group": np.arange(n, dtype=np.float64), "group_var": zero, "linear_var": zero}
+        arrays = nothing | arrays  # the first files had none
         process = cls(**{part.name: arrays[part.name] for part in fields(cls)})
-        shapes = ((n, d), (n,), (n,), (d,), (), (), (), (n,), ())
+        shapes = ((n, d), (n,), (n,), (d,), (), (), (), (n,), (), ())
         for (name, array), shape in zip(process.to_arrays().items(), shapes, strict=True):
             is_number = array.dtype == np.float64 and (np.abs(array) < _LARGEST).all()
             if array.shape != shape or not is_number:
@@ -94,8 +100,8 @@ class GaussianProcess:
             raise ValueError(f"the process's rows must be 1 to {MOST_ROWS}, got {n}")
         if (process.weight <= 0.0).any() or process.is_rough not in (0.0, 1.0):
             raise ValueError("the process's weight must be > 0, its is_rough 0 or 1")
-        if process.group_var < 0.0:
-            raise ValueError("the process's group_var must be at least 0")
+        if process.group_var < 0.0 or process.linear_var < 0.0:
+            raise ValueError("the process's group_var and linear_var must be at least 0")
         return process
 
     def __reduce__(self) -> tuple:
@@ -115,40 +121,56 @@ class GaussianProcess:
 
     @cached_property
     def _row_noise(self) -> Float[np.ndarray, " n"]:
-        return np.exp(self.log_noise) / self.weight + JITTER * np.exp(self.log_var)
+        of_linear = self._linear_variance(self._measured(self.x))
+        jitter = JITTER * np.exp(self.log_var) + LINEAR_JITTER * of_linear
+        return np.exp(self.log_noise) / self.weight + jitter
 
     @cached_property
     def _root(self) -> Float[np.ndarray, "n n"]:
         """Lower Cholesky factor of K + N."""
         with one_blas_thread():
-            total = self._covariance(self._measured(self.x), self._measured(self.x))
+            at = self._measured(self.x)
+            total = self._covariance(at, at)
             total[np.diag_indices(len(total))] += self._row_noise
             if self.group_var:
                 total += self.group_var * np.equal.outer(self.group, self.group)
             return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
 
     @cached_property
-    def _known(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n n"]]:
+    def _known(self) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n n"]]:
         """Rows in lengths, and the root, as precise as predictions want them."""
-        is_noisy = self.log_noise - self.log_var > _NOISY and len(self.x) > _FEW_ROWS
-        dtype = np.float32 if is_noisy else np.float64
-        return self._measured(self.x).astype(dtype), np.asfortranarray(self._root, dtype)
+        at = self._measured(self.x)
+        is_noisy = self.log_noise - np.log(self._variance(at).max()) > _NOISY
+        dtype = np.float32 if is_noisy and len(at) > _FEW_ROWS else np.float64
+        return at.astype(dtype), np.asfortranarray(self._root, dtype)
 
     @cached_property
     def _pulls(self) -> Float[np.ndarray, " n"]:
         """(K + N)^-1 y."""
         return linalg.cho_solve((self._root, True), self.y, check_finite=False)
 
-    def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-        """Measure rows, as float32 as those that it knows, in lengths."""
-        return np.float64(np.float32(x)) / np.exp(self.log_lengths)
+    def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m f"]:
+        """Measure rows, as float32 as those that it knows, in lengths; behind them b (1, x)."""
+        x = np.float64(np.float32(x))
+        at = x / np.exp(self.log_lengths)
+        return np.hstack([at, np.sqrt(self.linear_var) * one_and(x)]) if self.linear_var else at
 
     def _covariance(
-        self, a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "m d"]
+        self, a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]
     ) -> Float[np.ndarray, "n m"]:
-        k = correlation(square_of(a, b), is_rough=bool(self.is_rough))
+        d = self.x.shape[1]
+        k = correlation(square_of(a[:, :d], b[:, :d]), is_rough=bool(self.is_rough))
         k *= np.exp(self.log_var)
+        if self.linear_var:
+            k += a[:, d:] @ b[:, d:].T
         return k
+
+    def _linear_variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
+        return np.square(at[:, self.x.shape[1] :]).sum(axis=1)
+
+    def _variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
+        """Variance of g at rows before any is seen."""
+        return np.exp(self.log_var) + self._linear_variance(at)
 
     def left_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and variance of g at every row that it knows, from all of other groups.
@@ -171,8 +193,9 @@ class GaussianProcess:
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Mean and variance of g."""
         m, v = np.empty((2, len(x)))
-        for part, k, solved in self._pieces(self._measured(x), *self._known):
-            m[part], v[part] = k @ self._pulls, np.exp(self.log_var) - _squares(solved)
+        at = self._measured(x)
+        for part, k, solved in self._pieces(at, *self._known):
+            m[part], v[part] = k @ self._pulls, self._variance(at[part]) - _squares(solved)
         return m, np.maximum(v, 0.0)
 
     def draw(
@@ -187,20 +210,20 @@ class GaussianProcess:
         first = at[rng.permutation(len(at))[:MOST_JOINT]]
         before = _solved(self._root, self._covariance(first, known))
         joint = self._covariance(first, first) - before.T @ before
-        root = raised_cholesky(joint, 1e-12 * float(np.exp(self.log_var)))
+        root = raised_cholesky(joint, 1e-12 * float(np.diag(joint).max()))
         normal, drawn = rng.standard_normal((n, len(first))), np.empty((n, len(at)))
         for part, k, solved in self._pieces(at, known, self._root):
             shared = self._covariance(at[part], first) - solved.T @ before
             lean = _solved(root, shared)
-            v = np.exp(self.log_var) - _squares(solved) - _squares(lean)
+            v = self._variance(at[part]) - _squares(solved) - _squares(lean)
             drawn[:, part] = k @ self._pulls + normal @ lean
             drawn[:, part] += np.sqrt(np.maximum(v, 0.0)) * rng.standard_normal((n, lean.shape[1]))
         return drawn
 
     def _pieces(
         self,
-        at: Float[np.ndarray, "m d"],
-        known: Float[np.ndarray, "n d"],
+        at: Float[np.ndarray, "m f"],
+        known: Float[np.ndarray, "n f"],
         root: Float[np.ndarray, "n n"],
     ) -> Iterator[tuple[slice, Float[np.ndarray, "r n"], Float[np.ndarray, "n r"]]]:
         """Give rows, their covariance with those known, and this solved by the root, in pieces."""
@@ -218,6 +241,11 @@ def _solved(root: Float[np.ndarray, "n n"], k: Float[np.ndarray, "r n"]) -> np.n
 def _squares(columns: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " r"]:
     """Add up the squares of every column."""
     return np.einsum("nr,nr->r", columns, columns, dtype=np.float64)
+
+
+def one_and(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
+    """Put a column of ones before others."""
+    return np.column_stack([np.ones(len(x)), x])
 
 
 def same(number: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " r"]]:

@@ -1,7 +1,8 @@
 """Hyper-parameters of a Gaussian process by its evidence, and what it says of rows left out.
 
-Lengths, a², s and u maximise the evidence, times log-normal priors of the lengths and of a² where
-it is large (Rasmussen & Williams 2006, chapter 5); which covariance it is, rows left out decide.
+Lengths, a², s, b² and u maximise the evidence, times log-normal priors of the lengths and of a² and
+b² where these are large (Rasmussen & Williams 2006, chapter 5); which covariance it is, rows left
+out decide.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from scipy import linalg
 
 from bayesprop.moments.network_ensemble.gaussian_process import (
     JITTER,
+    LINEAR_JITTER,
     GaussianProcess,
     correlation_and_slope,
+    one_and,
     square_of,
 )
 from bayesprop.numerics.dense import inverse_triangle
@@ -32,8 +35,8 @@ LONGER = 2.0
 inputs say nothing."""
 
 _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
-_LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
-_N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
+_LARGE = 5.0  # log a² and log b² from which they have a prior, of this standard deviation, too
+_N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a², s and b² (1 + d) where a search begins
 _LEAST_STEP = 1e-6  # of the evidence: a search that gains less ends
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
 
@@ -82,14 +85,17 @@ def negative_log_evidence(
     """-log N(y | 0, K + N) without its constant, and its gradient.
 
     logarithms
-        Of the lengths, of a² and of s, and where rows have groups of u.
+        Of the lengths, of a², of s and of b², and where rows have groups of u.
     """
     (x, y, weight, group), d = known, known.x.shape[1]
-    log_var, log_noise, *log_group = logarithms[d:]
+    log_var, log_noise, log_linear, *log_group = logarithms[d:]
     at, noise = x / np.exp(logarithms[:d]), np.exp(log_noise) / weight
     total, k = correlation_and_slope(square_of(at, at), is_rough=is_rough)
     total, k = np.exp(log_var) * total, np.exp(log_var) * k
-    total[np.diag_indices(len(x))] += noise + JITTER * np.exp(log_var)
+    linear = np.exp(0.5 * log_linear) * one_and(x)
+    own = np.square(linear).sum(axis=1)
+    total += linear @ linear.T
+    total[np.diag_indices(len(x))] += noise + JITTER * np.exp(log_var) + LINEAR_JITTER * own
     is_same = None if group is None else np.equal.outer(group, group)
     if is_same is not None:
         total += np.exp(log_group[0]) * is_same
@@ -99,25 +105,28 @@ def negative_log_evidence(
     # Of A = ((K + N)^-1 - pulls pulls') * slopes, element by element, row sums and at' A at.
     below = inverse_triangle(root)
     of_noise = np.diag(below) - np.square(pulls)
-    of_group, explained = [], 0.0
+    of_linear = np.square(linalg.solve_triangular(root, linear, lower=True)).sum()
+    of_linear += LINEAR_JITTER * of_noise @ own - np.square(pulls @ linear).sum()
+    of_group, explained = [], of_linear
     if is_same is not None:
         of_blocks = 2.0 * np.sum(below, where=is_same & np.tri(len(x), dtype=bool))
-        explained = of_blocks - np.diag(below).sum() - pulls @ (is_same @ pulls)
-        explained *= np.exp(log_group[0])
-        of_group = [0.5 * explained]
+        in_blocks = of_blocks - np.diag(below).sum() - pulls @ (is_same @ pulls)
+        in_blocks *= np.exp(log_group[0])
+        of_group, explained = [0.5 * in_blocks], of_linear + in_blocks
     below *= k
     pulled = pulls[:, None] * at
     each = below.sum(axis=0) + below.sum(axis=1) - np.diag(below) - pulls * (k @ pulls)
     products = 2.0 * at * (below @ at) - np.diag(below)[:, None] * at**2 - pulled * (k @ pulled)
     of_lengths = each @ np.square(at) - products.sum(axis=0)
     of_var = len(x) - y @ pulls - of_noise @ noise - explained
-    return value, np.r_[of_lengths, 0.5 * of_var, 0.5 * of_noise @ noise, of_group]
+    of_others = 0.5 * np.array([of_var, of_noise @ noise, of_linear])
+    return value, np.r_[of_lengths, of_others, of_group]
 
 
 def fit(rng: np.random.Generator, known: Known, beliefs: Beliefs, limits: Limits) -> Fitted:
     """Maximise the evidence of some rows, and look at each row from all others.
 
-    Of few rows, the latter by lengths, a² and s that were learnt without the row.
+    Of few rows, the latter by hyper-parameters that were learnt without the row.
     """
     known = known._replace(weight=np.maximum(known.weight, _LEAST_WEIGHT))
     order = rng.permutation(len(known.y))
@@ -139,10 +148,12 @@ class _Hyper(NamedTuple):
 
 
 def _process(known: Known, hyper: _Hyper) -> GaussianProcess:
-    log_lengths, (log_var, log_noise, *log_group) = np.split(hyper.logarithms, [known.x.shape[1]])
+    log_lengths, others = np.split(hyper.logarithms, [known.x.shape[1]])
+    log_var, log_noise, log_linear, *log_group = others
     group = np.arange(len(known.y)) if known.group is None else known.group
     group_var = np.exp(log_group[0]) if log_group else 0.0
-    numbers = (log_lengths, log_var, log_noise, hyper.is_rough, group, group_var)
+    linear_var = np.exp(log_linear)
+    numbers = (log_lengths, log_var, log_noise, hyper.is_rough, group, group_var, linear_var)
     return GaussianProcess(*known[:3], *(np.asarray(number, np.float64) for number in numbers))
 
 
@@ -156,7 +167,7 @@ def _looked_at(known: Known, hyper: _Hyper) -> Fitted:
 def _in_folds(
     known: Known, order: np.ndarray, beliefs: Beliefs, limits: Limits, hyper: _Hyper
 ) -> Fitted:
-    """Look at each row by lengths, a² and s that were learnt without it."""
+    """Look at each row by hyper-parameters that were learnt without it."""
     m, v, log_density = np.empty((3, len(order)))
     place = np.arange(len(order)) if known.group is None else known.group[order]
     for fold in range(N_FOLDS):
@@ -173,25 +184,28 @@ def _in_folds(
 def _most_probable(
     known: Known, beliefs: Beliefs, limits: Limits, is_rough: bool, start: _Hyper | None = None
 ) -> _Hyper:
-    """Return the logarithms of lengths, a², s and u that evidence and priors make so."""
+    """Return the logarithms of lengths, a², s, b² and u that evidence and priors make so."""
     from scipy import optimize
 
     d, scale = known.x.shape[1], np.log(max(np.mean(np.square(known.y)), _LEAST_SQUARE))
     middle = np.full(d, np.log(beliefs.length) + 0.5 * np.log(d))
+    of_variances = [d, d + 2]
     has_prior = d <= len(known.x)  # of more columns than rows most say nothing: lengths are free
 
     def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = negative_log_evidence(logarithms, known, is_rough=is_rough)
         away = has_prior * (logarithms[:d] - middle)
         std = beliefs.length_std * np.where(away > 0.0, LONGER, 1.0)
-        large = max(logarithms[d] - scale - _LARGE, 0.0) / _LARGE
+        large = np.maximum(logarithms[of_variances] - scale - _LARGE, 0.0) / _LARGE
         gradient[:d] += away / std**2
-        gradient[d] += large / _LARGE
-        return value + 0.5 * float(np.square(away / std).sum() + large**2), gradient
+        gradient[of_variances] += large / _LARGE
+        priors = np.square(away / std).sum() + np.square(large).sum()
+        return value + 0.5 * float(priors), gradient
 
     most_log_noise = max(scale, limits.least_log_noise) + _MOST_LOG_NOISE
     of_var, of_noise = (scale + _VAR[0], scale + _VAR[1]), (limits.least_log_noise, most_log_noise)
-    bounds, beginning = [_LENGTHS] * d + [of_var, of_noise], [*middle, scale + _HALF, scale + _HALF]
+    bounds = [_LENGTHS] * d + [of_var, of_noise, of_var]
+    beginning = [*middle, scale + _HALF, scale + _HALF, scale + _HALF - np.log(1 + d)]
     if known.group is not None:
         bounds, beginning = [*bounds, of_var], [*beginning, scale + _HALF]
     best = optimize.minimize(
