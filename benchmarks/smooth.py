@@ -1,6 +1,6 @@
 """`python -m benchmarks.smooth`: computer experiments, ours beside an ARD Gaussian process.
 
-Smooth functions of four to ten inputs, most of them from the Virtual Library of Simulation
+Smooth functions of four to twelve inputs, most of them from the Virtual Library of Simulation
 Experiments (Surjanovic & Bingham), rows uniform over their ranges, noise as a share of the target's
 standard deviation, scored at 1000 other rows in that unit. The peers: scikit-learn's process
 (Matérn 5/2, a length an input, noise learnt, two restarts) up to 1000 rows, and CatBoost with its
@@ -99,6 +99,11 @@ def friedman3(r: Columns, w: Columns, length: Columns, c: Columns) -> np.ndarray
     return np.arctan((w * length - 1 / (w * c)) / r)
 
 
+def year(*months: Columns) -> np.ndarray:
+    """Sum of twelve months, of which some hardly count."""
+    return np.sum(months, axis=0)
+
+
 class Experiment(NamedTuple):
     """A function of columns, and the ranges of these."""
 
@@ -121,6 +126,7 @@ EXPERIMENTS = {
     "friedman1": Experiment(friedman1, [(0.0, 1.0)] * 10),
     "friedman2": Experiment(friedman2, _CURRENT),
     "friedman3": Experiment(friedman3, _CURRENT),
+    "year": Experiment(year, [(0.0, 2.0**month) for month in range(12)]),
 }
 
 

@@ -22,9 +22,10 @@ from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import TableError, counted, quoted, together
 from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
+from bayesprop.table.limits import SIDES, limits_as_values, read_limits, sides, unknown_limits
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missing
+from bayesprop.table.stray_words import FEW_LEVELS, are_few, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import (
@@ -56,12 +57,15 @@ class NumericColumn(EncodedColumn):
         How text of numbers is written, one of `WRITTEN`; None: as numbers are.
     unit
         What stands beside each; None: anything.
+    limits
+        On which sides of a limit, as "<0.5", some lie: those are the limit, and marked beside.
     """
 
     kind: ClassVar = "numeric"
 
     written: str | None = None
     unit: str | None = None
+    limits: tuple[str, ...] = ()
 
     @property
     def is_read_as_text(self) -> bool:
@@ -69,25 +73,38 @@ class NumericColumn(EncodedColumn):
         return self.written is not None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether numbers stand there and nothing else."""
+        return self.written is None and not self.limits
+
+    @property
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
-        return [self.name]
+        return [self.name, *(f"{self.name} is {side} a limit" for side in self.limits)]
 
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
         is_unit = self.unit is None or isinstance(self.unit, str)
+        is_unit = is_unit and isinstance(self.limits, tuple) and set(self.limits) <= {*SIDES}
         return super().is_good and self.written in (None, *WRITTEN) and is_unit
 
     def encode(self, series: pl.Series) -> Encoded:
-        """Return the numbers; TableError on text, dates or infinity."""
-        numbers = self.numbers(series)
-        values = numbers.fill_null(np.nan).to_numpy().reshape(-1, 1)
-        return self.with_gaps(values, numbers.is_null())
+        """Return the numbers, limits marked beside; TableError on text, dates or infinity."""
+        side, numbers = sides(series), self.numbers(series)
+        values = numbers.fill_null(np.nan).to_numpy()
+        marks = [(side == one).fill_null(value=False).to_numpy() for one in self.limits]
+        gap = np.where(np.isnan(values), np.nan, 0.0)
+        values = np.column_stack([values, *(mark + gap for mark in marks)])
+        unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
+        return self.with_gaps(values, numbers.is_null(), unknown_limits(series, unknown))
 
     def numbers(self, series: pl.Series) -> pl.Series:
-        """Return them as floats, null where they are missing."""
-        return as_numbers(self.without_words(series), self.written, self.unit)
+        """Return them as floats, null where they are missing, or limits unlike any before."""
+        side = sides(series)
+        series = limits_as_values(self.without_words(series))
+        numbers = as_numbers(series, self.written, self.unit)
+        return numbers.set(side.is_not_null() & ~side.is_in(self.limits), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +225,11 @@ def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedCo
 
 def _numbers_in(text: pl.Series) -> NumericColumn | None:
     """Return how text holds numbers, but for some words; None where it holds levels."""
+    side = sides(text)
+    limits = () if are_few(text.drop_nulls()) else tuple(one for one in SIDES if one in side)
+    text = limits_as_values(text) if limits else text
     words = stray_words(text)
-    others, column = without(text, words), NumericColumn(text.name, words=words)
+    others, column = without(text, words), NumericColumn(text.name, words=words, limits=limits)
     if typed(others).dtype.is_numeric():
         return column
     marked = None if are_codes(text.drop_nulls()) else unmarked(others)
@@ -231,8 +251,9 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
         return FittedColumn.dropped(name, why, shared)._replace(is_row_number=True)
     is_marked = column.written is not None and series.dtype == pl.String
     read = (reading(series, numbers),) if is_marked else ()
+    limits = read_limits(series, sides(series)) if column.limits else ()
     asked = (*taken_for_missing(series, column.words, "numbers"), *_stand_in(numbers))
-    return FittedColumn(name, column, read, asked)
+    return FittedColumn(name, column, (*read, *limits), asked)
 
 
 def _stand_in(numbers: pl.Series) -> tuple[str, ...]:

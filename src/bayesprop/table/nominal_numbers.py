@@ -13,7 +13,6 @@ from jaxtyping import Float
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn
 from bayesprop.table.encoded import FittedColumn
-from bayesprop.table.values import as_numbers
 
 _FEWEST = 6
 """Different numbers; a curve through fewer says all that they tell."""
@@ -50,9 +49,9 @@ def nominal_columns_of(
     frame, y = frame[rows], y[rows]
     columns = {one.name: one.column for one in fitted if one.column is not None}
     numbers = {
-        name: as_numbers(frame[name]).fill_null(np.nan).to_numpy()
+        name: column.numbers(frame[name]).fill_null(np.nan).to_numpy()
         for name, column in columns.items()
-        if isinstance(column, NumericColumn) and column.written is None and name not in amounts
+        if isinstance(column, NumericColumn) and column.is_plain and name not in amounts
     }
     numbers = {name: x for name, x in numbers.items() if may_be_nominal(x)}
     if not 0 < len(numbers) <= _MOST_TRIED:

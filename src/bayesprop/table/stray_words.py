@@ -22,6 +22,12 @@ _MOST_ROWS, _FEW_ROWS = 0.5, 0.1
 """Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
 
 
+def are_few(known: pl.Series) -> bool:
+    """Whether different values are so few that they are levels."""
+    n_levels = known.n_unique()
+    return n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
+
+
 def stray_words(text: pl.Series) -> tuple[str, ...]:
     """Return the words beside which cleaned text holds numbers, in at most half of its rows.
 
@@ -29,9 +35,7 @@ def stray_words(text: pl.Series) -> tuple[str, ...]:
     in "113803" beside "A/5 21171", or numbers begin with 0.
     """
     known = text.drop_nulls()
-    n_levels = known.n_unique()
-    is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
-    if known.is_empty() or is_few or are_codes(known) or hold_codes(known):
+    if known.is_empty() or are_few(known) or are_codes(known) or hold_codes(known):
         return ()
     plain, marked = is_number(known), looks_like_number(known)
     for are_numbers, most in ((plain | marked, _MOST_ROWS), (plain, _FEW_ROWS)):

@@ -1,0 +1,105 @@
+"""Limits of detection among numbers: the number, and which side of it, in columns beside."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop.table.columns import CategoryColumn, NumericColumn, column_from_dict, fit_column
+from bayesprop.table.encoding import TableEncoding
+
+NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
+
+
+def fitted(values: list[str | None]):
+    return fit_column(pl.Series("lead", values, pl.String))
+
+
+def test_a_limit_is_its_number_with_its_side_beside():
+    column = fitted([*NUMBERS, "<0.5", "< 0.2", ">=9.5", None] * 2).column
+    assert isinstance(column, NumericColumn)
+    assert column.feature_names == ["lead", "lead is below a limit", "lead is above a limit"]
+    new = pl.Series("lead", ["<0.5", " ≤ 0.1 ", ">12", "3", None, "0.7"])
+    expected = [[0.5, 1, 0], [0.1, 1, 0], [12, 0, 1], [3, 0, 0], [np.nan] * 3, [0.7, 0, 0]]
+    np.testing.assert_array_equal(column.encode(new).X, expected)
+    np.testing.assert_array_equal(column.encode(new.cast(pl.Categorical)).X, expected)
+    plain = column.encode(pl.Series("lead", [3.0, None]))
+    np.testing.assert_array_equal(plain.X, [[3, 0, 0], [np.nan] * 3])
+    assert column_from_dict(column.to_dict()) == column
+
+
+def test_what_is_read_is_said():
+    (sentence,) = fitted([*NUMBERS, "<0.5", "<0.5"]).sentences
+    assert sentence == (
+        "column 'lead' holds limits, as '<0.5', in 2 rows, read as that number, and marked in a"
+        " column beside"
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "limit", "expected"),
+    [
+        ([f"{1000 + 7 * k:,} mg" for k in range(40)], "<1,000 mg", 1000.0),
+        ([f"€ {3 + k}" for k in range(40)], ">€ 90", 90.0),
+        ([f"{k},{k % 10}" for k in range(40)], "<0,5", 0.5),
+    ],
+)
+def test_limits_are_written_as_the_numbers_are(numbers, limit, expected):
+    column = fitted([*numbers, *[limit] * 12]).column
+    assert isinstance(column, NumericColumn)
+    np.testing.assert_array_equal(column.encode(pl.Series("lead", [limit])).X, [[expected, 1.0]])
+
+
+@pytest.mark.parametrize("values", [["<5", "5", "10", ">10"], ["<18", "18-30", "31-65", ">65"]])
+def test_few_levels_stay_levels(values):
+    column = fitted(values * 20).column
+    assert isinstance(column, CategoryColumn)
+    assert set(column.levels) == set(values)
+
+
+def test_a_side_that_training_did_not_have_is_missing():
+    column = fitted([*NUMBERS, "<0.5", "<0.5"]).column
+    assert column is not None
+    encoded = column.encode(pl.Series("lead", [">7", "<0.3"]))
+    np.testing.assert_array_equal(encoded.X, [[np.nan, np.nan], [0.3, 1.0]])
+    assert encoded.warnings[0] == (
+        "column 'lead' holds limits, as '>7', in 1 row, where the training data had no such limit:"
+        " taken for missing"
+    )
+    plain = fitted(NUMBERS).column
+    assert plain is not None
+    assert np.isnan(plain.encode(pl.Series("lead", ["<0.3"])).X).all()
+
+
+def test_words_beside_limits_are_missing_still():
+    column = fitted([*NUMBERS * 2, "<0.5", "<0.5", "broken", "<LOD"]).column
+    assert isinstance(column, NumericColumn)
+    assert column.words == ("<LOD", "broken")
+    encoded = column.encode(pl.Series("lead", ["broken", "<LOD", "<0.5"])).X
+    np.testing.assert_array_equal(encoded, [[np.nan, np.nan], [np.nan, np.nan], [0.5, 1.0]])
+
+
+def test_stored_sides_are_checked():
+    stored = fitted([*NUMBERS, "<0.5"] * 2).column
+    assert stored is not None
+    with pytest.raises(ValueError, match="has values that none has"):
+        column_from_dict(stored.to_dict() | {"limits": ["beside"]})
+
+
+def test_whole_numbers_with_limits_go_the_whole_way():
+    rng = np.random.default_rng(0)
+    count = rng.integers(0, 40, 200)
+    frame = pl.DataFrame(
+        {
+            "count": [f"{n}" if n > 4 else "<5" for n in count],
+            "again": [f"{n}" if n > 4 else "<5" for n in count],
+            "y": np.maximum(count, 4) + 0.5 * rng.standard_normal(200),
+        }
+    )
+    encoding = TableEncoding.fit(frame, "y")
+    assert encoding.feature_names == ["count", "count is below a limit"]
+    model = bayesprop.fit(frame, target="y", method="linear", seed=0)
+    low, high = model.predict(pl.DataFrame({"count": ["<5", "30"], "again": ["", ""]}))["mean"]
+    assert low < high
