@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
@@ -13,7 +15,7 @@ from bayesprop.table.encoding import TableEncoding
 NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
 
 
-def fitted(values: list[str | None]):
+def fitted(values: Sequence[str | None]):
     return fit_column(pl.Series("lead", values, pl.String))
 
 
