@@ -224,3 +224,48 @@ def test_numbers_that_are_classes_sort_themselves(cli, tmp_path):
     words = ["compare", table, "--target", "grade", "--method", "logistic", "--splits", "1"]
     words += ["--target-kind", "ordered", "--no-peers", "--plot", tmp_path / "p.svg"]
     assert cli(*words, "--json").json["target_kind"] == "ordered"
+
+
+def limited(n=200, seed=0, limit=-1.0):
+    """A table of two inputs and a target whose low values are known by a limit only."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    y = np.round(x[:, 0] + 0.4 * rng.normal(size=n), 3)
+    words = [f"<{limit:g}" if v < limit else f"{v}" for v in y]
+    return "\n".join(["a,b,y", *(f"{a},{b},{w}" for (a, b), w in zip(x, words, strict=True))])
+
+
+def test_limits_in_a_target_are_learnt_as_such(cli, tmp_path):
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
+    table.write_text(limited())
+    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
+    assert result.code == 0, result.err
+    assert "holds limits, as '<-1', in" in result.err
+    assert "-1 stands for -1 or less" in result.err
+    assert "taken for numbers with a limit beyond which nothing is told apart" in result.err
+    assert "the limit stands for all of it" in page.read_text()
+    assert cli("inspect", model, "--json").json["target_kind"] == "censored"
+    later = tmp_path / "later.csv"
+    later.write_text(limited(seed=1, limit=-1.5))  # measured below -1, by another laboratory
+    scores = cli("evaluate", model, later, "--json").json["metrics"]["model"]
+    assert scores["rmse"] < 0.6
+    assert 0.8 < scores["coverage_90"] <= 1.0
+    low = [float(row["lower_90"]) for row in cli("predict", model, later, "--interval", "0.9").rows]
+    assert min(low) == -1.0
+    assert cli("update", model, later, "--out", tmp_path / "u.bayesprop").code == 0
+
+
+def test_a_few_limits_are_those_numbers(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(limited(limit=-2.0))
+    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *TINY, "--json")
+    assert "-2 stands for -2 or less" in result.err
+    assert result.json["target_kind"] == "numbers"
+
+
+def test_limits_between_which_nothing_lies_are_refused(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    lines = limited().splitlines()
+    table.write_text("\n".join([*lines, *["0,0,>-2"] * 5]))
+    refusal = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *TINY).refusal
+    assert "has a limit below at -1 and one above at -2, and nothing can lie between" in refusal

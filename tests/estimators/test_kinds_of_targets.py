@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 from method_settings import ALL, X, silently, unfitted
+from scipy import stats
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianMLPRegressor
@@ -24,8 +25,12 @@ TARGETS = {
     "share": 1.0 / (1.0 + np.exp(-LATENT)),
     "count": RNG.poisson(np.exp(LATENT)).astype(float),
 }
+CASES = [(name, kind) for name in REGRESSORS for kind in TARGETS]
+CASES += [("linear", "censored"), ("mlp", "censored")]
+TARGETS["censored"] = np.minimum(LATENT, 0.4)
 HAS_ZERO = ("count", "nonnegative")
 BOUNDS = {**dict.fromkeys(("positive", *HAS_ZERO), (0.0, np.inf)), "share": (0.0, 1.0)}
+BOUNDS["censored"] = (-np.inf, 0.4)
 BAD = {"positive": -1.0, "nonnegative": -1.0, "share": 1.0, "count": 0.5}
 
 
@@ -34,7 +39,7 @@ def fitted_to(name, kind, **changes):
     return silently(model.fit, X, TARGETS[kind])
 
 
-@pytest.fixture(scope="module", params=[(n, k) for n in REGRESSORS for k in TARGETS])
+@pytest.fixture(scope="module", params=CASES)
 def fitted(request):
     name, kind = request.param
     return fitted_to(name, kind), kind
@@ -47,13 +52,14 @@ def test_predictions_keep_inside(fitted):
     mean, std = model.predict(far, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()
-    # The mean of a count is 0 where the probability of anything else is rounding.
-    assert ((mean >= low) & (mean < high) & ((mean > low) | (kind in HAS_ZERO))).all()
+    # The mean is at a bound where the probability of anything else is rounding.
+    assert ((mean >= low) & ((mean > low) | (kind in HAS_ZERO))).all()
+    assert ((mean < high) | ((mean == high) & (kind == "censored"))).all()
     for bounds in (model.predict_interval(far, 0.99), model.predict_quantiles(far)):
         assert ((bounds >= low) & (bounds <= high)).all()
         if kind == "count":
             np.testing.assert_array_equal(bounds, np.rint(bounds))
-        elif kind not in HAS_ZERO:
+        elif kind not in (*HAS_ZERO, "censored"):
             assert ((bounds > low) & (bounds < high)).all()
     predictive = model.predict_dist(X)
     assert predictive.is_finite.all()
@@ -71,7 +77,7 @@ def test_draws_keep_inside(fitted):
     if kind == "count":
         np.testing.assert_array_equal(observed, np.rint(observed))
     drawn = model.sample_y(X, 3)
-    assert ((drawn >= low) & (drawn < high)).all()
+    assert ((drawn >= low) & ((drawn < high) | (kind == "censored"))).all()
     variances = functions_of(model, X, n_draws=5, seed=0).epistemic_var[:, 0]
     exact = model.predict_dist(X).epistemic_var
     # Few draws may all be the same at a row, and then say nothing of it.
@@ -89,6 +95,8 @@ def test_a_saved_model_is_the_same_and_goes_on(fitted, tmp_path):
         learnt = loaded.task_
         silently(loaded.partial_fit, X[:5], TARGETS[kind][:5])
         assert loaded.task_ is learnt
+        if kind not in BAD:
+            return
         outside = np.full(5, BAD[kind])
         with pytest.raises(ValueError, match=f"target_kind='{kind}', got .* in row 0"):
             loaded.partial_fit(X[:5], outside)
@@ -248,3 +256,25 @@ def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates, change):
         header |= change
     with pytest.raises(ValueError, match=r"y_exposure must be|a slope an input"):
         BayesianLinearRegressor.from_stored(header, arrays)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.5, np.inf), (-np.inf, 0.8), (-0.5, 0.8)])
+def test_what_lies_beyond_limits_has_its_probability(low, high):
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(3000, 2))
+    latent = x[:, 0] + 0.5 * rng.normal(size=3000)
+    y = np.clip(latent, low, high)
+    model = BayesianLinearRegressor(target_kind="censored").fit(x[:2000], y[:2000])
+    predictive, held = model.predict_dist(x[2000:]), y[2000:]
+    for limit in filter(np.isfinite, (low, high)):
+        p = np.exp(predictive.log_prob(np.full(1000, limit)))
+        error = np.sqrt(np.sum(p * (1.0 - p))) / 1000.0
+        assert abs(np.mean(p) - np.mean(held == limit)) < 4.0 * error
+        # A measurement beyond it is seen as the limit.
+        beyond = predictive.log_prob(np.full(1000, limit + np.sign(limit)))
+        np.testing.assert_allclose(np.exp(beyond), p, rtol=1e-12)
+    # Of the truth, a normal whose tails are the limits' probabilities, nobody is ahead by much.
+    mean, std = x[2000:, 0], 0.5
+    ends = [stats.norm.logcdf(low, mean, std), stats.norm.logsf(high, mean, std)]
+    truth = np.select([held <= low, held >= high], ends, stats.norm.logpdf(held, mean, std))
+    assert np.mean(truth - predictive.log_prob(held)) < 0.03

@@ -13,11 +13,13 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from bayesprop.model import censored_arsinh
 from bayesprop.model.censored import Tendency
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
+from bayesprop.model.censored_numbers import CensoredNumbers, learnt_limits
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.left_out import PRECISIONS, curves, left_out_rmse
 from bayesprop.model.left_out import Ridge as WeightedRows
 from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
 from bayesprop.model.target_maps import (
+    CENSORED,
     COUNT,
     NONNEGATIVE,
     NUMBERS,
@@ -56,6 +58,18 @@ PLACES = {
         CensoredShare(least=0.1, scale=0.5, largest=0.9, gap=0.02),
         np.array([0.05, 0.2, 0.6, 0.95]),
     ),
+    "above a limit": (
+        CensoredNumbers(CensoredArsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01), -4.0, 1.0),
+        np.array([-3.9, -3.0, -1e-3, 1e-3, 7.0, 60.0]),
+    ),
+    "below a limit": (
+        CensoredNumbers(CensoredArsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01), 9.0, -1.0),
+        np.array([-90.0, -20.0, 1.0, 7.0, 8.9]),
+    ),
+    "between limits": (
+        CensoredNumbers(CensoredArsinh(0.3, 2.0, 30.0, 0.01, most=50.0), 20.0, 1.0),
+        np.array([20.1, 21.0, 40.0, 69.9]),
+    ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
 FROM_ZERO = {"kind": NONNEGATIVE, "least": 0.1, "scale": 2.0, "largest": 9.0, "gap": 0.01}
@@ -75,6 +89,7 @@ def test_maps_come_back_and_rise(map, y):
 @EVERY
 def test_slopes_are_differences(map, y):
     step = 1e-6 * np.minimum(np.abs(y), np.minimum(1.0 - y, 1.0) if map.kind == SHARE else 1.0)
+    step = np.maximum(step, 1e-5 * (map.kind == CENSORED))
     slope = (map.forward(y + step) - map.forward(y - step)) / (2.0 * step)
     np.testing.assert_allclose(map.log_slope(y), np.log(slope), atol=1e-4)
     np.testing.assert_allclose(map.inverse_slope(map.forward(y)), 1.0 / slope, rtol=1e-4)
@@ -87,8 +102,9 @@ def test_everything_maps_into_the_support(map, y):
     back = map.inverse(z)
     least = -0.5 if map.kind == COUNT else low
     assert np.isfinite(back).all()
-    assert ((back >= least) & ((back < high) | isinstance(map, CensoredShare))).all()
-    if map.kind != COUNT and not isinstance(map, CensoredArsinh):
+    ends_at_high = isinstance(map, CensoredShare | CensoredNumbers)
+    assert ((back >= least) & ((back < high) | ends_at_high)).all()
+    if map.kind != COUNT and not isinstance(map, CensoredArsinh | CensoredNumbers):
         assert (back > low).all()
 
 
@@ -121,6 +137,10 @@ def test_maps_are_read_as_they_were_written(map, y):
         FROM_ZERO | {"least": 9.0},
         {"kind": NONNEGATIVE, "scale": 2.0},
         FROM_ZERO | {"kind": SHARE},
+        FROM_ZERO | {"most": 9.0},
+        {"kind": CENSORED, "origin": 1.0, "sign": 0.5, "distance": FROM_ZERO},
+        {"kind": CENSORED, "origin": float("inf"), "sign": 1.0, "distance": FROM_ZERO},
+        {"kind": CENSORED, "origin": 1.0, "sign": 1.0},
         TENDENCY | {"std": 0.0},
         TENDENCY | {"slopes": [float("nan")]},
         TENDENCY | {"slopes": [[1.0]]},
@@ -423,3 +443,32 @@ def test_errors_left_out_are_those_of_ridges_without_the_row():
         ]
         squares.append(np.average(np.square(errors), weights=weight))
     assert left_out_rmse(x, y, weight) == pytest.approx(np.sqrt(min(squares)), rel=1e-6)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.8, np.inf), (-np.inf, 1.1), (-0.8, 1.1)])
+def test_limits_are_the_ends_that_many_rows_have(low, high):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(1500, 2))
+    latent = x[:, 0] + 0.5 * rng.normal(size=1500)
+    y = np.clip(latent, low, high)
+    learnt = learnt_limits(x, y, np.ones(1500))
+    assert learnt.support == pytest.approx((low, high))
+    z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+    is_low, is_high = y == low, y == high
+    first, last = learnt.thresholds
+    assert (z[is_low] <= first).all()
+    assert (z[is_high] >= last).all()
+    np.testing.assert_allclose(learnt.inverse(z), y, atol=1e-9)
+    # A line through what is drawn is that through the numbers before limits hid them.
+    line = np.polyfit(x[:, 0], z, 1)[0]
+    inside = ~(is_low | is_high)
+    unit = np.median(learnt.inverse_slope(z[inside]))
+    assert abs(line * unit - 1.0) < 0.15
+
+
+def test_numbers_without_limits_are_refused():
+    y = np.arange(200.0)
+    with pytest.raises(ValueError, match=r"in 5 rows or more .* got 0 in 1 and 199 in 1: take"):
+        learnt_map(CENSORED, np.ones((200, 1)), y[:, None])
+    with pytest.raises(ValueError, match="got 3 in 9 and 3 in 9"):
+        learnt_map(CENSORED, np.ones((9, 1)), np.full((9, 1), 3.0))

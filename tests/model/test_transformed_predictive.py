@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
+from bayesprop.model.censored_numbers import CensoredNumbers
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.mixture_predictive import MixturePredictive
@@ -48,6 +49,7 @@ COUNTS = {
 FROM_ZERO = {
     "some zeros": CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02),
     "share": CensoredShare(least=0.12, scale=0.5, largest=0.9, gap=0.02),
+    "a most": CensoredArsinh(least=0.3, scale=1.0, largest=2.0, gap=0.02, most=3.0),
     "a log": CensoredArsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
@@ -159,18 +161,41 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
     for at in (0.0, min(2.5, 0.4 * most), min(700.0, most)):
         exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)
         np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3)
-    if most == 1.0:
-        np.testing.assert_allclose(p.crps(np.full(N, 4.0)), p.crps(np.ones(N)) + 3.0)
+    if np.isfinite(most):
+        end = np.full(N, most)
+        np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
         above = 1.0 - p.latent.cdf(np.full(N, learnt.thresholds[1]))
-        np.testing.assert_allclose(np.exp(p.log_prob(np.ones(N))), above, rtol=1e-3)
-        np.testing.assert_allclose(p.cdf(np.ones(N)), 1.0)
+        np.testing.assert_allclose(np.exp(p.log_prob(end)), above, rtol=1e-3)
+        np.testing.assert_allclose(p.cdf(end), 1.0)
     np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
     for at in (0.1, 2.5, 25.0, 700.0):
+        if at > most > 1.0:  # what lies beyond it is seen as that
+            continue
         high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
         density = (high - low) / (2e-5 * at)
         np.testing.assert_allclose(
             np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("name", FROM_ZERO)
+def test_distances_from_a_limit_are_nonnegative_numbers(name):
+    distance, origin, v = FROM_ZERO[name], 7.0, np.array([0.0, 0.2, 0.9, 0.4])
+    for sign in (1.0, -1.0):
+        away = transformed(GaussianPredictive(MEAN, EPISTEMIC, NOISE), distance)
+        latent = GaussianPredictive(sign * MEAN, EPISTEMIC, NOISE)
+        p = transformed(latent, CensoredNumbers(distance, origin, sign))
+        y = origin + sign * v
+        np.testing.assert_allclose(p.mean, origin + sign * away.mean, rtol=1e-9)
+        np.testing.assert_allclose(p.var, away.var, rtol=1e-6)
+        np.testing.assert_allclose(p.slope, away.slope, rtol=1e-6)
+        np.testing.assert_allclose(p.log_prob(y), away.log_prob(v), rtol=1e-9)
+        np.testing.assert_allclose(p.log_prob(np.full(N, origin - 5.0 * sign)),
+                                   away.log_prob(np.zeros(N)), rtol=1e-9)  # fmt: skip
+        np.testing.assert_allclose(p.crps(y), away.crps(v), rtol=1e-6)
+        for level in (0.03, 0.4, 0.9):
+            other = away.quantile(level if sign > 0.0 else 1.0 - level)
+            np.testing.assert_allclose(p.quantile(level), origin + sign * other, rtol=1e-6)
 
 
 def test_a_line_of_a_gaussian_is_tobins():
@@ -201,7 +226,7 @@ def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent,
     for level in (0.02, 0.5, 0.99):
         y = p.quantile(level)
         np.testing.assert_array_equal(y == 0.0, at_zero >= level)
-        reached = np.where((y == 1.0) & (map == "share"), p.cdf(y), level)
+        reached = np.where(y == FROM_ZERO[map].most, p.cdf(y), level)
         np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, reached), rtol=1e-6)
         assert (reached >= level).all()
     assert (p.cdf(np.full(N, -1e-9)) == 0.0).all()

@@ -8,12 +8,12 @@ import re
 import polars as pl
 import pytest
 
-from bayesprop.table.classes import Marks
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
+from bayesprop.table.target_numbers import Marks
 from bayesprop.table.values import unmarked
 
 

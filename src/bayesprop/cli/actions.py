@@ -84,10 +84,13 @@ class Learning(WithSeed, OfTable):
         "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
     )
     target_kind: (
-        Literal["numbers", "positive", "nonnegative", "share", "count", "classes", "ordered"] | None
+        Literal[
+            "numbers", "positive", "nonnegative", "censored", "share", "count", "classes", "ordered"
+        ]
+        | None
     ) = option(
-        "What a number can be: numbers (any), positive, nonnegative (0 or above), share (0 to "
-        "1), count; classes, or ordered ones. Default: guessed, and said.",
+        "What a number can be: numbers (any), positive, nonnegative (0 or above), censored (up "
+        "to a limit), share (0 to 1), count; classes, or ordered ones. Default: guessed, and said.",
         metavar="KIND",
     )
     order: str | None = option(

@@ -1,4 +1,4 @@
-"""Numbers of which some are 0 itself, as of spending and rain; and shares, some of them 1."""
+"""Numbers that stand for all beyond a limit: 0 of spending and rain, 1 of shares, any other."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class CensoredArsinh(CensoredMap):
         In y.
     gap
         Of z: how far the lower threshold, -gap, lies below 0.
+    most
+        That y can be.
     """
 
     least: float
@@ -44,11 +46,11 @@ class CensoredArsinh(CensoredMap):
     largest: float
     gap: float
     tendency: Tendency | None = None
+    most: float = np.inf
 
     kind: ClassVar[str] = NONNEGATIVE
     rule: ClassVar[str] = "numbers >= 0"
     remedy: ClassVar[str] = "take 'numbers', or leave out rows that stand for no value"
-    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
@@ -56,9 +58,14 @@ class CensoredArsinh(CensoredMap):
         return y >= 0.0
 
     @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, self.most
+
+    @property
     def thresholds(self) -> tuple[float, float]:
         """Value of z up to which y is 0, and from which it is the most that it can be, or inf."""
-        beyond = (self.support[1] - self.largest) / self._last_slope
+        beyond = (self.most - self.largest) / self._last_slope
         return -self.gap, self._last + beyond
 
     @property
@@ -113,6 +120,8 @@ class CensoredArsinh(CensoredMap):
         """Return what `from_dict` reads, for JSON."""
         names = ("kind", "least", "scale", "largest", "gap")
         stored = {name: getattr(self, name) for name in names}
+        if self.most != type(self).most:
+            stored["most"] = self.most
         return stored if self.tendency is None else stored | self.tendency.to_dict()
 
     @classmethod
@@ -122,9 +131,10 @@ class CensoredArsinh(CensoredMap):
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
         if not all(1.0 / _LARGEST <= number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        if not least < largest < cls.support[1]:
+        most = float(stored.get("most", cls.most))
+        if not least < largest < most:
             raise ValueError("the largest number of a map must be between its least and its bound")
-        return cls(least, scale, largest, gap, Tendency.from_dict(stored))
+        return cls(least, scale, largest, gap, Tendency.from_dict(stored), most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +144,7 @@ class CensoredShare(CensoredArsinh):
     kind: ClassVar[str] = SHARE
     rule: ClassVar[str] = "numbers from 0 to 1"
     remedy: ClassVar[str] = "divide per cent by 100, or take 'numbers'"
-    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    most: float = 1.0
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
@@ -150,6 +160,7 @@ def learnt_censored(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
+    most: float,
 ) -> Censored:
     """Learn the scale by the likelihood of rows left out, and where the others lie by inputs.
 
@@ -157,18 +168,19 @@ def learnt_censored(
 
     x
         Standardised inputs.
+    most
+        That y can be.
     """
-    low, high = of.support
-    interior = y[(y > low) & (y < high)]
+    interior, unit = y[(y > 0.0) & (y < most)], most if np.isfinite(most) else 1.0
     if not len(interior):
-        return of(0.25, 1.0, 0.75, 1.0).with_tendency(x, y, weight)
+        return of(0.25 * unit, unit, 0.75 * unit, 1.0, most=most).with_tendency(x, y, weight)
     median, least = float(np.median(interior)), _BELOW_LEAST * float(interior.min())
-    shortest = _LEAST_OF_MOST * high if np.isfinite(high) else 0.0
+    shortest = _LEAST_OF_MOST * most if np.isfinite(most) else 0.0
     maps = []
     for scale in (max(ratio * median, shortest) for ratio in _SCALES):
         # As many rows lie between 0 and the median as above it: a gap has room for half a row.
         gap = float(np.arcsinh((median - least) / scale)) / len(interior)
-        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST))
+        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST), most=most)
         maps.append(one.with_tendency(x, y, weight))
     at = some_rows(*x.shape)
     ridge = Ridge.of(x[at], weight[at])

@@ -53,7 +53,6 @@ class CountScores(CensoredMap):
     kind: ClassVar[str] = COUNT
     rule: ClassVar[str] = "whole numbers >= 0 (below 2^50)"
     remedy: ClassVar[str] = "take 'numbers', or 'positive' for numbers > 0"
-    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare, learnt_censored
+from bayesprop.model.censored_numbers import CensoredNumbers, are_many, learnt_limits
 from bayesprop.model.count_scores import CountScores, learnt_scores
 from bayesprop.model.left_out import (
     Ridge,
@@ -17,6 +18,7 @@ from bayesprop.model.left_out import (
     left_out_rmse,
 )
 from bayesprop.model.target_maps import (
+    CENSORED,
     COUNT,
     NONNEGATIVE,
     NUMBERS,
@@ -27,20 +29,20 @@ from bayesprop.model.target_maps import (
     TargetMap,
 )
 
-KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, SHARE, COUNT)
+KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, CENSORED, SHARE, COUNT)
 _FEW_ROWS = 20
 _GAINS = {SHARE: -0.1, POSITIVE: 0.1}
 """Nats a row that the map must gain a ridge."""
 _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
-_FEW_ZEROS, _ZERO_SHARE = 5, 0.02
 _MOST_ROWS_OF_CURVES = 1000
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
 MAPS: dict[str, type[TargetMap]] = {
     POSITIVE: SoftplusInverse,
     NONNEGATIVE: CensoredArsinh,
+    CENSORED: CensoredNumbers,
     SHARE: CensoredShare,
     COUNT: CountScores,
 }
@@ -79,7 +81,10 @@ def learnt_map(
         return learnt_scores(x, y, weight, exposure)
     if kind == SHARE and Logit.holds(y).all():
         return Logit()
-    return learnt_censored(CensoredShare if kind == SHARE else CensoredArsinh, x, y, weight)
+    if kind == CENSORED:
+        return learnt_limits(x, y, weight)
+    of = CensoredShare if kind == SHARE else CensoredArsinh
+    return learnt_censored(of, x, y, weight, of.most)
 
 
 def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
@@ -139,8 +144,8 @@ def guessed_kind(
     if CountScores.holds(y).all() and np.min(y) == 0.0:
         is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
         return NUMBERS if is_linear else COUNT
-    is_at_bound = CensoredShare.holds(y).all() and _are_many(y == 1.0)
-    if np.min(y) >= 0.0 and (is_at_bound or _are_many(y == 0.0)):
+    is_at_bound = CensoredShare.holds(y).all() and are_many(y == 1.0)
+    if np.min(y) >= 0.0 and (is_at_bound or are_many(y == 0.0)):
         kind = SHARE if is_at_bound else NONNEGATIVE
         return kind if _errs_less_by_map(kind, x, y, weight) else NUMBERS
     kind = SHARE if Logit.holds(y).all() else POSITIVE
@@ -151,10 +156,6 @@ def guessed_kind(
     slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
     plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
     return kind if mapped - plain > _GAINS[kind] else NUMBERS
-
-
-def _are_many(rows: np.ndarray) -> bool:
-    return int(np.sum(rows)) >= max(_FEW_ZEROS, _ZERO_SHARE * len(rows))
 
 
 def _errs_less_by_map(

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from scipy import special
 
 NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
-SHARE, COUNT = "share", "count"
+CENSORED, SHARE, COUNT = "censored", "share", "count"
 _TINY = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1.0 - float(np.finfo(np.float64).epsneg)
 
@@ -29,7 +29,11 @@ class TargetMap(ABC):
     kind: ClassVar[str]
     rule: ClassVar[str]
     remedy: ClassVar[str]
-    support: ClassVar[tuple[float, float]]
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, np.inf
 
     @property
     def bends(self) -> Float[np.ndarray, " b"]:
@@ -120,7 +124,6 @@ class SoftplusInverse(TargetMap):
         "take 'nonnegative' where 0 can be, 'count' for whole numbers, 'numbers' for any, or leave "
         "out rows that stand for no value"
     )
-    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
@@ -164,12 +167,16 @@ class Logit(TargetMap):
     remedy: ClassVar[str] = (
         "divide per cent by 100, fit rows of 0 and 1 from the start, or take 'numbers'"
     )
-    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
         """Whether each target lies between 0 and 1."""
         return (y > 0.0) & (y < 1.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, 1.0
 
     @property
     def bends(self) -> Float[np.ndarray, " b"]:

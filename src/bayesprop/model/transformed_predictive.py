@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.censored_arsinh import CensoredArsinh
+from bayesprop.model.censored_numbers import CensoredNumbers
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.predictive import (
     GaussianPredictive,
@@ -110,12 +111,12 @@ class ContinuousPredictive(TransformedPredictive):
 
 
 class CensoredPredictive(ContinuousPredictive):
-    """A probability of 0, F(h(0)), or of another bound, and a density elsewhere, F of z.
+    """A probability of 0, F(h(0)), or of another limit, and a density elsewhere, F of z.
 
     `log_prob` is that of a probability at a bound and of a density elsewhere.
     """
 
-    map: CensoredArsinh
+    map: CensoredArsinh | CensoredNumbers
 
     @property
     def slope(self) -> Moments:
@@ -130,7 +131,7 @@ class CensoredPredictive(ContinuousPredictive):
         for side, bound, end in zip(
             (-1.0, 1.0), self.map.support, self.map.thresholds, strict=True
         ):
-            if (is_bound := y == bound).any():
+            if (is_bound := (side * (y - bound) >= 0.0) & self.map.holds(y)).any():
                 log_prob = np.where(
                     is_bound, self._log_beyond(np.full(np.shape(y), end), side), log_prob
                 )
@@ -257,7 +258,7 @@ def transformed(latent: Predictive, map: TargetMap) -> TransformedPredictive:
     """Say of y = g(z) what is said of z."""
     if isinstance(map, CountScores):
         return CountPredictive.of(latent, map)
-    if isinstance(map, CensoredArsinh):
+    if isinstance(map, CensoredArsinh | CensoredNumbers):
         return CensoredPredictive.of(latent, map)
     return ContinuousPredictive.of(latent, map)
 
@@ -329,5 +330,5 @@ def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments
     mean, square = np.sum(weight * mean_given_f, axis=0), np.sum(weight * square_given_f, axis=0)
     epistemic, total = np.sum(weight * (mean_given_f - mean) ** 2, axis=0), square - mean**2
     share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0.0)
-    share = np.clip(share, 0.0, 1.0)
+    share = np.where(share > _ROUNDING, np.minimum(share, 1.0), 0.0)
     return share * var, (1.0 - share) * var

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.target_maps import COUNT, NONNEGATIVE, POSITIVE, SHARE
+from bayesprop.model.target_maps import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import SIMPLE
@@ -30,6 +30,9 @@ KIND_NOTES = {
     NONNEGATIVE: "The target is taken for numbers from 0 on, and 0 has a probability of its own: "
     "no interval reaches below, log-likelihoods are of a probability at 0 and of a density above "
     "it, and PIT values of 0 are drawn between 0 and that probability.",
+    CENSORED: "The target is taken for numbers with a limit beyond which nothing is told apart: "
+    "the limit stands for all of it and has a probability of its own, no interval reaches "
+    "beyond, and PIT values there are drawn within that probability.",
     SHARE: "The target is taken for shares: every interval lies between 0 and 1.",
     COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",

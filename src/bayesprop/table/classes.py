@@ -1,38 +1,30 @@
-"""A target column: whether it asks for a number or a class, how it is written, which classes."""
+"""A target column: whether it asks for a number or a class, and for which classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from bayesprop.table.columns import FEW_LEVELS
-from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.date_forms import check_dates
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
-from bayesprop.table.stray_words import stray_words
-from bayesprop.table.values import (
-    WRITTEN,
-    as_numbers,
-    check_dtype,
-    cleaned,
-    is_number,
-    looks_like_number,
-    reading,
-    remedy,
-    strays,
-    typed,
-    unmarked,
-    without_magnitudes,
+from bayesprop.table.stray_words import FEW_LEVELS
+from bayesprop.table.target_numbers import (
+    OFTEN,
+    has_stray_words,
+    is_limited,
+    known_values,
+    marks_of,
+    target_numbers,
 )
+from bayesprop.table.values import as_numbers, is_number, looks_like_number, remedy, strays
 
 Label = str | bool | int
 MAX_CLASSES = 1000  # beyond this a target is no class
 _EXACT = 2.0**53
 _FEWEST_BINARY = 4  # rows from which two different whole numbers are classes
-_OFTEN = 10  # rows for one from which a few values or words may well be classes
 
 
 class TaskChoice(NamedTuple):
@@ -40,31 +32,6 @@ class TaskChoice(NamedTuple):
 
     task: str
     remark: str | None = None
-
-
-@dataclass(frozen=True)
-class Marks:
-    """How the numbers of a target are written (one of `WRITTEN`), and their unit, such as "$".
-
-    sentence
-        Shows how one was read; not stored.
-    """
-
-    written: str
-    unit: str
-    sentence: str = field(default="", compare=False)
-
-    def to_stored(self) -> list[str]:
-        """Return plain values."""
-        return [self.written, self.unit]
-
-    @classmethod
-    def from_stored(cls, stored: Any) -> Marks:
-        """Rebuild them; ValueError where they are none."""
-        match stored:
-            case [str(written), str(unit)] if written in WRITTEN:
-                return cls(written, unit)
-        raise ValueError(f"the marks of a target must be a form and a unit, got {stored!r}")
 
 
 def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
@@ -77,7 +44,8 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
     if task == "classification" or (values.dtype == pl.Boolean and task is None):
         return TaskChoice("classification")
     is_category = target.dtype in (pl.Categorical, pl.Enum)
-    if task == "regression" or (_has_stray_words(values) and not is_category):
+    is_numbers = is_limited(target) or has_stray_words(values)
+    if task == "regression" or (is_numbers and not is_category):
         target_numbers(target)
         return TaskChoice("regression")
     if values.dtype == pl.String:
@@ -108,99 +76,13 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
             f"target {name} holds {min(different)} and {max(different)} only: taken as two classes"
             " (--task regression takes them as numbers)",
         )
-    if n > 2 and len(known) >= _OFTEN * n:
+    if n > 2 and len(known) >= OFTEN * n:
         return TaskChoice(
             "regression",
             f"target {name} holds {n} whole numbers only: taken as numbers (--task classification"
             " takes them as classes, --target-kind ordered as classes in their order)",
         )
     return TaskChoice("regression")
-
-
-def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
-    """Return a target with clean text and without NaN; TableError for dates and the like."""
-    check_dtype(target)
-    if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
-        raise TableError(
-            f"target {quoted(target.name)} holds dates or times: predict a number, such as days"
-            " from a date that is known"
-        )
-    if target.dtype in (pl.Categorical, pl.Enum):
-        return cleaned(target)  # categories by their owner's word, even if they read as numbers
-    if target.dtype == pl.String:
-        if marks is not None:
-            return _without_marks(cleaned(target), marks)
-        values = typed(cleaned(target))
-        is_many = values.dtype == pl.String and values.n_unique() > FEW_LEVELS
-        return _without_marks(values) if is_many else values
-    if target.dtype == pl.Decimal:
-        return target.cast(pl.Float64)
-    return target.fill_nan(None) if target.dtype.is_float() else target
-
-
-def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
-    """Return a target as floats, nulls where it is missing; TableError if it is not numeric.
-
-    marks
-        How an earlier table wrote its numbers, and in what unit; None: found out.
-    """
-    values = known_values(target, marks)
-    if values.dtype == pl.String:
-        values = _without_marks(values, marks)
-    is_words = values.dtype == pl.String and values.null_count() < len(values)
-    if is_words and marks is not None and looks_like_number(values).any():
-        _refuse_mixed(values, marks)
-    if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
-        raise TableError(
-            f"target {quoted(target.name)} must be a number, got"
-            f" {quoted(values.drop_nulls()[0])}: choose another column, or code it as a number if"
-            " its values have an order and a size"
-        )
-    return as_numbers(values)
-
-
-def marks_of(target: pl.Series) -> Marks | None:
-    """Return how the numbers of a target are written; None where they are plain or none."""
-    if target.dtype != pl.String:
-        return None
-    text = cleaned(target)
-    marked = unmarked(text) if typed(text).dtype == pl.String else None
-    if marked is None:
-        return None
-    sentence = reading(text, marked.numbers)
-    return Marks(marked.written, without_magnitudes(marked.unit), sentence)
-
-
-def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
-    """Return numbers for text in which all have one unit or are plain; else the text.
-
-    As the marks have them where that is possible. TableError where it is another unit than theirs.
-    """
-    marked = None if marks is None else unmarked(text, marks.written)
-    marked = unmarked(text) if marked is None and typed(text).dtype == pl.String else marked
-    if marked is None:
-        return typed(text)
-    unit = without_magnitudes(marked.unit)
-    if marks is not None and unit and marks.unit not in ("", unit):
-        row = int(text.is_not_null().arg_max() or 0)
-        raise TableError(
-            f"target {quoted(text.name)} is {quoted(text[row])} in data row {row + 1}, and the"
-            f" model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
-        )
-    return marked.numbers.alias(text.name)
-
-
-def _refuse_mixed(text: pl.Series, marks: Marks) -> None:
-    """Name two values of a target that no one reading serves."""
-    known = text.drop_nulls().unique(maintain_order=True)
-    others = (v for v in known if unmarked(pl.Series([known[0], v])) is None)
-    other = next(others, known[0])
-    row = int((text == other).fill_null(False).arg_max() or 0)
-    unit = f"all in {quoted(marks.unit)} or all" if marks.unit else "all"
-    raise TableError(
-        f"target {quoted(text.name)} must be written in one way, {unit} as plain numbers, got"
-        f" {quoted(known[0])}, and {quoted(other)} in data row {row + 1}"
-    )
 
 
 def fit_classes(target: pl.Series) -> tuple[Label, ...]:
@@ -296,21 +178,6 @@ def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label,
         f" {row + 1}{others}, which the model does not know: it knows {known}; leave such rows out,"
         " or fit again with them"
     )
-
-
-def _has_stray_words(values: pl.Series) -> bool:
-    """Say whether text would be numbers but for a few words, which a message then names.
-
-    Not so where few different values occur, and the words often: "1", "2", "3 or more".
-    """
-    if values.dtype != pl.String or values.null_count() == len(values):
-        return False
-    if stray_words(values):
-        return True
-    known = values.drop_nulls()
-    n_words = known.cast(pl.Float64, strict=False).null_count()
-    is_often = known.n_unique() <= FEW_LEVELS and n_words * _OFTEN >= len(known)
-    return n_words <= len(known) / 2 and not is_often
 
 
 def _check_number_of_classes(name: str, n: int, known: pl.Series, *, has_fractions: bool) -> None:

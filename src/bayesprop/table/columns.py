@@ -22,10 +22,17 @@ from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import TableError, counted, quoted, together
 from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
-from bayesprop.table.limits import SIDES, limits_as_values, read_limits, sides, unknown_limits
+from bayesprop.table.limits import (
+    SIDES,
+    has_limits,
+    limits_as_values,
+    read_limits,
+    sides,
+    unknown_limits,
+)
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.stray_words import FEW_LEVELS, are_few, stray_words, taken_for_missing
+from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import (
@@ -225,9 +232,9 @@ def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedCo
 
 def _numbers_in(text: pl.Series) -> NumericColumn | None:
     """Return how text holds numbers, but for some words; None where it holds levels."""
-    side = sides(text)
-    limits = () if are_few(text.drop_nulls()) else tuple(one for one in SIDES if one in side)
-    text = limits_as_values(text) if limits else text
+    side, is_limited = sides(text), has_limits(text)
+    limits = tuple(one for one in SIDES if one in side) if is_limited else ()
+    text = limits_as_values(text) if is_limited else text
     words = stray_words(text)
     others, column = without(text, words), NumericColumn(text.name, words=words, limits=limits)
     if typed(others).dtype.is_numeric():

@@ -13,18 +13,15 @@ import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.classes import (
-    Marks,
     choose_task,
     class_codes,
     fit_classes,
-    known_values,
-    marks_of,
-    target_numbers,
 )
 from bayesprop.table.columns import fit_column, fit_columns
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
+from bayesprop.table.target_numbers import Marks, known_values, marks_of, target_numbers
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1

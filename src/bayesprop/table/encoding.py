@@ -15,13 +15,10 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import (
     Label,
-    Marks,
     choose_task,
     class_codes,
     classes_from_stored,
     fit_classes,
-    marks_of,
-    target_numbers,
 )
 from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
@@ -47,6 +44,7 @@ from bayesprop.table.supervised import (
     text_if_informative,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
+from bayesprop.table.target_numbers import Marks, marks_of, target_numbers
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels, column_of
 
@@ -182,6 +180,11 @@ class TableEncoding:
     def task(self) -> str:
         """What is predicted: "regression" or "classification"."""
         return "classification" if self.classes else "regression"
+
+    @property
+    def limits(self) -> list[float]:
+        """Numbers of the target beyond which nothing is told apart."""
+        return [] if self.marks is None else self.marks.limits
 
     @property
     def feature_names(self) -> list[str]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
-from bayesprop.table.errors import counted, quoted
+from bayesprop.table.errors import TableError, counted, quoted
 from bayesprop.table.remarks import Remark
+from bayesprop.table.stray_words import are_few
+from bayesprop.table.values import cleaned
 
 BELOW, ABOVE = "below", "above"
 SIDES = (BELOW, ABOVE)
 """On which side of its limit a number lies."""
+Ends = tuple[float | None, float | None]
+"""The limit below and the one above, None where there is none."""
 _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
@@ -22,11 +28,44 @@ def sides(series: pl.Series) -> pl.Series:
     return signs.replace_strict(_SIDE_OF, default=None, return_dtype=pl.String)
 
 
+def has_limits(series: pl.Series) -> bool:
+    """Whether some values are limits, and all of them too many different ones to be levels."""
+    is_limited = sides(series).is_not_null().any()
+    return is_limited and not are_few(cleaned(series).drop_nulls())
+
+
 def limits_as_values(series: pl.Series) -> pl.Series:
     """Return the limits in place of what is known to lie beyond them, the others as they are."""
     if series.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return series
     return series.cast(pl.String).str.replace(_LIMIT, "${2}")
+
+
+def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:
+    """Return the innermost limits below and above; TableError where nothing lies between.
+
+    side
+        Of every number that stands for a limit.
+    """
+    low: Any = numbers.filter(side == BELOW).max()
+    high: Any = numbers.filter(side == ABOVE).min()
+    if low is not None and high is not None and low >= high:
+        raise TableError(
+            f"target {quoted(numbers.name)} has a limit below at {low:g} and one above at"
+            f" {high:g}, and nothing can lie between: correct them, or leave them empty"
+        )
+    return low, high
+
+
+def ends_in_words(series: pl.Series, ends: Ends) -> str:
+    """Say what stands for a limit in a target."""
+    limited = series.filter(sides(series).is_not_null())
+    each = zip(ends, ("less", "more"), strict=True)
+    meant = [f"{end:.15g} stands for {end:.15g} or {word}" for end, word in each if end is not None]
+    return (
+        f"target {quoted(series.name)} holds limits, as {quoted(limited[0])}, in"
+        f" {counted(len(limited), 'row')}: {', '.join(meant)}"
+    )
 
 
 def read_limits(series: pl.Series, side: pl.Series) -> tuple[Remark, ...]:

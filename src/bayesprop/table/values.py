@@ -116,10 +116,7 @@ def remedy(text: pl.Series, stray: pl.Series) -> str:
     """Say what to do about text among numbers."""
     words = text.filter(stray)
     if words.filter(words.str.contains(_CENSORED)).len() > words.len() / 2:
-        return (
-            "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
-            " or leave it empty, and both bend the fit"
-        )
+        return "a limit is no number here: put one, or leave it empty, and both bend the fit"
     return CORRECT_IT
 
 

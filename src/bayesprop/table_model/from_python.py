@@ -78,9 +78,9 @@ def fit(
         "regression" or "classification". None: text, true/false, categories and whole numbers of
         two kinds are classes.
     target_kind
-        "numbers", "positive", "nonnegative", "share" or "count": what a number can be; "classes"
-        or "ordered": whether classes have an order. None: guessed, of classes by ordered categories
-        alone.
+        "numbers", "positive", "nonnegative", "censored", "share" or "count": what a number can be;
+        "classes" or "ordered": whether classes have an order. None: guessed, of classes by ordered
+        categories alone.
     exposure
         Column that counts grow with: how long, or on how many, each row was counted.
     order

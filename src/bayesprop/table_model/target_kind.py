@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
+from bayesprop.model.censored_numbers import are_many
 from bayesprop.model.target_kinds import guessed_kind
-from bayesprop.model.target_maps import COUNT, NONNEGATIVE, NUMBERS, POSITIVE, SHARE
+from bayesprop.model.target_maps import CENSORED, COUNT, NONNEGATIVE, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -23,10 +24,13 @@ from bayesprop.table_model.request import RowRequest
 WORDS = {
     POSITIVE: "numbers above 0",
     NONNEGATIVE: "numbers from 0 on, some of them 0",
+    CENSORED: "numbers with a limit beyond which nothing is told apart",
     SHARE: "numbers between 0 and 1",
     COUNT: "whole numbers from 0 on",
 }
 """What targets of a kind are, in words."""
+_OFTEN = 2.0
+"""Times the rows at a limit that are enough: parts of the table are to have them, too."""
 
 
 def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str:
@@ -70,7 +74,7 @@ def settings_of_kind(
     is_class = encoding.task == CLASSIFICATION
     if is_class and request.exposure is None:
         return _settings_of_classes(request, encoding, target, listener)
-    kind = None if is_class else _kind_of(request, encoding.target_name, train, listener, noise)
+    kind = None if is_class else _kind_of(request, encoding, train, listener, noise)
     if request.exposure is None:
         return {"target_kind": kind}
     if kind is None or request.target_kind not in (None, COUNT):
@@ -86,13 +90,13 @@ def settings_of_kind(
 
 def _kind_of(
     request: RowRequest,
-    target: str,
+    encoding: TableEncoding,
     train: Rows,
     listener: Listener,
     noise: Any,
 ) -> str:
     """Return the kind of a target of numbers, and say where it was guessed."""
-    name = one_line(target)
+    name, limits = one_line(encoding.target_name), encoding.limits
     if request.order or request.target_kind in KINDS_OF_CLASSES:
         asked = "--order" if request.order else f"--target-kind {request.target_kind}"
         raise InputError(f"{asked} is for classes, and --task regression asks for numbers")
@@ -100,8 +104,11 @@ def _kind_of(
         return request.target_kind or COUNT
     if isinstance(noise, Real):
         return NUMBERS
-    x = train.filled
-    kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
+    if any(are_many(train.y == limit, times=_OFTEN) for limit in limits):
+        kind = CENSORED
+    else:
+        x = train.filled
+        kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
     if kind != NUMBERS:
         listener.note(f"{name} is taken for {WORDS[kind]} (--target-kind numbers overrides)")
     return kind
