@@ -149,11 +149,16 @@ class GaussianProcess:
         """(K + N)^-1 y."""
         return linalg.cho_solve((self._root, True), self.y, check_finite=False)
 
+    @cached_property
+    def _units(self) -> Float[np.ndarray, " f"]:
+        b = np.sqrt(self.linear_var)
+        return np.append(np.exp(-self.log_lengths), np.full(self.x.shape[1] + 1 if b else 0, b))
+
     def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m f"]:
         """Measure rows, as float32 as those that it knows, in lengths; behind them b (1, x)."""
         x = np.float64(np.float32(x))
-        at = x / np.exp(self.log_lengths)
-        return np.hstack([at, np.sqrt(self.linear_var) * one_and(x)]) if self.linear_var else at
+        parts = [x, one_and(x)] if self.linear_var else [x]
+        return np.concatenate(parts, axis=1) * self._units
 
     def _covariance(
         self, a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]
@@ -245,7 +250,7 @@ def _squares(columns: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " r"]:
 
 def one_and(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
     """Put a column of ones before others."""
-    return np.column_stack([np.ones(len(x)), x])
+    return np.concatenate([np.ones((len(x), 1)), x], axis=1)
 
 
 def same(number: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " r"]]:

@@ -105,8 +105,9 @@ def negative_log_evidence(
     # Of A = ((K + N)^-1 - pulls pulls') * slopes, element by element, row sums and at' A at.
     below = inverse_triangle(root)
     of_noise = np.diag(below) - np.square(pulls)
-    of_linear = np.square(linalg.solve_triangular(root, linear, lower=True)).sum()
-    of_linear += LINEAR_JITTER * of_noise @ own - np.square(pulls @ linear).sum()
+    solved = linalg.solve_triangular(root, linear, lower=True, check_finite=False)
+    of_linear = np.square(solved).sum() - np.square(pulls @ linear).sum()
+    of_linear += LINEAR_JITTER * of_noise @ own
     of_group, explained = [], of_linear
     if is_same is not None:
         of_blocks = 2.0 * np.sum(below, where=is_same & np.tri(len(x), dtype=bool))
