@@ -472,3 +472,12 @@ def test_numbers_without_limits_are_refused():
         learnt_map(CENSORED, np.ones((200, 1)), y[:, None])
     with pytest.raises(ValueError, match="got 3 in 9 and 3 in 9"):
         learnt_map(CENSORED, np.ones((9, 1)), np.full((9, 1), 3.0))
+
+
+def test_numbers_above_zero_with_a_limit_above_stay_above_zero():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(1000, 1))
+    y = np.minimum(np.exp(x[:, 0] + 0.3 * rng.normal(size=1000)), 3.0)
+    learnt = learnt_limits(x, y, np.ones(1000))
+    assert learnt.support == (0.0, 3.0)
+    assert (learnt.encode(y[:, None], np.random.RandomState(0), x) > learnt.thresholds[0]).all()

@@ -25,7 +25,8 @@ class CensoredNumbers(TargetMap):
     distance
         The map of distances.
     origin
-        The limit from which they are measured, in y: the lower, if there is one.
+        From where they are measured, in y: the lower limit, or 0 where all numbers lie above it,
+        or else the upper.
     sign
         1 where numbers lie above it, -1 where they lie below.
     """
@@ -126,7 +127,7 @@ def learnt_limits(
             f"target_kind={CENSORED!r}, as a limit beyond which nothing is told apart, got {low:g} "
             f"in {np.sum(y == low)} and {high:g} in {np.sum(y == high)}: take 'numbers'"
         )
-    origin, sign = (low, 1.0) if is_low else (high, -1.0)
-    most = high - low if is_low and is_high else np.inf
+    origin, sign = (low, 1.0) if is_low else (0.0, 1.0) if low > 0.0 else (high, -1.0)
+    most = high - origin if is_high and sign > 0.0 else np.inf
     distance = learnt_censored(CensoredArsinh, x, sign * (y - origin), weight, most)
     return CensoredNumbers(distance, origin, sign)

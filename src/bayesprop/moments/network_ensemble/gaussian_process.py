@@ -156,7 +156,7 @@ class GaussianProcess:
 
     def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m f"]:
         """Measure rows, as float32 as those that it knows, in lengths; behind them b (1, x)."""
-        x = np.float64(np.float32(x))
+        x = np.asarray(np.float32(x), np.float64)
         parts = [x, one_and(x)] if self.linear_var else [x]
         return np.concatenate(parts, axis=1) * self._units
 
