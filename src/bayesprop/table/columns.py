@@ -25,6 +25,7 @@ from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
 from bayesprop.table.limits import (
     SIDES,
     has_limits,
+    is_text,
     limits_as_values,
     read_limits,
     sides,
@@ -98,16 +99,21 @@ class NumericColumn(EncodedColumn):
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers, limits marked beside; TableError on text, dates or infinity."""
-        side, numbers = sides(series), self.numbers(series)
-        values = numbers.fill_null(np.nan).to_numpy()
+        numbers = self.numbers(series)
+        values = numbers.fill_null(np.nan).to_numpy().reshape(-1, 1)
+        if not (self.limits or is_text(series)):
+            return self.with_gaps(values, numbers.is_null())
+        side = sides(series)
         marks = [(side == one).fill_null(value=False).to_numpy() for one in self.limits]
-        gap = np.where(np.isnan(values), np.nan, 0.0)
-        values = np.column_stack([values, *(mark + gap for mark in marks)])
+        gap = np.where(np.isnan(values[:, 0]), np.nan, 0.0)
         unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
+        values = np.column_stack([values, *(mark + gap for mark in marks)])
         return self.with_gaps(values, numbers.is_null(), unknown_limits(series, unknown))
 
     def numbers(self, series: pl.Series) -> pl.Series:
         """Return them as floats, null where they are missing, or limits unlike any before."""
+        if not is_text(series):
+            return as_numbers(series)
         side = sides(series)
         series = limits_as_values(self.without_words(series))
         numbers = as_numbers(series, self.written, self.unit)

@@ -20,10 +20,15 @@ _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
 
+def is_text(series: pl.Series) -> bool:
+    """Whether a column can hold limits."""
+    return series.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
 def sides(series: pl.Series) -> pl.Series:
     """Return on which side of its limit each value lies, null where it has none."""
-    if series.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return pl.Series(series.name, [None] * len(series), pl.String)
+    if not is_text(series):
+        return pl.repeat(None, len(series), dtype=pl.String, eager=True)
     signs = series.cast(pl.String).str.extract(_LIMIT, 1)
     return signs.replace_strict(_SIDE_OF, default=None, return_dtype=pl.String)
 
@@ -36,7 +41,7 @@ def has_limits(series: pl.Series) -> bool:
 
 def limits_as_values(series: pl.Series) -> pl.Series:
     """Return the limits in place of what is known to lie beyond them, the others as they are."""
-    if series.dtype not in (pl.String, pl.Categorical, pl.Enum):
+    if not is_text(series):
         return series
     return series.cast(pl.String).str.replace(_LIMIT, "${2}")
 
