@@ -303,7 +303,9 @@ def test_encoded_names_are_unique():
 
 
 CELL = st.one_of(
-    st.none(), st.sampled_from(["", "a", "b ", "é", "<b>", "NA", "12 kg"]), st.text(max_size=3)
+    st.none(),
+    st.sampled_from(["", "a", "b ", "é", "<b>", "NA", "12 kg", "<0.5", "> 2", "3"]),
+    st.text(max_size=3),
 )
 NUMBER = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=False))
 

@@ -63,7 +63,8 @@ class Progress:
         """Say how much is done, where that is ("epoch 3"), and the figures of a line."""
         where = ", ".join(filter(None, (self.within, where)))
         if self.verbose:
-            print(f"{where}  {figures}".rstrip(), file=sys.stderr)
+            line = f"{where}  {figures}".rstrip()
+            sys.stderr.write(f"{line}\n")  # at once, as networks in threads write, too
         if self.show is not None:
             first, last = self.span
             self.show(first + (last - first) * done / total, where)

@@ -51,8 +51,8 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     m, v = logits(member, x)
     assert 0.3 < np.median(v) < 30.0
     with jax.enable_x64():
-        moments = jax.vmap(softmax_expectations.moments)(m, v)
-        entropy = jax.vmap(softmax_expectations.expected_entropy)(m, v, moments)
+        moments = jax.jit(jax.vmap(softmax_expectations.moments))(m, v)
+        entropy = jax.jit(jax.vmap(softmax_expectations.expected_entropy))(m, v, moments)
     (doubtful,) = ce.evaluate([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
@@ -97,7 +97,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
             price += objective.width_price(member.log_widths)
             return data + price / rows.n_total, data
 
-        (_, data), gradient = jax.value_and_grad(loss, has_aux=True)(like)
+        (_, data), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(like)
     want = flat(jax.tree.map(np.asarray, gradient))
     got, std_error = np.mean(gradients, axis=0), np.std(gradients, axis=0) / 20.0
     assert (np.abs(got - want) < 5.0 * std_error + 2e-4 * np.abs(want).max()).all()
