@@ -49,8 +49,14 @@ COUNTS = {
 FROM_ZERO = {
     "some zeros": CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02),
     "share": CensoredShare(least=0.12, scale=0.5, largest=0.9, gap=0.02),
-    "a most": CensoredArsinh(least=0.3, scale=1.0, largest=2.0, gap=0.02, most=3.0),
     "a log": CensoredArsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2),
+}
+LIMITED = {
+    "above": CensoredNumbers(-0.5, np.inf),
+    "below": CensoredNumbers(-np.inf, 0.8),
+    "between": CensoredNumbers(-0.5, 0.8),
+    "positive, above": CensoredNumbers(0.4, np.inf, SoftplusInverse(1.5)),
+    "positive, below": CensoredNumbers(-np.inf, 2.0, SoftplusInverse(1.5)),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
 
@@ -169,8 +175,6 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
         np.testing.assert_allclose(p.cdf(end), 1.0)
     np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
     for at in (0.1, 2.5, 25.0, 700.0):
-        if at > most > 1.0:  # what lies beyond it is seen as that
-            continue
         high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
         density = (high - low) / (2e-5 * at)
         np.testing.assert_allclose(
@@ -178,24 +182,35 @@ def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
         )
 
 
-@pytest.mark.parametrize("name", FROM_ZERO)
-def test_distances_from_a_limit_are_nonnegative_numbers(name):
-    distance, origin, v = FROM_ZERO[name], 7.0, np.array([0.0, 0.2, 0.9, 0.4])
-    for sign in (1.0, -1.0):
-        away = transformed(GaussianPredictive(MEAN, EPISTEMIC, NOISE), distance)
-        latent = GaussianPredictive(sign * MEAN, EPISTEMIC, NOISE)
-        p = transformed(latent, CensoredNumbers(distance, origin, sign))
-        y = origin + sign * v
-        np.testing.assert_allclose(p.mean, origin + sign * away.mean, rtol=1e-9)
-        np.testing.assert_allclose(p.var, away.var, rtol=1e-6)
-        np.testing.assert_allclose(p.slope, away.slope, rtol=1e-6)
-        np.testing.assert_allclose(p.log_prob(y), away.log_prob(v), rtol=1e-9)
-        np.testing.assert_allclose(p.log_prob(np.full(N, origin - 5.0 * sign)),
-                                   away.log_prob(np.zeros(N)), rtol=1e-9)  # fmt: skip
-        np.testing.assert_allclose(p.crps(y), away.crps(v), rtol=1e-6)
-        for level in (0.03, 0.4, 0.9):
-            other = away.quantile(level if sign > 0.0 else 1.0 - level)
-            np.testing.assert_allclose(p.quantile(level), origin + sign * other, rtol=1e-6)
+@pairs(LIMITED)
+def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map):
+    p, learnt = transformed(LATENTS[latent], LIMITED[map]), LIMITED[map]
+    z = p.latent.mean + p.latent.std * T
+    y, mass = learnt.inverse(0.5 * (z[1:] + z[:-1])), np.diff(p.latent.cdfs(z), axis=0)
+    mean = np.sum(y * mass, axis=0)
+    np.testing.assert_allclose(p.mean, mean, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(p.var, np.sum((y - mean) ** 2 * mass, axis=0), rtol=5e-3)
+    (low, high), (first, last) = learnt.support, learnt.thresholds
+    below = p.latent.cdf(np.full(N, first)) if np.isfinite(first) else np.zeros(N)
+    above = 1.0 - p.latent.cdf(np.full(N, last)) if np.isfinite(last) else np.zeros(N)
+    for limit, chance in ((low, below), (high, above)):
+        if chance.any():
+            for at in (limit, limit + np.sign(limit - p.mean)):  # what lies beyond is seen as it
+                np.testing.assert_allclose(np.exp(p.log_prob(at + np.zeros(N))), chance, rtol=1e-3)
+    np.testing.assert_allclose(p.cdf(np.full(N, 100.0)), 1.0, atol=1e-6)
+    t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -300.0, 300.0))
+    seen = np.where(t >= high, 1.0, p.latent.cdfs(learnt.forward(t)))
+    for at in (0.5, 0.7):
+        exact = np.trapezoid((seen - (t >= at)) ** 2, t, axis=0)
+        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=1e-2)
+        step = 1e-5
+        slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))
+        np.testing.assert_allclose(
+            np.exp(p.log_prob(np.full(N, at))), slope / (2.0 * step), rtol=1e-4
+        )
+    for level in (0.03, 0.5, 0.9):
+        want = np.clip(learnt.inverse(p.latent.quantile(level)), low, high)
+        np.testing.assert_allclose(p.quantile(level), want, rtol=1e-9)
 
 
 def test_a_line_of_a_gaussian_is_tobins():

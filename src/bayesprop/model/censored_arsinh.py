@@ -1,4 +1,4 @@
-"""Numbers that stand for all beyond a limit: 0 of spending and rain, 1 of shares, any other."""
+"""Numbers of which some are 0 itself, as of spending and rain; and shares, some of them 1."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ class CensoredArsinh(CensoredMap):
         In y.
     gap
         Of z: how far the lower threshold, -gap, lies below 0.
-    most
-        That y can be.
     """
 
     least: float
@@ -46,11 +44,12 @@ class CensoredArsinh(CensoredMap):
     largest: float
     gap: float
     tendency: Tendency | None = None
-    most: float = np.inf
 
     kind: ClassVar[str] = NONNEGATIVE
     rule: ClassVar[str] = "numbers >= 0"
     remedy: ClassVar[str] = "take 'numbers', or leave out rows that stand for no value"
+    most: ClassVar[float] = np.inf
+    """That y can be."""
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
@@ -120,8 +119,6 @@ class CensoredArsinh(CensoredMap):
         """Return what `from_dict` reads, for JSON."""
         names = ("kind", "least", "scale", "largest", "gap")
         stored = {name: getattr(self, name) for name in names}
-        if self.most != type(self).most:
-            stored["most"] = self.most
         return stored if self.tendency is None else stored | self.tendency.to_dict()
 
     @classmethod
@@ -131,10 +128,9 @@ class CensoredArsinh(CensoredMap):
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
         if not all(1.0 / _LARGEST <= number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        most = float(stored.get("most", cls.most))
-        if not least < largest < most:
+        if not least < largest < cls.most:
             raise ValueError("the largest number of a map must be between its least and its bound")
-        return cls(least, scale, largest, gap, Tendency.from_dict(stored), most)
+        return cls(least, scale, largest, gap, Tendency.from_dict(stored))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +140,7 @@ class CensoredShare(CensoredArsinh):
     kind: ClassVar[str] = SHARE
     rule: ClassVar[str] = "numbers from 0 to 1"
     remedy: ClassVar[str] = "divide per cent by 100, or take 'numbers'"
-    most: float = 1.0
+    most: ClassVar[float] = 1.0
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:
@@ -160,7 +156,6 @@ def learnt_censored(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    most: float,
 ) -> Censored:
     """Learn the scale by the likelihood of rows left out, and where the others lie by inputs.
 
@@ -168,28 +163,27 @@ def learnt_censored(
 
     x
         Standardised inputs.
-    most
-        That y can be.
     """
-    interior, unit = y[(y > 0.0) & (y < most)], most if np.isfinite(most) else 1.0
+    most = of.most
+    interior = y[(y > 0.0) & (y < most)]
     if not len(interior):
-        return of(0.25 * unit, unit, 0.75 * unit, 1.0, most=most).with_tendency(x, y, weight)
+        return of(0.25, 1.0, 0.75, 1.0).with_tendency(x, y, weight)
     median, least = float(np.median(interior)), _BELOW_LEAST * float(interior.min())
     shortest = _LEAST_OF_MOST * most if np.isfinite(most) else 0.0
     maps = []
     for scale in (max(ratio * median, shortest) for ratio in _SCALES):
         # As many rows lie between 0 and the median as above it: a gap has room for half a row.
         gap = float(np.arcsinh((median - least) / scale)) / len(interior)
-        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST), most=most)
+        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST))
         maps.append(one.with_tendency(x, y, weight))
     at = some_rows(*x.shape)
     ridge = Ridge.of(x[at], weight[at])
-    scores = [_left_out_score(one, ridge, x[at], y[at], weight[at]) for one in maps]
+    scores = [left_out_score(one, ridge, x[at], y[at], weight[at]) for one in maps]
     return maps[int(np.argmax(scores))]
 
 
-def _left_out_score(
-    map: CensoredArsinh,
+def left_out_score(
+    map: Any,
     ridge: Ridge,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
@@ -197,6 +191,8 @@ def _left_out_score(
 ) -> float:
     """Mean log density, of rows at a bound log probability, by a ridge without the row.
 
+    map
+        A `CensoredMap` with thresholds.
     Errors are taken for Laplace's, as by `left_out_log_likelihood`.
     """
     z = map.encode(y[:, None], np.random.RandomState(0), x)

@@ -7,33 +7,33 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
-from bayesprop.model.censored import Tendency
-from bayesprop.model.censored_arsinh import CensoredArsinh, learnt_censored
-from bayesprop.model.target_maps import CENSORED, TargetMap
+from bayesprop.model.censored import CensoredMap, Tendency
+from bayesprop.model.censored_arsinh import left_out_score
+from bayesprop.model.left_out import Ridge, some_rows
+from bayesprop.model.target_maps import CENSORED, SoftplusInverse
 
 FEW_ROWS, SHARE_OF_ROWS = 5, 0.02
 """Rows of one value, at least, that tell of a limit or of a bound there; and their share."""
 
 
 @dataclass(frozen=True, eq=False)
-class CensoredNumbers(TargetMap):
+class CensoredNumbers(CensoredMap):
     """What is seen of a number that lies between limits, or beyond one: then that limit.
 
-    Distances from a limit are learnt as numbers from 0 on are.
+    A tobit (Tobin 1958; Rosett & Nelson 1975) of the numbers as they are, or of their map.
 
-    distance
-        The map of distances.
-    origin
-        From where they are measured, in y: the lower limit, or 0 where all numbers lie above it,
-        or else the upper.
-    sign
-        1 where numbers lie above it, -1 where they lie below.
+    low, high
+        The limits; infinite where there is none.
+    positive
+        The map of numbers that all lie above 0; None: they are learnt as they are.
     """
 
-    distance: CensoredArsinh
-    origin: float
-    sign: float
+    low: float
+    high: float
+    positive: SoftplusInverse | None = None
+    tendency: Tendency | None = None
 
     kind: ClassVar[str] = CENSORED
     rule: ClassVar[str] = "finite numbers"
@@ -45,64 +45,75 @@ class CensoredNumbers(TargetMap):
         return np.isfinite(y)
 
     @property
-    def tendency(self) -> Tendency | None:
-        """Where scores of distances lie, by the inputs."""
-        return self.distance.tendency
-
-    @property
     def support(self) -> tuple[float, float]:
         """Bounds of what is seen."""
-        return self._in_order(self.origin + self.sign * np.array(self.distance.support))
+        return (self.low if self.positive is None else max(self.low, 0.0)), self.high
 
     @property
     def thresholds(self) -> tuple[float, float]:
         """Value of z up to which y is the lower limit, and from which it is the upper, or inf."""
-        return self._in_order(self.sign * np.array(self.distance.thresholds))
+        low, high = (
+            float(self._bare(np.array(end))) if np.isfinite(end) else end
+            for end in (self.low, self.high)
+        )
+        return low, high
 
     @property
     def bends(self) -> Float[np.ndarray, " b"]:
-        """Values of z where dg/dz jumps, rising; -inf before them where there is no lower limit."""
-        bends = np.sort(self.sign * self.distance.bends)
-        return bends if self.sign > 0.0 else np.append(-np.inf, bends)
+        """Values of z where dg/dz jumps or turns, rising; -inf first without a lower limit."""
+        low, high = self.thresholds
+        within = np.zeros(0) if self.positive is None else self.positive.bends
+        within = within[(within > low) & (within < high)]
+        return np.array([low, *within, *([high] if np.isfinite(high) else [])])
 
-    def encode(
-        self, y: np.ndarray, rng: np.random.RandomState, x: Float[np.ndarray, "n d"]
-    ) -> np.ndarray:
-        """Draw the scores of targets (n, o), of those at a limit beyond it."""
-        return self.sign * self.distance.encode(self._away(y), rng, x)
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of each target twice; of one at a limit all that lies beyond."""
+        z = self.forward(y)
+        return np.where(y > self.low, z, -np.inf), np.where(y < self.high, z, np.inf)
+
+    def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return z of each target; at a limit the quantile u of half a normal beyond."""
+        z = self.forward(y)
+        away = np.std(z) * special.ndtri(0.5 * u)
+        return z + np.where(y > self.low, 0.0, away) - np.where(y < self.high, 0.0, away)
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return h(y), at a limit or beyond its threshold."""
-        return self.sign * self.distance.forward(self._away(y))
+        return self._bare(np.clip(np.asarray(y, np.float64), self.low, self.high))
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """Return g(z), a limit beyond its threshold."""
-        return self.origin + self.sign * self.distance.inverse(self.sign * z)
+        y = z if self.positive is None else self.positive.inverse(z)
+        return np.clip(y, self.low, self.high)
 
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
         """Return dg/dz, 0 beyond the thresholds."""
-        return self.distance.inverse_slope(self.sign * z)
+        low, high = self.thresholds
+        slope = np.ones(np.shape(z)) if self.positive is None else self.positive.inverse_slope(z)
+        return np.where((z <= low) | (z >= high), 0.0, slope)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads, for JSON."""
-        own = {"origin": self.origin, "sign": self.sign, "distance": self.distance.to_dict()}
-        return {"kind": self.kind} | own
+        limits = {"low": self.low, "high": self.high}
+        stored: dict[str, Any] = {name: end for name, end in limits.items() if np.isfinite(end)}
+        if self.positive is not None:
+            stored["scale"] = self.positive.scale
+        own = {} if self.tendency is None else self.tendency.to_dict()
+        return {"kind": self.kind} | stored | own
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Self:
         """Rebuild a map from `to_dict`; ValueError where it is none."""
-        origin, sign = float(stored["origin"]), float(stored["sign"])
-        if not np.isfinite(origin) or sign not in (1.0, -1.0):
-            raise ValueError(f"a limit must be finite, its sign 1 or -1, got {origin}, {sign}")
-        return cls(CensoredArsinh.from_dict(stored["distance"]), origin, sign)
+        low, high = float(stored.get("low", -np.inf)), float(stored.get("high", np.inf))
+        if not low < high or not (np.isfinite(low) or np.isfinite(high)):
+            raise ValueError(f"limits must be one or two, rising, got {low:g} and {high:g}")
+        positive = SoftplusInverse.of_scale(stored["scale"]) if "scale" in stored else None
+        if positive is not None and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
+            raise ValueError(f"limits of positive numbers must be > 0, got {low:g} and {high:g}")
+        return cls(low, high, positive, Tendency.from_dict(stored))
 
-    def _away(self, y: np.ndarray) -> np.ndarray:
-        """Return distances from the limit, 0 beyond it."""
-        return np.maximum(self.sign * (np.asarray(y, np.float64) - self.origin), 0.0)
-
-    def _in_order(self, pair: np.ndarray) -> tuple[float, float]:
-        low, high = np.sort(pair)
-        return float(low), float(high)
+    def _bare(self, y: np.ndarray) -> np.ndarray:
+        return y if self.positive is None else self.positive.forward(y)
 
 
 def are_many(rows: np.ndarray, times: float = 1.0) -> bool:
@@ -113,21 +124,26 @@ def are_many(rows: np.ndarray, times: float = 1.0) -> bool:
 def learnt_limits(
     x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
 ) -> CensoredNumbers:
-    """Learn which ends are limits, and the map of distances; ValueError where none is.
+    """Learn which ends are limits, and a scale of numbers above 0; ValueError where none is.
+
+    The scale is the best by the likelihood of a tobit ridge for rows left out.
 
     x
         Standardised inputs.
     """
-    low, high = float(np.min(y)), float(np.max(y))
-    is_low, is_high = are_many(y == low), are_many(y == high)
-    if low == high or not (is_low or is_high):
+    least, most = float(np.min(y)), float(np.max(y))
+    is_low, is_high = are_many(y == least), are_many(y == most)
+    if least == most or not (is_low or is_high):
         needed = int(np.ceil(max(FEW_ROWS, SHARE_OF_ROWS * len(y))))
         raise ValueError(
             f"y must have its least or its largest value in {needed} rows or more for "
-            f"target_kind={CENSORED!r}, as a limit beyond which nothing is told apart, got {low:g} "
-            f"in {np.sum(y == low)} and {high:g} in {np.sum(y == high)}: take 'numbers'"
+            f"target_kind={CENSORED!r}, as a limit beyond which nothing is told apart, got "
+            f"{least:g} in {np.sum(y == least)} and {most:g} in {np.sum(y == most)}: take 'numbers'"
         )
-    origin, sign = (low, 1.0) if is_low else (0.0, 1.0) if low > 0.0 else (high, -1.0)
-    most = high - origin if is_high and sign > 0.0 else np.inf
-    distance = learnt_censored(CensoredArsinh, x, sign * (y - origin), weight, most)
-    return CensoredNumbers(distance, origin, sign)
+    low, high = least if is_low else -np.inf, most if is_high else np.inf
+    scaled = SoftplusInverse.candidates(y) if least > 0.0 else [None]
+    maps = [CensoredNumbers(low, high, one).with_tendency(x, y, weight) for one in scaled]
+    at = some_rows(*x.shape)
+    ridge = Ridge.of(x[at], weight[at])
+    scores = [left_out_score(one, ridge, x[at], y[at], weight[at]) for one in maps]
+    return maps[int(np.argmax(scores))]

@@ -37,7 +37,6 @@ _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _MOST_ROWS_OF_CURVES = 1000
-_SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
 MAPS: dict[str, type[TargetMap]] = {
     POSITIVE: SoftplusInverse,
@@ -84,17 +83,14 @@ def learnt_map(
     if kind == CENSORED:
         return learnt_limits(x, y, weight)
     of = CensoredShare if kind == SHARE else CensoredArsinh
-    return learnt_censored(of, x, y, weight, of.most)
+    return learnt_censored(of, x, y, weight)
 
 
 def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
     """Choose the scale by the left-out likelihood of a ridge, its Jacobian included."""
-    largest = SoftplusInverse(3.0 * float(np.max(y)))
+    maps = SoftplusInverse.candidates(y)
     if len(y) < _FEW_ROWS:
-        return largest
-    median = float(np.median(y))
-    maps = [largest, *(SoftplusInverse(scale * median) for scale in _SCALES)]
-    maps = [one for one in maps if one.scale <= largest.scale]
+        return maps[0]
     z, log_slope = (
         np.stack([part(y) for part in parts], axis=1)
         for parts in ([one.forward for one in maps], [one.log_slope for one in maps])
@@ -110,10 +106,7 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     if kind == SHARE and "scale" not in stored:
         return Logit()
     if kind == POSITIVE:
-        scale = float(stored["scale"])
-        if not 1e-300 < scale < 1e300:
-            raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
-        return SoftplusInverse(scale)
+        return SoftplusInverse.of_scale(stored["scale"])
     if kind not in MAPS:
         raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
     return cast(Any, MAPS[kind]).from_dict(stored)

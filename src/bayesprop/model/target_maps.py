@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -18,6 +18,8 @@ from scipy import special
 
 NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
 CENSORED, SHARE, COUNT = "censored", "share", "count"
+_SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+"""In medians of the targets."""
 _TINY = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1.0 - float(np.finfo(np.float64).epsneg)
 
@@ -124,6 +126,20 @@ class SoftplusInverse(TargetMap):
         "take 'nonnegative' where 0 can be, 'count' for whole numbers, 'numbers' for any, or leave "
         "out rows that stand for no value"
     )
+
+    @classmethod
+    def candidates(cls, y: Float[np.ndarray, " n"]) -> list[Self]:
+        """Return maps of positive targets, from a log to nearly a line."""
+        largest, median = 3.0 * float(np.max(y)), float(np.median(y))
+        scales = [scale * median for scale in _SCALES]
+        return [cls(largest), *(cls(scale) for scale in scales if scale <= largest)]
+
+    @classmethod
+    def of_scale(cls, scale: Any) -> Self:
+        """Rebuild it from a file; ValueError where the scale is none."""
+        if not 1e-300 < float(scale) < 1e300:
+            raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
+        return cls(float(scale))
 
     @classmethod
     def holds(cls, y: np.ndarray) -> np.ndarray:

@@ -131,7 +131,8 @@ class CensoredPredictive(ContinuousPredictive):
         for side, bound, end in zip(
             (-1.0, 1.0), self.map.support, self.map.thresholds, strict=True
         ):
-            if (is_bound := (side * (y - bound) >= 0.0) & self.map.holds(y)).any():
+            is_bound = (side * (y - bound) >= 0.0) & self.map.holds(y)
+            if np.isfinite(end) and is_bound.any():
                 log_prob = np.where(
                     is_bound, self._log_beyond(np.full(np.shape(y), end), side), log_prob
                 )
