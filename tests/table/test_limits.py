@@ -105,3 +105,17 @@ def test_whole_numbers_with_limits_go_the_whole_way():
     model = bayesprop.fit(frame, target="y", method="linear", seed=0)
     low, high = model.predict(pl.DataFrame({"count": ["<5", "30"], "again": ["", ""]}))["mean"]
     assert low < high
+
+
+def test_limits_of_a_target_are_kept_for_later_tables():
+    numbers = [f"{0.7 + 0.1 * k:.1f} mg" for k in range(30)]
+    y = [*numbers, *["<0.6 mg"] * 6, *["<0.8 mg"] * 2, ">= 3.5 mg"]
+    frame = pl.DataFrame({"x": range(len(y)), "y": y})
+    encoding = TableEncoding.fit(frame, "y")
+    assert encoding.limits == [0.8, 3.5]
+    assert "0.8 stands for 0.8 or less, 3.5 stands for 3.5 or more" in " ".join(encoding.report)
+    expected = [np.clip(0.7 + 0.1 * k, 0.8, 3.5) for k in range(30)]
+    np.testing.assert_allclose(encoding.target(frame), [*expected, *[0.8] * 8, 3.5])
+    again = TableEncoding.from_dict(encoding.to_dict())
+    later = pl.DataFrame({"x": [1, 2, 3], "y": ["<0.3 mg", "0.4 mg", "9 mg"]})
+    np.testing.assert_array_equal(again.target(later), [0.8, 0.8, 3.5])

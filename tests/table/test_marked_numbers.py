@@ -197,7 +197,10 @@ def test_another_unit_is_refused_however_it_is_written(words, message):
 def test_marks_of_a_file_that_are_none():
     stored = target_of([f"{k} kg" for k in range(40)]).to_dict()
     assert TableEncoding.from_dict(stored | {"marks": None}).marks is None
-    for broken in (["roman", "kg"], "kg", ["", 3], {}):
+    for broken in (
+        ["roman", "kg"], "kg", ["", 3], {},
+        ["", "kg", 1.0], ["", "kg", float("nan"), None], ["", "kg", 2.0, 1.0], ["", "kg", True, 3],
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="marks of a target must be a form and a unit"):
             TableEncoding.from_dict(stored | {"marks": broken})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,8 +59,10 @@ class Marks:
         """Rebuild them; ValueError where they are none."""
         match stored:
             case [str(written), str(unit), *limits] if written in WRITTEN:
-                are_numbers = all(one is None or type(one) in (int, float) for one in limits)
-                if are_numbers and len(limits) in (0, 2):  # the first files had none
+                ends = [one for one in limits if one is not None]
+                are_numbers = all(type(one) in (int, float) and math.isfinite(one) for one in ends)
+                is_whole = len(limits) in (0, 2)  # the first files had none
+                if is_whole and are_numbers and ends == sorted(set(ends)):
                     return cls(written, unit, *limits)
         raise ValueError(f"the marks of a target must be a form and a unit, got {stored!r}")
 
