@@ -11,6 +11,8 @@ import pytest
 import bayesprop
 from bayesprop.table.columns import CategoryColumn, NumericColumn, column_from_dict, fit_column
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import TableError
+from bayesprop.table.limits import ends_of
 
 NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
 
@@ -109,13 +111,55 @@ def test_whole_numbers_with_limits_go_the_whole_way():
 
 def test_limits_of_a_target_are_kept_for_later_tables():
     numbers = [f"{0.7 + 0.1 * k:.1f} mg" for k in range(30)]
-    y = [*numbers, *["<0.6 mg"] * 6, *["<0.8 mg"] * 2, ">= 3.5 mg"]
+    y = [*numbers, *["<0.6 mg"] * 6, *["<0.8 mg"] * 2, *[">= 3.5 mg"] * 2]
     frame = pl.DataFrame({"x": range(len(y)), "y": y})
     encoding = TableEncoding.fit(frame, "y")
     assert encoding.limits == [0.8, 3.5]
     assert "0.8 stands for 0.8 or less, 3.5 stands for 3.5 or more" in " ".join(encoding.report)
     expected = [np.clip(0.7 + 0.1 * k, 0.8, 3.5) for k in range(30)]
-    np.testing.assert_allclose(encoding.target(frame), [*expected, *[0.8] * 8, 3.5])
+    np.testing.assert_allclose(encoding.target(frame), [*expected, *[0.8] * 8, 3.5, 3.5])
     again = TableEncoding.from_dict(encoding.to_dict())
     later = pl.DataFrame({"x": [1, 2, 3], "y": ["<0.3 mg", "0.4 mg", "9 mg"]})
     np.testing.assert_array_equal(again.target(later), [0.8, 0.8, 3.5])
+
+
+def test_one_wide_limit_does_not_hide_what_was_measured():
+    y = [*(f"{0.5 + 0.1 * k:.1f}" for k in range(60)), *["<0.5"] * 9, *["<0.8"] * 2, "<50", ">1"]
+    frame = pl.DataFrame({"x": range(len(y)), "y": y})
+    encoding = TableEncoding.fit(frame, "y")
+    # 0.5 costs the three rows of wider limits, 0.8 three measurements and the one of 50; a limit
+    # above at 1 would cost nearly all.
+    assert encoding.limits == [0.5]
+    assert encoding.marks is not None
+    assert "4 rows with another limit left out" in encoding.marks.sentence
+    later = pl.DataFrame({"x": [1, 2, 3, 4], "y": ["<0.4", "<0.7", "0.9", ">3"]})
+    np.testing.assert_array_equal(encoding.target(later), [0.5, 0.9])
+
+
+def by_hand(measured: list[float], limits: list[float]) -> float | None:
+    """The limit that costs least rows, of equal ones the largest."""
+    cost = {a: sum(m < a for m in measured) + sum(b > a for b in limits) for a in limits}
+    least = min(cost.values())
+    return max(a for a in limits if cost[a] == least) if least < len(limits) else None
+
+
+def test_the_limit_that_costs_least():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        measured, limits = rng.integers(1, 20, 30) / 2.0, rng.integers(1, 20, 8) / 2.0
+        numbers = pl.Series([*measured, *limits])
+        below = pl.Series([None] * 30 + ["below"] * 8, dtype=pl.String)
+        assert ends_of(below, numbers) == (by_hand([*measured], [*limits]), None)
+        above = pl.Series([None] * 30 + ["above"] * 8, dtype=pl.String)
+        low = by_hand([*measured], [*limits])
+        assert ends_of(above, -numbers) == (None, None if low is None else -low)
+
+
+def test_limits_that_leave_nothing_are_refused():
+    side = pl.Series([None, *["below"] * 3, *["above"] * 3], dtype=pl.String)
+    numbers = pl.Series("y", [5.0, 8.0, 8.0, 8.0, 2.0, 2.0, 2.0])
+    with pytest.raises(TableError, match="a limit below at 8 and one above at 2, and nothing"):
+        ends_of(side, numbers)
+    frame = pl.DataFrame({"x": range(40), "y": [f"<{k}" for k in range(40)]})
+    with pytest.raises(TableError, match="target 'y' holds limits only: no value was measured"):
+        TableEncoding.fit(frame, "y")

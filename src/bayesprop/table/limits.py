@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import polars as pl
 
 from bayesprop.table.errors import TableError, counted, quoted
@@ -47,13 +46,20 @@ def limits_as_values(series: pl.Series) -> pl.Series:
 
 
 def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:
-    """Return the innermost limits below and above; TableError where nothing lies between.
+    """Return the limits below and above that cost least; TableError where nothing lies between.
+
+    One costs the measurements beyond it and the rows whose own limit lies within, none at all the
+    rows that have one.
 
     side
         Of every number that stands for a limit.
     """
-    low: Any = numbers.filter(side == BELOW).max()
-    high: Any = numbers.filter(side == ABOVE).min()
+    measured = numbers.filter(side.is_null()).drop_nulls()
+    if measured.is_empty():
+        raise TableError(f"target {quoted(numbers.name)} holds limits only: no value was measured")
+    low = _cheapest(numbers.filter(side == BELOW), measured)
+    high = _cheapest(-numbers.filter(side == ABOVE), -measured)
+    high = None if high is None else -high
     if low is not None and high is not None and low >= high:
         raise TableError(
             f"target {quoted(numbers.name)} has a limit below at {low:g} and one above at"
@@ -62,11 +68,40 @@ def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:
     return low, high
 
 
-def ends_in_words(series: pl.Series, ends: Ends) -> str:
-    """Say what stands for a limit in a target."""
-    limited = series.filter(sides(series).is_not_null())
+def _cheapest(limits: pl.Series, measured: pl.Series) -> float | None:
+    """Return the limit, below, that leaves most rows as they are; of equal ones the largest.
+
+    None where it is cheaper to leave out all rows with one.
+    """
+    known, others = np.sort(measured.to_numpy()), np.sort(limits.to_numpy())
+    each = np.unique(others)[::-1]
+    cost = np.searchsorted(known, each) + len(others) - np.searchsorted(others, each, "right")
+    return float(each[np.argmin(cost)]) if (cost < len(others)).any() else None
+
+
+def within(numbers: pl.Series, side: pl.Series, ends: Ends) -> pl.Series:
+    """Return numbers, what lies beyond a limit as that, null where a limit of its own is wider."""
+    low, high = ends
+    bounds = (BELOW, -np.inf if low is None else low), (ABOVE, np.inf if high is None else high)
+    is_narrow = pl.Series([True] * len(numbers))
+    for (one, limit), sign in zip(bounds, (1.0, -1.0), strict=True):
+        is_narrow &= ((side != one) | (sign * numbers <= sign * limit)).fill_null(value=True)
+    return numbers.clip(low, high).set(~is_narrow, None)
+
+
+def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> str:
+    """Say what stands for a limit in a target.
+
+    numbers
+        The values and limits that it holds.
+    """
+    side = sides(series)
+    limited = series.filter(side.is_not_null())
     each = zip(ends, ("less", "more"), strict=True)
     meant = [f"{end:.15g} stands for {end:.15g} or {word}" for end, word in each if end is not None]
+    n_wide = within(numbers, side, ends).null_count() - numbers.null_count()
+    if n_wide:
+        meant.append(f"{counted(n_wide, 'row')} with another limit left out")
     return (
         f"target {quoted(series.name)} holds limits, as {quoted(limited[0])}, in"
         f" {counted(len(limited), 'row')}: {', '.join(meant)}"

@@ -10,7 +10,14 @@ import polars as pl
 
 from bayesprop.table.date_forms import dated
 from bayesprop.table.errors import TableError, quoted
-from bayesprop.table.limits import ends_in_words, ends_of, has_limits, limits_as_values, sides
+from bayesprop.table.limits import (
+    ends_in_words,
+    ends_of,
+    has_limits,
+    limits_as_values,
+    sides,
+    within,
+)
 from bayesprop.table.stray_words import FEW_LEVELS, stray_words
 from bayesprop.table.values import (
     PLAIN,
@@ -91,7 +98,7 @@ def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
 def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return a target as floats, nulls where it is missing; TableError if it is not numeric.
 
-    What lies beyond a limit is that limit, of several the innermost.
+    What lies beyond a limit is that limit, of several the one that costs least rows.
 
     marks
         How an earlier table wrote its numbers, in what unit and limits; None: found out.
@@ -99,8 +106,8 @@ def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     ends = (None, None) if marks is None else (marks.low, marks.high)
     if ends == (None, None) and not is_limited(target):
         return _numbers_of(target, marks)
-    numbers = _numbers_of(limits_as_values(target), marks)
-    return numbers.clip(*(ends_of(sides(target), numbers) if ends == (None, None) else ends))
+    numbers, side = _numbers_of(limits_as_values(target), marks), sides(target)
+    return within(numbers, side, ends_of(side, numbers) if ends == (None, None) else ends)
 
 
 def is_limited(target: pl.Series) -> bool:
@@ -136,11 +143,12 @@ def marks_of(target: pl.Series) -> Marks | None:
     marked = unmarked(text) if typed(text).dtype == pl.String else None
     if marked is None and not has_ends:
         return None
-    ends = ends_of(sides(target), _numbers_of(text, None)) if has_ends else (None, None)
-    said = [] if marked is None else [str(reading(text, marked.numbers))]
-    said += [ends_in_words(target, ends)] if has_ends else []
+    numbers = _numbers_of(text, None) if has_ends else text
+    ends = ends_of(sides(target), numbers) if has_ends else (None, None)
+    sentences = [] if marked is None else [str(reading(text, marked.numbers))]
+    sentences += [ends_in_words(target, numbers, ends)] if has_ends else []
     written, unit = (PLAIN, "") if marked is None else (marked.written, marked.unit)
-    return Marks(written, without_magnitudes(unit), *ends, sentence="; ".join(said))
+    return Marks(written, without_magnitudes(unit), *ends, sentence="; ".join(sentences))
 
 
 def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
