@@ -37,18 +37,20 @@ def scores(case: str, model: str, split: Split, seed: int) -> dict[str, float]:
     low, high = np.quantile(split.y, SIDES[side], method="inverted_cdf")
     low = low if side == "below" else -np.inf
     high = high if side == "above" else np.inf
-    seen = np.clip(split.y, low, high)
-    y = {"half": np.where(split.y <= low, 0.5 * low, seen), "whole": split.y}.get(model, seen)
+    limited_y = np.clip(split.y, low, high)
+    y = {"half": np.where(split.y <= low, 0.5 * low, limited_y), "whole": split.y}.get(
+        model, limited_y
+    )
     kind = CENSORED if model == "censored" else POSITIVE
     fitted = BayesianMLPRegressor(target_kind=kind, random_state=seed).fit(split.x, y)
-    predicted, held = fitted.predict_dist(split.x_test), np.clip(split.y_test, low, high)
+    predicted, y_test = fitted.predict_dist(split.x_test), np.clip(split.y_test, low, high)
     quantiles = np.clip(predicted.quantile(LEVELS), low, high)
-    away = quantiles - held[:, None]
+    away = quantiles - y_test[:, None]
     limit = low if side == "below" else high
     return {
-        "log_likelihood": float(np.mean(_log_prob(predicted, held, low, high))),
+        "log_likelihood": float(np.mean(_log_prob(predicted, y_test, low, high))),
         "crps": float(2.0 * np.mean(((away > 0.0) - LEVELS) * away)),
-        "limited": float(np.mean(held == limit)),
+        "limited": float(np.mean(y_test == limit)),
         "seconds": time.process_time() - started,
     }
 

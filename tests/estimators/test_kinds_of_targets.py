@@ -265,16 +265,16 @@ def test_what_lies_beyond_limits_has_its_probability(low, high):
     latent = x[:, 0] + 0.5 * rng.normal(size=3000)
     y = np.clip(latent, low, high)
     model = BayesianLinearRegressor(target_kind="censored").fit(x[:2000], y[:2000])
-    predictive, held = model.predict_dist(x[2000:]), y[2000:]
+    predictive, y_test = model.predict_dist(x[2000:]), y[2000:]
     for limit in filter(np.isfinite, (low, high)):
         p = np.exp(predictive.log_prob(np.full(1000, limit)))
         error = np.sqrt(np.sum(p * (1.0 - p))) / 1000.0
-        assert abs(np.mean(p) - np.mean(held == limit)) < 4.0 * error
+        assert abs(np.mean(p) - np.mean(y_test == limit)) < 4.0 * error
         # A measurement beyond it is seen as the limit.
         beyond = predictive.log_prob(np.full(1000, limit + np.sign(limit)))
         np.testing.assert_allclose(np.exp(beyond), p, rtol=1e-12)
     # Of the truth, a normal whose tails are the limits' probabilities, nobody is ahead by much.
     mean, std = x[2000:, 0], 0.5
     ends = [stats.norm.logcdf(low, mean, std), stats.norm.logsf(high, mean, std)]
-    truth = np.select([held <= low, held >= high], ends, stats.norm.logpdf(held, mean, std))
-    assert np.mean(truth - predictive.log_prob(held)) < 0.03
+    truth = np.select([y_test <= low, y_test >= high], ends, stats.norm.logpdf(y_test, mean, std))
+    assert np.mean(truth - predictive.log_prob(y_test)) < 0.03

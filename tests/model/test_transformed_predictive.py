@@ -199,9 +199,9 @@ def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map
                 np.testing.assert_allclose(np.exp(p.log_prob(at + np.zeros(N))), chance, rtol=1e-3)
     np.testing.assert_allclose(p.cdf(np.full(N, 100.0)), 1.0, atol=1e-6)
     t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -300.0, 300.0))
-    seen = np.where(t >= high, 1.0, p.latent.cdfs(learnt.forward(t)))
+    cdf = np.where(t >= high, 1.0, p.latent.cdfs(learnt.forward(t)))
     for at in (0.5, 0.7):
-        exact = np.trapezoid((seen - (t >= at)) ** 2, t, axis=0)
+        exact = np.trapezoid((cdf - (t >= at)) ** 2, t, axis=0)
         np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=1e-2)
         step = 1e-5
         slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))

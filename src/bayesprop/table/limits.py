@@ -73,9 +73,9 @@ def _cheapest(limits: pl.Series, measured: pl.Series) -> float | None:
 
     None where it is cheaper to leave out all rows with one.
     """
-    known, others = np.sort(measured.to_numpy()), np.sort(limits.to_numpy())
+    values, others = np.sort(measured.to_numpy()), np.sort(limits.to_numpy())
     each = np.unique(others)[::-1]
-    cost = np.searchsorted(known, each) + len(others) - np.searchsorted(others, each, "right")
+    cost = np.searchsorted(values, each) + len(others) - np.searchsorted(others, each, "right")
     return float(each[np.argmin(cost)]) if (cost < len(others)).any() else None
 
 
