@@ -217,3 +217,40 @@ def test_hours_of_the_clock(words, hours):
     rows = DateColumn("at", form=dated(series).form, parts=("hour",)).encode(series).X
     found = np.arctan2(rows[:, 0], rows[:, 1]) / (2.0 * np.pi) % 1.0 * 24.0
     np.testing.assert_allclose(found, hours, atol=1e-9)
+
+
+def test_dates_of_which_some_tell_less():
+    """The middle of what is known; parts that few rows lack are missing there, others not used."""
+    whole = [(START + datetime.timedelta(days=23 * k)).strftime("%Y-%m-%d") for k in range(60)]
+    words = [*whole, "2019", "2020-02", "2021-06"]
+    fitted = fit_dates(pl.Series("d", words))
+    assert "in 1 row only the year, in 2 rows only the month: used as" in fitted.sentences[0]
+    assert fitted.column.parts == ("years", "season", "weekday")
+    X = fitted.column.encode(pl.Series("d", [*words, None])).X
+    np.testing.assert_array_equal(np.isnan(X).sum(axis=1), [0] * 60 + [9, 7, 7, 10])
+    middles = [truth(datetime.datetime(*day))[0] for day in ((2019, 7, 2), (2020, 2, 16))]
+    np.testing.assert_allclose(X[60:62, 0], middles, atol=2e-3)
+    np.testing.assert_array_equal(X[:60], fit_dates(pl.Series("d", whole)).column.encode(
+        pl.Series("d", whole)).X)  # fmt: skip
+
+    halves = fit_dates(pl.Series("d", [*whole[:30], *(day[:7] for day in whole[30:])]))
+    assert halves.column.parts == ("years", "season")
+    times = [day + "T14:30" for day in whole]
+    assert fit_dates(pl.Series("d", [*times, *whole[:3]])).column.parts[-1] == "hour"
+    assert fit_dates(pl.Series("d", [*times, *whole])).column.parts[-1] == "weekday"
+    with pytest.raises(TableError, match=r"year-month-day or less, with a time or without, got '2"):
+        fitted.column.encode(pl.Series("d", ["2020-13"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        (["31/01/2024", "30/01/2024 10:30"], "%d/%m/%Y~"),
+        (["June 3, 2020", "June 4, 2020 9:00 PM"], "%B %d, %Y~"),
+        (["2020", "2021"], None),
+        (["2020", "2020-05", "2021-07"], None),
+        (["4521", "4521-3", "4621-11"], None),
+    ],
+)
+def test_what_tells_less_than_a_day_is_a_date_beside_dates(words, form):
+    assert form_of(words * 10) == form

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import time
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
+from jaxtyping import Int
 
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
 from bayesprop.table.values import DOUBTFUL, without
@@ -32,7 +34,15 @@ _OTHERS = {
     QUARTERS: ("", "-01", "%Y-%m-%d"),
 }
 """Forms of less than a day or no day: what stands before and after them, and the form then."""
-FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
+_OR_LESS = "~"
+"""After a date: or less of it, with a time of day or without."""
+_WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
+FORMS = (*_WHOLE, *(date + _OR_LESS for date in _DATES))
+_YEAR, _YEAR_AND_MONTH = r"^\d{4}$", r"^\d{4}-\d{1,2}$"
+_MIDDLES = {_YEAR: "-07-02", _YEAR_AND_MONTH: "-16"}
+"""What less than a day lacks to be the middle of its year or month."""
+YEAR, MONTH, DAY, TIME = range(4)
+"""How much of a moment is known."""
 _QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _WITH_WORDS = (
@@ -42,7 +52,8 @@ _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?$"
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ] *\d{1,2}:.*)?$"
 _ZONE = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
-_MOSTLY = 0.9  # of the values of a column of dates are dates
+MOSTLY = 0.9
+"""Share of the values of a column of dates that are dates; of no more is less than a day known."""
 
 
 class Dated(NamedTuple):
@@ -61,23 +72,31 @@ def dated(text: pl.Series) -> Dated | None:
     known = text.drop_nulls()
     if known.dtype != pl.String or known.is_empty():
         return None
-    looks = known.str.contains("|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS)))
-    least = len(known) * (_MOSTLY if len(known) > 1 else 1.0)
+    looks = known.str.contains("|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS, _YEAR)))
+    least = len(known) * (MOSTLY if len(known) > 1 else 1.0)
     if looks.sum() < least:
         return None
-    fits = [form for form in FORMS if known.str.contains(_pattern(form)).sum() >= least]
-    moments = {form: parsed(known, form) for form in fits}
-    counts = {form: len(known) - one.null_count() for form, one in moments.items()}
+    moments = _readings(known, _WHOLE, least)
+    counts = {form: one.count() for form, one in moments.items()}
+    n_less = known.str.contains(f"{_YEAR}|{_YEAR_AND_MONTH}").sum()
+    if max(counts.values(), default=0) < len(known) and n_less <= MOSTLY * len(known):
+        moments |= _readings(known, FORMS[len(_WHOLE) :], least)
+        counts = {form: one.count() for form, one in moments.items()}
     most = max(counts.values(), default=0)
     if most < least:
         return None
-    fits = [form for form in fits if counts[form] == most]
+    fits = [form for form in moments if counts[form] == most]
     first = moments[fits[0]]
     words = tuple(known.filter(first.is_null()).unique().sort())
     others = [form for form in fits[1:] if not moments[form].equals(first)]
     if not others:
         return Dated(fits[0], words)
     return _likelier(text, {form: moments[form] for form in (fits[0], others[0])}, words)
+
+
+def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
+    fits = [form for form in forms if known.str.contains(_pattern(form)).sum() >= least]
+    return {form: parsed(known, form) for form in fits}
 
 
 def _likelier(text: pl.Series, moments: dict[str, pl.Series], words: tuple[str, ...]) -> Dated:
@@ -114,7 +133,7 @@ def check_dates(text: pl.Series) -> None:
     """Refuse text that holds dates of several forms."""
     looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER)))
     n_known, n = len(text) - text.null_count(), int(looks.sum())
-    if n < 2 or n < _MOSTLY * n_known:
+    if n < 2 or n < MOSTLY * n_known:
         return
     form = max(FORMS, key=lambda form: parsed(text, form).count())
     moments = parsed(text, form)
@@ -147,7 +166,9 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
 
 
 def parsed(text: pl.Series, form: str) -> pl.Series:
-    """Read text in one form; null for anything else."""
+    """Read text in one form; null for anything else. Less than a day is the middle of its span."""
+    if form.endswith(_OR_LESS):
+        return _or_less(text, form.removesuffix(_OR_LESS))
     plain = text.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
     plain = plain.str.replace_all(" +", " ")
     if form == QUARTERS:
@@ -163,10 +184,34 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
 
 
+def _or_less(text: pl.Series, date: str) -> pl.Series:
+    """Read text as a date with any time of day, or of a form that begins with the year, less."""
+    if date == "%Y-%m-%d":
+        for less, rest in _MIDDLES.items():
+            text = text.str.replace(less, "$0" + rest)
+    moments = [parsed(text, date + time) for time in _TIMES]
+    return pl.select(pl.coalesce(moments)).to_series()
+
+
+def extents(series: pl.Series, form: str) -> Int[np.ndarray, " n"]:
+    """Return how much every row of a column tells: a year, a month, a day or a time."""
+    if not form.endswith(_OR_LESS) or series.dtype != pl.String:
+        return np.full(len(series), TIME)
+    tells = {_YEAR: YEAR, _YEAR_AND_MONTH: MONTH, ":": TIME}
+    text, extent = series.fill_null(""), np.full(len(series), DAY)
+    for pattern, much in tells.items():
+        extent[text.str.contains(pattern).to_numpy()] = much
+    return extent
+
+
 def _pattern(form: str) -> str:
     """Return a pattern of text in a form, whose years have as many digits as they say."""
     if form == QUARTERS:
         return _QUARTER
+    if form.endswith(_OR_LESS):
+        date = form.removesuffix(_OR_LESS)
+        less = [_YEAR, _YEAR_AND_MONTH] if date == "%Y-%m-%d" else []
+        return "|".join([_pattern(date + time) for time in _TIMES] + less)
     digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+", "%b": _MONTH, "%B": _MONTH}
     digits |= {" %p": " ?[AaPp][Mm]"}
     parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%I|%M|%S|%\\.f| %p)", form)
@@ -180,6 +225,7 @@ def in_words(form: str) -> str:
     names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
     names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
     names |= {"%I": "hour", "%p": "AM or PM"}
+    names |= {_OR_LESS: " or less, with a time or without"}
     for code, word in names.items():
         form = form.replace(code, word)
     return form

@@ -8,19 +8,25 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.table.date_forms import (
+    DAY,
     FORMS,
+    MONTH,
+    MOSTLY,
+    TIME,
     TIMES_OF_DAY,
+    YEAR,
     Dated,
     dated,
+    extents,
     in_words,
     parsed,
     read_dates,
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import quoted
+from bayesprop.table.errors import counted, quoted
 from bayesprop.table.remarks import Remark
 from bayesprop.table.stray_words import taken_for_missing
 
@@ -69,10 +75,12 @@ class DateColumn(EncodedColumn):
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the encoded columns; TableError for what is no date."""
-        moments = read_dates(self.without_words(series), self.form)
+        series = self.without_words(series)
+        moments, extent = read_dates(series, self.form), extents(series, self.form)
+        tells = {part: extent >= _LEAST[part] for part in self.parts}
         seconds = _seconds(moments)
-        columns = np.concatenate([_PARTS[part](seconds) for part in self.parts], axis=1)
-        return self.with_gaps(columns, moments.is_null())
+        columns = [_PARTS[part](np.where(tells[part], seconds, np.nan)) for part in self.parts]
+        return self.with_gaps(np.concatenate(columns, axis=1), moments.is_null())
 
 
 def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColumn | None:
@@ -91,14 +99,16 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     moments = parsed(series, form) if is_text else read_dates(series, form)
     if moments.null_count() == len(moments):
         return FittedColumn.dropped(name, "it has no values", "which have no values")
-    seconds = _seconds(moments.drop_nulls())
+    known = moments.is_not_null()
+    seconds, extent = _seconds(moments.filter(known)), extents(series.filter(known), form)
     example = quoted(series.filter(moments.is_not_null())[0])
-    if not (parts := _varying(seconds, form)):
+    if not (parts := _varying(seconds, extent, form)):
         gone = FittedColumn.dropped(name, f"it is {example} in every row", "the same in every row")
         return gone._replace(is_constant=True)
     column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
-    how = "" if form in ("", "%Y-%m-%d") else f", read as {in_words(form)}"
+    how = "" if form in ("", "%Y-%m-%d", "%Y-%m-%d~") else f", read as {in_words(form)}"
     how += f", for {why}" if why else ""
+    how += _shortened(extent)
     used = f"used as {', '.join(parts)}"
     sentence = f" holds dates or times such as {example}{how}: {used}"
     remark = Remark(sentence, f"of dates or times{how}, {used}", name, f"such as {example}")
@@ -108,13 +118,23 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     return FittedColumn(name, column, (remark,), questions=asked)
 
 
+def _shortened(extent: Int[np.ndarray, " n"]) -> str:
+    """Say how many rows tell less than others."""
+    lacks = {YEAR: "only the year", MONTH: "only the month", DAY: "no time"}
+    counts = {lack: (extent == much).sum() for much, lack in lacks.items() if much < extent.max()}
+    return "".join(f", in {counted(n, 'row')} {lack}" for lack, n in counts.items() if n)
+
+
 def _seconds(moments: pl.Series) -> Float[np.ndarray, " n"]:
     micro = moments.to_physical().cast(pl.Float64).fill_null(float("nan"))
     return micro.to_numpy() / 1e6
 
 
-def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
-    """Return the parts that tell rows apart."""
+def _varying(
+    seconds: Float[np.ndarray, " n"], extent: Int[np.ndarray, " n"], form: str
+) -> tuple[str, ...]:
+    """Return the parts that tell rows apart, and that most rows tell."""
+    tells = [part for part in _PARTS if (extent >= _LEAST[part]).mean() >= MOSTLY]
     if not len(seconds) or np.ptp(seconds) == 0.0:
         return ()
     parts = []
@@ -129,7 +149,7 @@ def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
             parts.append(WEEKDAY)
     if np.ptp(seconds % _DAY) > 0.0:
         parts.append(HOUR)
-    return tuple(parts)
+    return tuple(part for part in parts if part in tells)
 
 
 def _weekdays(seconds: np.ndarray) -> np.ndarray:
@@ -159,3 +179,5 @@ _PARTS = {
     WEEKDAY: _flags,
     HOUR: lambda seconds: _round(seconds / _DAY),
 }
+_LEAST = {YEARS: YEAR, SEASON: MONTH, WEEKDAY: DAY, HOUR: TIME}
+"""How much of a moment a part needs."""
