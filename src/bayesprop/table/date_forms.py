@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import time
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +96,13 @@ def dated(text: pl.Series) -> Dated | None:
 
 
 def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
-    fits = [form for form in forms if known.str.contains(_pattern(form)).sum() >= least]
+    """Read text in every form that enough of it looks like, whatever its digits."""
+    shapes = known.str.replace_all(r"\d", "1").value_counts(name="n").rows()
+    fits = [
+        form
+        for form in forms
+        if sum(n for shape, n in shapes if re.match(_pattern(form), shape)) >= least
+    ]
     return {form: parsed(known, form) for form in fits}
 
 
@@ -204,6 +211,7 @@ def extents(series: pl.Series, form: str) -> Int[np.ndarray, " n"]:
     return extent
 
 
+@cache
 def _pattern(form: str) -> str:
     """Return a pattern of text in a form, whose years have as many digits as they say."""
     if form == QUARTERS:
@@ -216,7 +224,7 @@ def _pattern(form: str) -> str:
     digits |= {" %p": " ?[AaPp][Mm]"}
     parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%I|%M|%S|%\\.f| %p)", form)
     pieces = [digits.get(part, r"\d{1,2}") if "%" in part else re.escape(part) for part in parts]
-    zone = "( ?(Z|UTC|GMT|\\+00:?00))?" if "%H" in form else ""
+    zone = r"( ?(Z|UTC|GMT|\+\d\d:?\d\d))?" if "%H" in form else ""
     return "^" + "".join(pieces).replace(r"\ ", "(T| +)") + zone + "$"
 
 
