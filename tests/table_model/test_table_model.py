@@ -93,10 +93,11 @@ def test_predictions_keep_kind_and_index(model: bayesprop.TableModel):
 def test_the_command_line_and_python_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, file = tmp_path / "flats.csv", tmp_path / "m.bayesprop"
     FLATS.to_csv(path, index=False)
-    words = ["--target", "dear", "--drop", "rent", "--method", "logistic", "--cost", "fn=5,fp=1"]
-    assert main(["fit", str(path), *words, "--out", str(file), "--quiet"]) == 0
     how = {"target": "dear", "drop": "rent", "method": "logistic", "cost": "fn=5,fp=1"}
-    own = bayesprop.fit(path, **how)
+    how |= {"test_fraction": "0.2"}
+    words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", value)]
+    assert main(["fit", str(path), *words, "--out", str(file), "--quiet"]) == 0
+    own = bayesprop.fit(path, **how | {"test_fraction": 0.2})
     capsys.readouterr()
     assert main(["predict", str(file), str(path), "--quiet"]) == 0
     printed = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
