@@ -17,6 +17,7 @@ from bayesprop.report.baselines import (
     LinearBaseline,
     LogisticBaseline,
 )
+from bayesprop.report.peers import GaussianProcess
 
 
 def table(n=120, d=4, noise=0.7, seed=0):
@@ -209,6 +210,22 @@ def test_a_line_of_counts_finds_what_drives_them():
     of = Baselines.fit(x[:400], y[:400], kind="count").predict(x[400:])
     gain = of["linear"].log_prob(y[400:]) - of["constant"].log_prob(y[400:])
     assert gain.mean() > 3.0 * gain.std(ddof=1) / np.sqrt(200.0) > 0.0
+
+
+def test_a_gaussian_process_sees_a_kind_through_its_map():
+    """Its counts have probabilities, and its prices are those of a process on their map."""
+    x, y = of_kind("count", 200)
+    process = Baselines.fit(x, y, kind="count", with_peers=True).predict(x)["GaussianProcess"]
+    total = sum(np.exp(process.log_prob(np.full(200, float(n)))) for n in range(400))
+    np.testing.assert_allclose(total, 1.0, atol=1e-6)
+    x, y = of_kind("positive", 200)
+    baselines = Baselines.fit(x, y, kind="positive", with_peers=True)
+    found, target = baselines.predict(x), baselines.target.map
+    own = GaussianProcess().fit(x, target.forward(y)).predict_dist(x)
+    np.testing.assert_allclose(
+        found["GaussianProcess"].quantile(0.1), target.inverse(own.quantile(0.1)), rtol=1e-6
+    )
+    assert not baselines.peers["HistGradientBoosting"].is_mapped
 
 
 def test_counts_grow_with_their_exposure():

@@ -196,21 +196,26 @@ def _fitted(
     name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Any]:
     """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
-    peer = [one for one in _plans(train, task).each if one.peer.name == name]
-    if peer:
-        return peer[0].fitted(train.X, train.y).predict_dist
-    if name != CONSTANT:
+    plan = next((one for one in _plans(train, task).each if one.peer.name == name), None)
+    if plan is None and name != CONSTANT:
         estimator = make_estimator(Settings(kind), name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator.predict_dist
     if task == CLASSIFICATION:
-        return FrequencyBaseline.fit(train.y, np.unique(train.y)).predict_dist
-    if kind["target_kind"] == NUMBERS:
-        return ConstantBaseline.fit(train.y).predict_dist
-    of_kind = kind["target_kind"], kind.get("exposure")
-    target, mapped, _ = MappedTarget.learn(*of_kind, train.X, train.y)
-    constant = ConstantBaseline.fit(mapped)
-    return lambda x: target.decode(constant.predict_dist(x), x)
+        if plan is None:
+            return FrequencyBaseline.fit(train.y, np.unique(train.y)).predict_dist
+        return plan.fitted(train.X, train.y).predict_dist
+    target, of_constant, mapped = None, train.y, train.y
+    if kind["target_kind"] != NUMBERS:
+        of_kind = kind["target_kind"], kind.get("exposure")
+        target, of_constant, mapped = MappedTarget.learn(*of_kind, train.X, train.y)
+    is_mapped = plan is None or plan.peer.is_mapped
+    learnt: Any = (
+        plan.fitted(train.X, train.y, mapped) if plan else ConstantBaseline.fit(of_constant)
+    )
+    if target is None or not is_mapped:
+        return learnt.predict_dist
+    return lambda x: target.decode(learnt.predict_dist(x), x)
 
 
 def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:

@@ -1,6 +1,7 @@
 """What a model is judged beside: the same prediction for every row, a straight line, and peers.
 
-Of prices, counts and shares the first two see the target as the model does, through its kind's map.
+Of prices, counts and shares all but boosting see the target as the model does, through its kind's
+map; the quantiles that boosting learns need none.
 """
 
 from __future__ import annotations
@@ -253,8 +254,7 @@ class Baselines:
         kind, exposure
             Of a target of numbers, and the place of the column that counts grow with.
         """
-        peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
-        target, of_constant = None, y
+        target, of_constant, seen = None, y, y
         if classes is not None:
             y, classes = np.asarray(y), np.asarray(classes)
             constant: Any = FrequencyBaseline.fit(y, classes)
@@ -262,6 +262,7 @@ class Baselines:
             if kind != NUMBERS:
                 target, of_constant, y = MappedTarget.learn(kind, exposure, x, y)
             constant = ConstantBaseline.fit(of_constant)
+        peers, peer_notes = fit_peers(x, seen, classes, y) if with_peers else ({}, ())
         return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
 
     @classmethod
@@ -292,10 +293,8 @@ class Baselines:
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
         models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
         if self.target is not None:
-            simple = {
-                name: self.target.decode(models[name], x) for name in SIMPLE if name in models
-            }
-            models |= simple
+            mapped = [name for name in models if name in SIMPLE or self.peers[name].is_mapped]
+            models |= {name: self.target.decode(models[name], x) for name in mapped}
         if not isinstance(beside, ClassPredictive):
             return models
         about = {"order": beside.order, "positive": beside.positive}

@@ -58,6 +58,7 @@ class GaussianProcess:
     n_learning: int = 300
     n_kept: int = MAX_PROCESS_ROWS
     name: ClassVar = "GaussianProcess"
+    is_mapped: ClassVar = True
 
     @_single_threaded()
     def fit(self, X: Inputs, y: Float[np.ndarray, " n"]) -> Self:
@@ -98,6 +99,7 @@ class QuantileBoosting:
     seed: int = 0
     levels: tuple[float, ...] = LEVELS
     name: ClassVar = "HistGradientBoosting"
+    is_mapped: ClassVar = False
 
     @_single_threaded()
     def fit(self, X: Inputs, y: Float[np.ndarray, " n"]) -> Self:
@@ -127,6 +129,7 @@ class ClassBoosting:
     classes: np.ndarray
     seed: int = 0
     name: ClassVar = "HistGradientBoosting"
+    is_mapped: ClassVar = False
 
     @_single_threaded()
     def fit(self, X: Inputs, y: np.ndarray) -> Self:
@@ -147,6 +150,8 @@ class ClassBoosting:
 
 
 Peer = GaussianProcess | QuantileBoosting | ClassBoosting
+"""`is_mapped`: whether a target of a kind is learnt through its map, as Gaussians need it; the
+quantiles of a map are the map of quantiles."""
 
 
 class Plan(NamedTuple):
@@ -155,8 +160,13 @@ class Plan(NamedTuple):
     peer: Peer
     n_rows: int
 
-    def fitted(self, X: Inputs, y: np.ndarray) -> Peer:
-        """Fit it, to a sample where there are more rows."""
+    def fitted(self, X: Inputs, y: np.ndarray, mapped: np.ndarray | None = None) -> Peer:
+        """Fit it, to a sample where there are more rows.
+
+        mapped
+            The targets through the map of their kind; None: as they are.
+        """
+        y = y if mapped is None or not self.peer.is_mapped else mapped
         if len(y) > self.n_rows:
             X, y = sampled(self.n_rows, X, y)
         return self.peer.fit(X, y)
@@ -203,17 +213,23 @@ def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
 
 
 def fit_peers(
-    X: Inputs, y: np.ndarray, classes: np.ndarray | None = None
+    X: Inputs,
+    y: np.ndarray,
+    classes: np.ndarray | None = None,
+    mapped: np.ndarray | None = None,
 ) -> tuple[dict[str, Peer], tuple[str, ...]]:
     """Fit the peers of the task, by name; one that cannot learn or predict the rows is left out.
 
     Returned beside are sentences on those that saw fewer rows, or that are left out.
+
+    mapped
+        The targets through the map of their kind; None: as they are.
     """
     planned = plans(len(X), X.shape[1], classes)
     models, notes = {}, list(planned.notes)
     for plan in planned.each:
         try:
-            peer = plan.fitted(X, y)
+            peer = plan.fitted(X, y, mapped)
             if not np.all(peer.predict_dist(X[:1]).is_finite):
                 raise ValueError("its predictions are not finite")
             models[peer.name] = peer
