@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.report.baselines import Baselines
 from bayesprop.report.calibration import anderson_darling, temperature
-from bayesprop.report.verdict import judge, of_classes
+from bayesprop.report.rivals import compare
+from bayesprop.report.scores import scores
+from bayesprop.report.verdict import judge, of_classes, verdict
+from bayesprop.report.words import percent
 
 
 def predictive(proba: np.ndarray) -> ClassPredictive:
@@ -192,3 +198,51 @@ def test_a_skew_is_named_by_its_side(sign, side):
     verdict = judge(u, 1.0)
     assert verdict.tone == "caution"
     assert f"skewed towards {side} values" in verdict.headline
+
+
+def test_rows_of_a_group_are_one_row_to_the_verdict():
+    """Honest for each group, whose rows share their error: seldom blamed, never by few groups."""
+    rng = np.random.default_rng(0)
+    blamed = 0
+    for _ in range(200):
+        group = np.repeat(np.arange(60), 20)
+        y = np.repeat(rng.standard_normal(60), 20) + 0.01 * rng.standard_normal(1200)
+        predicted = GaussianPredictive(np.zeros(1200), np.ones(1200), np.zeros(1200))
+        blamed += verdict(predicted, y, group).tone == "caution"
+    assert blamed <= 0.05 * 200 + 3.0 * np.sqrt(200 * 0.05 * 0.95)
+    judged = verdict(predicted, y, group)
+    assert judged.details[-1].startswith("Judged by one row of each of 60 groups; of all rows: The")
+    few = verdict(predicted[:240], y[:240], group[:240])
+    assert few.headline == (
+        "Too few groups to judge calibration: 12 of the 20 groups that it needs."
+    )
+    proba = np.tile([0.3, 0.7], (1200, 1))
+    of_classes = ClassPredictive.of_sure_weights(proba, np.array(["a", "b"]))
+    labels = np.where(np.repeat(rng.random(60) < 0.3, 20), "a", "b")
+    assert "of each of 60 groups" in verdict(of_classes, labels, group).details[-1]
+
+
+def test_counts_quote_the_intervals_that_the_page_shows():
+    """A PIT that is drawn between two probabilities holds fewer rows than the interval does."""
+    y = np.random.default_rng(1).poisson(1.0, 300).astype(float)
+    x = np.zeros((300, 1))
+    predicted = Baselines.fit(x, y, kind="count").predict(x)["constant"]
+    inside = metrics.coverage(predicted, y, 0.9)
+    assert inside > np.mean(np.abs(2.0 * metrics.pit(predicted, y) - 1.0) <= 0.9) + 0.02
+    assert f"{percent(0.9)} intervals held {percent(inside)}" in verdict(predicted, y).details[-1]
+    shown = next(one for one in scores({"model": predicted}, y) if one.metric.key == "inside_0.9")
+    assert shown.values == (inside,)
+
+
+def test_leads_and_scores_err_over_groups():
+    """Twenty rows of each of thirty groups that err alike: as uncertain as thirty rows."""
+    rng = np.random.default_rng(2)
+    group, y = np.repeat(np.arange(30), 20), np.repeat(rng.standard_normal(30), 20)
+    one, two = (GaussianPredictive(m * np.ones(600), np.ones(600), np.zeros(600)) for m in (0, 0.1))
+    few = compare(one[::20], two[::20], y[::20])
+    many = compare(one, two, y, group)
+    assert many.error == pytest.approx(few.error)
+    assert compare(one, two, y).error < 0.3 * many.error
+    assert compare(one, two, y, np.zeros(600)) is None
+    rmse = [scores({"model": one}, y, labels)[0].errors[0] for labels in (None, group)]
+    assert rmse[1] > 4.0 * rmse[0]

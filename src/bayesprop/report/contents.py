@@ -194,13 +194,15 @@ def collect(
         ),
         n_rows=len(y),
         models=tuple(models),
-        scores=scores(models, y),
+        scores=scores(models, y, judged.group),
         # On training rows the more flexible model wins, whatever it is worth.
-        comparison=None if test is None or line is None else compare(predicted, line, y),
+        comparison=None
+        if test is None or line is None
+        else compare(predicted, line, y, judged.group),
         rivals=() if test is None else rivals(models, y, judged.group),
         baseline_note=metadata["baseline_note"],
         epistemic_share=predicted.epistemic_share,
-        verdict=verdict(predicted, y),
+        verdict=verdict(predicted, y, judged.group),
         conformal="" if test is None else task.conformal(predicted, y),
         effects=effects(smooth.predict_dist, background, features, view, seed=seed),
         unsure=unsure,

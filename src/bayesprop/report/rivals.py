@@ -96,15 +96,22 @@ def rivals(
     return tuple(compared)
 
 
-def compare(model: Any, baseline: Any, y: np.ndarray) -> Comparison | None:
-    """Compare the mean log-likelihood of two predictives, nats a row; None below ten rows."""
+def compare(
+    model: Any, baseline: Any, y: np.ndarray, group: Shaped[np.ndarray, " n"] | None = None
+) -> Comparison | None:
+    """Compare the mean log-likelihood of two predictives, nats a row; None below ten rows.
+
+    group
+        Labels of rows that belong together; of a single one chance cannot be told: None.
+    """
     if len(y) < _MIN_ROWS:
         return None
     with np.errstate(invalid="ignore"):  # of a target that both hold impossible
         gain = model.log_prob(y) - baseline.log_prob(y)
     if not np.all(np.isfinite(gain)):
         return None
-    return Comparison(float(np.mean(gain)), clustered_error(gain, None))
+    error = clustered_error(gain, group)
+    return None if np.isnan(error) else Comparison(float(np.mean(gain)), error)
 
 
 def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Shaped
 
 from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
@@ -80,16 +81,21 @@ class Score:
         return tuple((loss == np.nanmin(loss)).tolist())
 
 
-def scores(models: Mapping[str, Any], y: np.ndarray) -> tuple[Score, ...]:
+def scores(
+    models: Mapping[str, Any], y: np.ndarray, group: Shaped[np.ndarray, " n"] | None = None
+) -> tuple[Score, ...]:
     """Compute every metric of every model on the same rows.
 
     Of classes proper scores come first; accuracy comes last where it says little.
+
+    group
+        Labels of rows that belong together: standard errors are those over groups.
     """
     if isinstance(models["model"], ClassPredictive):
         shown = _OF_A_RARE_CLASS if metrics.is_mostly_one_class(y) else _OF_CLASSES
-        each = [_of_classes(one, y) for one in models.values()]
+        each = [_of_classes(one, y, group) for one in models.values()]
     else:
-        shown, each = _OF_NUMBERS, [_of_numbers(one, y) for one in models.values()]
+        shown, each = _OF_NUMBERS, [_of_numbers(one, y, group) for one in models.values()]
     return tuple(
         Score(
             metric,
@@ -101,21 +107,23 @@ def scores(models: Mapping[str, Any], y: np.ndarray) -> tuple[Score, ...]:
     )
 
 
-def _of_numbers(predicted: Predictive, y: np.ndarray) -> metrics.Summary:
-    values, errors = metrics.summary(predicted, y)
-    # A PIT costs one evaluation, the interval of a mixture a hundred.
-    distance = np.abs(2.0 * metrics.pit(predicted, y) - 1.0)
-    losses = interval_score(predicted.interval(0.9), y, 0.9)
-    values |= {f"inside_{at}": float(np.mean(distance <= at)) for at in LEVELS}
-    values |= {f"mean_width_{at}": metrics.mean_width(predicted, at) for at in LEVELS}
+def _of_numbers(predicted: Predictive, y: np.ndarray, group: np.ndarray | None) -> metrics.Summary:
+    values, errors = metrics.summary(predicted, y, group)
+    each = {at: predicted.interval(at) for at in LEVELS}
+    losses = interval_score(each[0.9], y, 0.9)
+    for at, (low, high) in ((at, interval.T) for at, interval in each.items()):
+        values[f"inside_{at}"] = float(np.mean((low <= y) & (y <= high)))
+        values[f"mean_width_{at}"] = float(np.mean(high - low))
     values["interval_score"] = float(np.mean(losses))
-    if len(y) > 1:
-        errors["interval_score"] = metrics.clustered_error(losses, None)
+    if not np.isnan(error := metrics.clustered_error(losses, group)):
+        errors["interval_score"] = error
     return metrics.Summary(values, errors)
 
 
-def _of_classes(predicted: ClassPredictive, y: np.ndarray) -> metrics.Summary:
-    summary = metrics.summary(predicted, y)
+def _of_classes(
+    predicted: ClassPredictive, y: np.ndarray, group: np.ndarray | None
+) -> metrics.Summary:
+    summary = metrics.summary(predicted, y, group)
     counts = metrics.confusion(predicted, y)
     rows = np.sum(counts, axis=1)
     # The mean over the classes that occur of the share of their rows that is found.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from scipy import stats
 
 from bayesprop import metrics
@@ -55,18 +56,63 @@ class Fault(NamedTuple):
     limit: float = _SMALL
 
 
-def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray) -> Verdict:
-    """Say whether intervals, or probabilities, can be taken at their word."""
+def verdict(
+    predicted: Predictive | ClassPredictive,
+    y: np.ndarray,
+    group: Shaped[np.ndarray, " n"] | None = None,
+) -> Verdict:
+    """Say whether intervals, or probabilities, can be taken at their word.
+
+    group
+        Labels of rows that are not independent: one row of each group judges.
+    """
+    if group is not None:
+        return _of_groups(predicted, y, group)
     if isinstance(predicted, ClassPredictive):
         return of_classes(predicted, y)
-    return judge(metrics.pit(predicted, y), _stretch(predicted, y))
+    return judge(metrics.pit(predicted, y), _stretch(predicted, y), _coverage(predicted, y))
 
 
-def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
+def _of_groups(
+    predicted: Predictive | ClassPredictive, y: np.ndarray, group: Shaped[np.ndarray, " n"]
+) -> Verdict:
+    """Judge by one row of each group, the same ones at every call."""
+    order = np.random.default_rng(0).permutation(len(y))
+    rows = order[np.unique(group[order], return_index=True)[1]]
+    is_class = isinstance(predicted, ClassPredictive)
+    counts = _counts(predicted, y) if is_class else _held(_coverage(predicted, y))
+    if len(rows) < MIN_ROWS:
+        what = f"{len(rows)} of the {MIN_ROWS} groups that it needs"
+        return Verdict("unknown", f"Too few groups to judge calibration: {what}.", (counts,))
+    by_one = verdict(predicted[rows], y[rows])
+    whole = f"Judged by one row of each of {len(rows):,} groups; of all rows: {counts}"
+    return by_one._replace(details=(*by_one.details, whole))
+
+
+def _coverage(predicted: Predictive, y: np.ndarray) -> list[float]:
+    return [metrics.coverage(predicted, y, level) for level in LEVELS]
+
+
+def _held(shares: Sequence[float]) -> str:
+    pairs = zip(LEVELS, shares, strict=True)
+    each = (f"{percent(level)} intervals held {percent(share)}" for level, share in pairs)
+    return f"The {'; '.join(each)}."
+
+
+def _counts(predicted: ClassPredictive, y: np.ndarray) -> str:
+    is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
+    return _rare(predicted, y) if is_rare else _answers(predicted, predicted.label == y)
+
+
+def judge(
+    pit: Float[np.ndarray, " n"], stretch: float, shares: Sequence[float] | None = None
+) -> Verdict:
     """Say whether PIT values are those of intervals that keep their promise.
 
     stretch
         Factor by which the 90 % intervals would have to grow to hold 90 % of the rows.
+    shares
+        Of the rows inside the intervals of `LEVELS`, to be quoted; None: as the PIT has them.
 
     Width is judged by the Anderson-Darling test of |2 PIT - 1|, which looks hard at the tails; bias
     by the mean PIT; what neither sees by a Kolmogorov-Smirnov test of the PIT and a chi-square test
@@ -75,16 +121,15 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
     chance moves the coverage of 90 % intervals by more than six, rows are too few to tell.
     """
     n, folded = len(pit), np.abs(2.0 * pit - 1.0)
-    held = ((level, float(np.mean(folded <= level))) for level in LEVELS)
-    counts = "; ".join(f"{percent(level)} intervals held {percent(share)}" for level, share in held)
+    counts = _held(shares or [float(np.mean(folded <= level)) for level in LEVELS])
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
-        return Verdict("unknown", headline, (f"The {counts}.",))
+        return Verdict("unknown", headline, (counts,))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
     return _pronounce(
         _present(_width(folded, stretch), _bias(pit)) or _present(_shape(pit)),
         n,
-        f"The {counts}.",
+        counts,
         chance,
         share="the share inside 90 % intervals",
         small=f"below {percent(_SMALL)}",
@@ -104,7 +149,7 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     """
     n, right = len(y), predicted.label == y
     is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
-    counts = _rare(predicted, y) if is_rare else _answers(predicted, right)
+    counts = _counts(predicted, y)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))

@@ -284,7 +284,9 @@ def _what_does_as_well(
     As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
     decide, is the model clearly ahead.
     """
-    gains = {name: compare(models["model"], model, rows.y) for name, model in models.items()}
+    gains = {
+        name: compare(models["model"], model, rows.y, rows.group) for name, model in models.items()
+    }
     beaten = {rival.name for rival in others if rival.winner == "model"}
     level = {
         name: gain
