@@ -9,6 +9,8 @@ from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
+from bayesprop import metrics
+from bayesprop.model.input_model import KnownInputs
 from bayesprop.report import baselines
 from bayesprop.report.baselines import (
     Baselines,
@@ -210,6 +212,24 @@ def test_a_line_of_counts_finds_what_drives_them():
     of = Baselines.fit(x[:400], y[:400], kind="count").predict(x[400:])
     gain = of["linear"].log_prob(y[400:]) - of["constant"].log_prob(y[400:])
     assert gain.mean() > 3.0 * gain.std(ddof=1) / np.sqrt(200.0) > 0.0
+
+
+@pytest.mark.parametrize("kind", ["numbers", "positive"])
+def test_a_line_is_averaged_over_gaps(kind):
+    """Beside the mixture over drawn columns; the error bar of a gap holds what it hides."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((800, 2))
+    y = 10.0 + 2.0 * x[:, 0] + 0.1 * rng.standard_normal(800)
+    inputs = KnownInputs.of_rows(x[:400], lambda rows: y[:400][rows, None], None)
+    baselines = Baselines.fit(x[:400], y[:400], kind=kind)
+    gaps = x[400:].copy()
+    gaps[::2, 0] = np.nan
+    filled, averaged = (baselines.predict(gaps, None, one)["linear"] for one in (None, inputs))
+    assert metrics.coverage(filled[::2], y[400::2], 0.9) < 0.2
+    assert 0.8 < metrics.coverage(averaged[::2], y[400::2], 0.9) < 0.97
+    np.testing.assert_allclose(averaged[1::2].quantile(0.9), filled[1::2].quantile(0.9))
+    spread = np.sqrt(4.0 * x[:400, 0].var() + 0.01)
+    np.testing.assert_allclose(averaged[::2].std, spread, rtol=0.15)
 
 
 def test_a_gaussian_process_sees_a_kind_through_its_map():

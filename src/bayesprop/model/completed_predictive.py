@@ -6,6 +6,7 @@ Measuring the input would, on average; `gap_share` is how much of the variance t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.crps import integrated_crps
+from bayesprop.model.input_model import COMPLETIONS, InputModel
+from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import IN_Y_SQUARED, Moments, Predictive
 
 _NODES, _ROUNDS = 33, 2
@@ -98,6 +101,28 @@ class CompletedPredictive(Predictive):
             below = np.take_along_axis(reached, at, axis=0)
         share = (level - below[0]) / np.maximum(below[1] - below[0], _TINY)
         return low + np.clip(share, 0.0, 1.0) * (high - low)
+
+
+def over_gaps(
+    predict: Callable[[Float[np.ndarray, "m d"]], Any],
+    X: Float[np.ndarray, "n d"],
+    inputs: InputModel,
+) -> Any:
+    """Predict rows, those with gaps (NaN) by a mixture over ways to fill them.
+
+    predict
+        Of rows without gaps.
+    inputs
+        How the columns go together.
+    """
+    gap = np.isnan(X).any(axis=1)
+    if not gap.any():
+        return predict(X)
+    complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
+    filled = inputs.of_columns(X.shape[1]).completions(X[rows]).reshape(-1, X.shape[1])
+    each, n = predict(np.concatenate([X[complete], filled])), len(complete)
+    parts = [(each[:n], complete), (completed(each[n:], COMPLETIONS), rows)]
+    return pooled(*zip(*(part for part in parts if len(part[1])), strict=True))
 
 
 def completed(each: Predictive | ClassPredictive, n_completions: int) -> Any:

@@ -9,10 +9,9 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.completed_predictive import completed, one_of_each
+from bayesprop.model.completed_predictive import one_of_each, over_gaps
 from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
 from bayesprop.model.method import Learned, Method
-from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current
 from bayesprop.model.task import Encoding, Numbers, Task
 
@@ -46,25 +45,23 @@ class Fitted:
         most = self.method.rows_at_once // (COMPLETIONS if has_gaps else 1)
         step = max(1, min(most, len(X)))
         for first in range(0, len(X), step):
-            x = self.encoded(X[first : first + step], first)
-            of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
+            some = X[first : first + step]
+            x = self.encoded(some, first)
+            if has_gaps:
+                of_some = over_gaps(self._of_complete, some, self._known_inputs)
+            else:
+                of_some = self._of(x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
-            yield self.task.of_rows(X[first : first + step]).decode(of_some)
+            yield self.task.of_rows(some).decode(of_some)
 
     def _of(self, x: Float[np.ndarray, "n d"]) -> Any:
         """Predict standardised targets, or codes, at standardised rows without gaps."""
         return self.method.predict(self.learned.state, x)
 
-    def _of_gaps(self, X: Float[np.ndarray, "n d"], x: Float[np.ndarray, "n d"]) -> Any:
-        """Predict what `_of` does; of rows with gaps a mixture over completions."""
-        gap = np.isnan(x).any(axis=1)
-        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
-        each = self._of(np.concatenate([x[complete], self._completions(X[rows])]))
-        n = len(complete)
-        parts = [each[:n], completed(each[n:], COMPLETIONS)]
-        kept = [k for k, places in enumerate((complete, rows)) if len(places)]
-        return pooled([parts[k] for k in kept], [(complete, rows)[k] for k in kept])
+    def _of_complete(self, X: Float[np.ndarray, "n d"]) -> Any:
+        """Predict what `_of` does, at rows in the original units."""
+        return self._of(self.encoding.standardised(X))
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
         """Return standardised completions of rows, those of a row after one another."""

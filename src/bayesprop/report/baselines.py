@@ -16,7 +16,9 @@ from scipy import special
 
 from bayesprop.model.censored import CensoredMap
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.completed_predictive import over_gaps
 from bayesprop.model.count_scores import CountScores
+from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.target_kinds import learnt_map, map_from_dict
 from bayesprop.model.target_maps import NUMBERS, TargetMap
@@ -202,7 +204,7 @@ class MappedTarget:
             raise ValueError(_DAMAGED)
         return replace(self.map, exposure=x[:, self.exposure])
 
-    def decode(self, predictive: GaussianPredictive, x: Float[np.ndarray, "n d"]) -> Predictive:
+    def decode(self, predictive: Predictive, x: Float[np.ndarray, "n d"]) -> Predictive:
         """Bring a prediction of mapped targets to the units of y."""
         return transformed(predictive, self.of_rows(x))
 
@@ -283,15 +285,23 @@ class Baselines:
             return Baselines.fit(x, y, classes)
         return Baselines.fit(x, y, kind=self.target.map.kind, exposure=self.target.exposure)
 
-    def predict(self, x: Float[np.ndarray, "n d"], beside: Any = None) -> dict[str, Any]:
+    def predict(
+        self, x: Float[np.ndarray, "n d"], beside: Any = None, inputs: KnownInputs | None = None
+    ) -> dict[str, Any]:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
 
         beside
             What a model predicts for them; theirs are given its positive class, and its order.
+        inputs
+            How the columns go together: over a gap the line is averaged, as the model is. None: a
+            gap is filled with the mean, which peers that take none do, too.
         """
-        name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
-        models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
-        models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
+        models: dict[str, Any] = {"constant": self.constant.predict_dist(x)}
+        if self.line is not None:
+            name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
+            of_line = self.line.predict_dist
+            models[name] = of_line(x) if inputs is None else over_gaps(of_line, x, inputs.model)
+        models |= {name: peer.predict_dist(x) for name, peer in self.peers.items()}
         if self.target is not None:
             mapped = [name for name in models if name in SIMPLE or self.peers[name].is_mapped]
             models |= {name: self.target.decode(models[name], x) for name in mapped}

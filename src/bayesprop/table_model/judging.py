@@ -119,7 +119,8 @@ def _predicted(
     if not len(test.y):
         return Judged(baselines)
     model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
-    return Judged(baselines, test, {"model": model, **baselines.predict(test.X, model)})
+    beside = baselines.predict(test.X, model, estimator.fitted_.inputs)
+    return Judged(baselines, test, {"model": model, **beside})
 
 
 def _scored(judged: Judged, estimator: Any) -> Judged:

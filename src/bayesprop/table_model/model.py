@@ -235,8 +235,8 @@ class TableModel:
 
     def predictions(self, rows: Rows, baselines: Baselines | None) -> dict[str, Any]:
         """Predict some rows by the model, under "model", and by baselines."""
-        model = self.predictive(rows)
-        return {"model": model, **(baselines.predict(rows.X, model) if baselines else {})}
+        model, inputs = self.predictive(rows), self.saved.fitted.inputs
+        return {"model": model, **(baselines.predict(rows.X, model, inputs) if baselines else {})}
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[tuple[int, Any]]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
