@@ -13,6 +13,7 @@ from bayesprop.table.column_checks import (
     log_chance,
     telling,
 )
+from bayesprop.table.columns import fit_column
 from bayesprop.table.encoding import TableEncoding
 
 
@@ -147,3 +148,25 @@ def test_columns_that_almost_are_the_target_are_named_and_others_not():
     labels = np.where(y < 1.0, "ill", "well")
     (sentence,) = named(pl.DataFrame({"net": close, "b": honest["b"], "y": labels}))
     assert "'net' alone tells the classes of 'y' apart" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"),
+    [("site", 1), ("Site_ID", 1), ("website", 0), ("number_customer_service_calls", 0)],
+        ("site", True),
+        ("Site_ID", True),
+        ("website", False),
+        ("number_customer_service_calls", False),
+    ],
+)
+def test_names_of_what_rows_belong_to(name, is_named):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({name: np.repeat(np.arange(10), 20), "y": rng.standard_normal(200)})
+    assert (likely_group(frame, "y") is not None) == is_named
+
+
+def test_identifiers_of_which_some_come_back_are_no_numbers():
+    ids = [1_000_000 + 37 * k % 9973 for k in range(100)]
+    assert fit_column(pl.Series("Id", [*ids, *ids[:5]])).is_row_number
+    assert not fit_column(pl.Series("Id", [*ids, *ids[:50]])).is_row_number
+    assert not fit_column(pl.Series("weight", [*ids, *ids[:5]])).is_row_number

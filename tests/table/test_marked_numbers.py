@@ -13,6 +13,7 @@ from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
+from bayesprop.table.stray_words import stand_in
 from bayesprop.table.target_numbers import Marks
 from bayesprop.table.values import unmarked
 
@@ -221,3 +222,26 @@ def test_a_target_with_marks_is_a_number():
     encoding = TableEncoding.fit(frame, "price")
     assert encoding.task == "regression"
     assert encoding.target(frame)[:2].tolist() == [1100.0, 1101.0]
+
+
+@pytest.mark.parametrize(
+    ("others", "value", "is_far"),
+    [
+        ([-19.0, 3.0, 45.0], -999.0, True),
+        ([-19.0, 3.0, 45.0], -99.0, True),
+        ([-80.0, 3.0, 45.0], -99.0, False),
+        ([0.0, 3.0, 8.0], -9.0, True),
+        ([-3.0, 3.0, 8.0], -9.0, False),
+        ([1.0, 400.0], 999.0, True),
+        ([1.0, 600.0], 999.0, False),
+    ],
+)
+def test_stand_ins_are_asked_about_where_they_are_far(others, value, is_far):
+    numbers = pl.Series("temperature", others * 10 + [value] * 2)
+    asked = stand_in(numbers)
+    assert bool(asked) == is_far
+    frame = pl.DataFrame({"x": range(len(numbers)), "z": numbers, "y": numbers})
+    questions = TableEncoding.fit(frame.with_columns(x=pl.col("x") % 7), "y").questions
+    assert sum("stands for a missing value" in one for one in questions) == 2 * is_far
+    if is_far:
+        assert questions[0].startswith(f"target 'y' holds {value:g} in 2 rows, far from all others")

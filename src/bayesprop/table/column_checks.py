@@ -18,10 +18,13 @@ from bayesprop.table.values import as_levels
 
 _WORD = re.compile(
     r"(subject|patient|person|participant|user|customer|client|student|pupil|school|teacher|family"
-    r"|household|hospital|clinic|machine|device|sensor|station|animal|batch|speaker)"
+    r"|household|hospital|clinic|machine|device|sensor|station|animal|batch|speaker"
+    r"|(?<![a-z])(site|plot|farm|village|ward|branch|store|shop|firm|cow|litter|cent(re|er)))"
     r"s?[_ .-]?(id|no|nr|num|number|code|name)?(?![a-z])",
     re.I,
 )
+_COUNT = re.compile(r"(number|num|n|count|total|mean|average|avg|max|min)[_ .-].+", re.I)
+"""Names of what is counted, as of calls of a customer."""
 _ID = re.compile(r"(.*[_ .-])?(id|ID|Id|nr|no|number|#)|.*[a-z](ID|Id|#)|(id|ID|Id)[_ .A-Z].*")
 _CODE = r"^[A-Za-z]{0,6}[-_. ]?\d+[A-Za-z]?$"
 _LEAST_GROUPS, _LEAST_SIZE = 5, 2.0
@@ -81,7 +84,8 @@ def _has_groups(column: pl.Series) -> bool:
 
 
 def _is_named(name: str) -> bool:
-    return bool(_WORD.search(name) or _ID.fullmatch(name))
+    is_word = _WORD.search(name) and not _COUNT.fullmatch(name)
+    return bool(is_word or _ID.fullmatch(name))
 
 
 def _is_identifier(column: pl.Series) -> bool:

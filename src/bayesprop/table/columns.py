@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -33,7 +33,7 @@ from bayesprop.table.limits import (
 )
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missing
+from bayesprop.table.stray_words import FEW_LEVELS, stand_in, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import (
@@ -54,7 +54,6 @@ from bayesprop.table.values import (
 MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
 _POST_NAME = re.compile(r"(zip|post(al)?)[_ ]?(code)?s?|plz|postleitzahl", re.I)
 NONE: Mapping[str, FittedColumn] = MappingProxyType({})
-_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,24 +264,8 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
     is_marked = column.written is not None and series.dtype == pl.String
     read = (reading(series, numbers),) if is_marked else ()
     limits = read_limits(series, sides(series)) if column.limits else ()
-    asked = (*taken_for_missing(series, column.words, "numbers"), *_stand_in(numbers))
+    asked = (*taken_for_missing(series, column.words, "numbers"), *stand_in(numbers))
     return FittedColumn(name, column, (*read, *limits), asked)
-
-
-def _stand_in(numbers: pl.Series) -> tuple[str, ...]:
-    """Ask about a number that people write for a missing value, where it is far from all others."""
-    for value in _STAND_INS:
-        n = int((numbers == value).sum())
-        others = numbers.filter(numbers != value)
-        if n < 2 or others.is_empty():
-            continue
-        low, high = float(cast(float, others.min())), float(cast(float, others.max()))
-        if (value < 0.0 <= low) or (value > 0.0 and 5.0 * max(abs(low), abs(high)) < value):
-            return (
-                f"column {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
-                " all others: if that stands for a missing value, leave it empty",
-            )
-    return ()
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:

@@ -19,9 +19,16 @@ from bayesprop.table.classes import (
 )
 from bayesprop.table.columns import fit_column, fit_columns
 from bayesprop.table.date_forms import dated, parsed, read_dates
-from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
-from bayesprop.table.target_numbers import Marks, known_values, marks_of, target_numbers
+from bayesprop.table.remarks import left_out_rows
+from bayesprop.table.target_numbers import (
+    Marks,
+    is_limited,
+    known_values,
+    marks_of,
+    target_numbers,
+)
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
@@ -177,7 +184,9 @@ def divide(
     weight = weights_of(frame, hold_out.weights, target, where)
     frame = frame.drop(filter(None, (hold_out.group, hold_out.weights)))
     places = np.flatnonzero(values.is_not_null().to_numpy())
-    remarks = [*filter(None, [remark]), *left_out_rows(len(frame) - len(places), target)]
+    n_limits = int((values.is_null() & series.is_not_null()).sum()) if is_limited(series) else 0
+    n_missing = len(frame) - len(places) - n_limits
+    remarks = [*filter(None, [remark]), *left_out_rows(n_missing, target, n_limits)]
     target_of_all = frame[places].select(target)
     if weight is not None and not np.all(weighs := weight[places] > 0.0):
         remarks.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")

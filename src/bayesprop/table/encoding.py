@@ -34,7 +34,8 @@ from bayesprop.table.errors import (
 from bayesprop.table.informative_text import Target
 from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.nominal_numbers import nominal_columns_of
-from bayesprop.table.remarks import joined
+from bayesprop.table.remarks import joined, left_out_rows
+from bayesprop.table.stray_words import stand_in
 from bayesprop.table.supervised import (
     levels_if_nominal,
     marked_where_telling,
@@ -158,7 +159,8 @@ class TableEncoding:
         fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
         of_texts = Target(y, labels, fitted, frame)
         fitted = [text_if_informative(one, frame[one.name], of_texts) for one in fitted]
-        questions = joined(text for one in fitted for text in one.questions)
+        of_numbers = () if is_class else stand_in(codes.alias(target), "target")
+        questions = joined([*of_numbers, *(text for one in fitted for text in one.questions)])
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
@@ -167,7 +169,7 @@ class TableEncoding:
         fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
         fitted = [target_encoded_if_many(one, frame[one.name], of_texts) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        of_target = [marks.sentence] if marks is not None else []
+        of_target = [*([marks.sentence] if marks is not None else []), *of_numbers]
         of_columns = (text for one in fitted for text in (*one.sentences, *one.questions))
         report = joined([*of_target, *of_columns])
         if not columns:
@@ -358,13 +360,6 @@ def _without(absent: list[str]) -> list[str]:
         f"{counted(len(absent), 'column')} that the model knows {are} absent ({listed(absent)}):"
         " taken for missing in every row, so that error bars are wider"
     ]
-
-
-def left_out_rows(n: int, target: str) -> list[str]:
-    """Return the sentence on rows without a target, if there are any."""
-    if not n:
-        return []
-    return [f"{counted(n, 'row')} left out: no value of the target {quoted(target)}"]
 
 
 def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:

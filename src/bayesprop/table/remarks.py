@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from bayesprop.table.errors import quoted
+from bayesprop.table.errors import counted, quoted
 
 _MOST_NAMES = 8
 
@@ -45,3 +45,13 @@ def _of_all(shared: str, group: list[str]) -> str:
     n_more = len(names) - _MOST_NAMES
     shown = ", ".join(names[:_MOST_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
     return f"{len(group)} columns {shared}: {shown}"
+
+
+def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[str]:
+    """Return sentences on rows without a target, and on those of a wider limit, if any."""
+    reasons = {"no value of": n, "a wider limit than the one that counts, of": n_limits}
+    return [
+        f"{counted(rows, 'row')} left out: {reason} the target {quoted(target)}"
+        for reason, rows in reasons.items()
+        if rows
+    ]

@@ -13,22 +13,23 @@ _ID_NAME = re.compile(
 )
 _COUNTER_NAME = re.compile(r"X|#|(?i:no|nr|num|number|obs|observation|case|record|seqn?|serial)\.?")
 _LEAST_ROWS = 11
+_MOSTLY = 0.9  # of the rows have a number of their own
 _FIRST, _DENSITY = 10.0, 0.5
 """What a counter of rows may begin with, and rows a whole number, for some rows may be gone."""
 
 
 def numbers_rows(numbers: pl.Series) -> bool:
-    """Say whether a column named like an identifier holds a different whole number in each row.
+    """Say whether a column named like an identifier holds another whole number in nearly each row.
 
     Where the name may as well be that of a number, as "case", only if they rise with the rows.
     """
-    known = numbers.drop_nulls()
-    if len(known) < _LEAST_ROWS or known.n_unique() < len(known):
+    known, name = numbers.drop_nulls(), numbers.name.strip()
+    if len(known) < _LEAST_ROWS or known.n_unique() < _MOSTLY * len(known):
         return False
     if not bool((known == known.round()).all()):
         return False
-    name = numbers.name.strip()
-    return bool(_ID_NAME.fullmatch(name) or (_COUNTER_NAME.fullmatch(name) and _count_up(known)))
+    is_counter = _COUNTER_NAME.fullmatch(name) and known.n_unique() == len(known)
+    return bool(_ID_NAME.fullmatch(name) or (is_counter and _count_up(known)))
 
 
 def are_numbered(text: pl.Series) -> bool:

@@ -1,6 +1,8 @@
-"""Words in a few rows of a column of numbers: "PRESENT" among years, "At-Large" among districts."""
+"""What stands for missing values among numbers: words in a few rows, or a number such as -999."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import polars as pl
 
@@ -18,6 +20,7 @@ from bayesprop.table.values import (
 
 FEW_LEVELS = 10
 """Text with so few different values is a category whatever it looks like."""
+_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _MOST_ROWS, _FEW_ROWS = 0.5, 0.1
 """Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
 
@@ -64,3 +67,27 @@ def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> t
         shown,
     )
     return (remark,) if n else ()
+
+
+def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
+    """Ask about a number that people write for a missing value, where it is far from all others.
+
+    Far: below 0 where no other is, or beyond others by more than their range and of twice their
+    size, as -999 is of temperatures.
+
+    what
+        The numbers are: a column, or the target.
+    """
+    for value in _STAND_INS:
+        n = int((numbers == value).sum())
+        others = numbers.filter(numbers != value)
+        if n < 2 or others.is_empty():
+            continue
+        low, high = float(cast(float, others.min())), float(cast(float, others.max()))
+        is_far = max(low - value, value - high) > high - low
+        if (value < 0.0 <= low) or (is_far and abs(value) > 2.0 * max(abs(low), abs(high))):
+            return (
+                f"{what} {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
+                " all others: if that stands for a missing value, leave it empty",
+            )
+    return ()
