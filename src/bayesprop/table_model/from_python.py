@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def fit(
     test_fraction: float | None = None,
     test: Any = None,
     positive: Any = None,
-    cost: str | None = None,
+    cost: str | Mapping[str, float] | None = None,
     rate: str | None = None,
     unit: str | None = None,
     with_peers: bool = False,
@@ -102,7 +102,8 @@ def fit(
     positive
         Of two classes, the one that decisions are about. None: the rarer.
     cost, rate
-        How two classes are decided: "fn=10,fp=1"; or "recall=0.9", "precision=0.8", "flagged=0.1".
+        How two classes are decided: "fn=10,fp=1" or {"fn": 10, "fp": 1}, what a missed positive
+        and a false alarm cost; or "recall=0.9", "precision=0.8", "flagged=0.1".
     unit
         Of the target, for the summary and the report.
     with_peers
