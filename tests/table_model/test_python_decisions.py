@@ -32,7 +32,7 @@ HOW = {"target": "kind", "drop": "spent", "method": "logistic"}
 
 @pytest.fixture(scope="module")
 def model() -> bayesprop.TableModel:
-    return bayesprop.fit(LEARNT, **HOW, cost={"fn": 10, "fp": 1})
+    return bayesprop.fit(LEARNT, **HOW, cost={"fn": np.int64(10), "fp": 1})
 
 
 @pytest.fixture(scope="module")

@@ -106,8 +106,8 @@ class Table(NamedTuple):
         """The metrics shown beside the score; no accuracy where the positive class matters."""
         if self.kind.get("target_kind") == ORDERED:
             return {"rps": "RPS", **_METRICS[CLASSIFICATION]}
-        is_asked = self.options.positive is not None
-        if self.positive is not None and (is_asked or is_mostly_one_class(self.y)):
+        is_named = self.options.positive is not None
+        if self.positive is not None and (is_named or is_mostly_one_class(self.y)):
             return _OF_A_RARE_CLASS
         return _METRICS[self.parts.task]
 

@@ -125,9 +125,9 @@ def words(rule: Rule, positive: Positive) -> str:
     )
 
 
-def choice_in_words(positive: Positive, asked: str | None) -> str:
-    """Say which class is positive, and why."""
-    why = "the rarer; --positive names another" if asked is None else "as asked"
+def choice_in_words(positive: Positive, option: str | None) -> str:
+    """Say which class is positive, and why: by the option, or because it is the rarer."""
+    why = "the rarer; --positive names another" if option is None else "as asked"
     return f"positive class: {positive.name!r}, {why}"
 
 

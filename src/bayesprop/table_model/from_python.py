@@ -22,6 +22,7 @@ from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
 
@@ -166,7 +167,8 @@ def fit(
                 request = replace(request, target=frame.columns[-1])
             fitted = fit_table(request, frame, Listener(), all_rows)
     fitted.warnings[:0] = [str(one.message) for one in caught]
-    return TableModel.of(fitted, _call(request, {"cost": cost, "rate": rate}))
+    costs = plain(dict(cost)) if isinstance(cost, Mapping) else cost
+    return TableModel.of(fitted, _call(request, {"cost": costs, "rate": rate}))
 
 
 def load(path: str | Path) -> Any:
