@@ -119,6 +119,29 @@ def test_numbers_and_many_classes_have_no_positive_one(cli, tmp_path):
             assert f"{words[0]} is for two classes" in result.refusal
 
 
+def test_compare_ranks_by_the_positive_class_of_fit(cli, loans, tmp_path):
+    path, _ = loans
+    words = ("-t", "kind", "--drop", "w", *FAST, "--test-fraction", "0.4", "--seed", "0")
+    fit = ("fit", path, *words, "-o", tmp_path / "m", "--json")
+    compare = ("compare", path, *words, "--splits", "1", "--plot", tmp_path / "a.svg")
+    for asked in ((), ("--positive", "paid")):
+        one, other = cli(*fit, *asked).json, cli(*compare, *asked, "--json").json
+        assert other["positive"] == one["positive"]
+        scores = {method["method"]: method["metrics"] for method in other["methods"]}
+        assert scores["logistic"]["average_precision"] == pytest.approx(
+            one["held_out"]["model"]["average_precision"]
+        )
+        chance = one["held_out"]["constant"]["average_precision"]
+        assert scores["constant"]["average_precision"] == pytest.approx(chance)
+        assert set(scores) > {"constant", "logistic"}  # the peers as well
+        assert all((one["average_precision"] > 0.8) == bool(asked) for one in scores.values())
+    shown = cli(*compare, "--no-peers", "--positive", "paid")
+    assert "average precision" in shown.out
+    assert "positive class: 'paid', as asked" in shown.err
+    assert "did you mean 'paid'" in cli(*compare, "--positive", "payed").refusal
+    assert "--positive is for two classes" in cli("compare", "iris", "--positive", "x").refusal
+
+
 def test_weights_that_move_the_base_rate_are_said(cli, loans, tmp_path):
     path, _ = loans
     page = tmp_path / "r.html"

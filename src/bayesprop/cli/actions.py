@@ -75,7 +75,7 @@ class OfTable(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Learning(WithSeed, OfTable):
-    """Which rows and columns of a table a fit learns from, and which judge it."""
+    """Which rows and columns of a table a fit learns from, and what judges it."""
 
     target: str | None = column(
         "Column to predict; a known data set has its own.", "--target", "-t"
@@ -117,6 +117,11 @@ class Learning(WithSeed, OfTable):
         min=0.0,
         max=0.9,
         metavar="SHARE",
+    )
+    positive: str | None = option(
+        "Of two classes, the one that decisions and average precision are about. Default: the "
+        "rarer.",
+        metavar="CLASS",
     )
 
 
@@ -161,11 +166,6 @@ class Fit(Learning, WithJson, WithRemarks):
     )
     test: str | None = option(
         "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
-    )
-    positive: str | None = option(
-        "Of two classes, the one that decisions and average precision are about. Default: the "
-        "rarer.",
-        metavar="CLASS",
     )
     cost: str | None = option(
         "What a missed positive and a false alarm cost: fn=10,fp=1. `predict` then decides.",
@@ -269,6 +269,7 @@ class Compare(Learning, WithJson, WithRemarks):
         "bayesprop compare houses.csv --target price",
         "bayesprop compare iris --method logistic --method mlp --splits 10",
         "bayesprop compare houses.csv --target price --plot comparison.png --json",
+        "bayesprop compare loans.csv -t default --positive yes",
     )
 
     method: tuple[str, ...] = repeated(

@@ -27,6 +27,7 @@ from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean
+from bayesprop.table_model.deciding import Positive, choice_in_words, positive_of
 from bayesprop.table_model.judging import learn
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import predict_rows
@@ -70,10 +71,11 @@ def run(options: Compare) -> None:
     kind = settings_of_kind(request, encoding, train, first.frame[target.name], listener)
     peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
-    of = Table(options, target.name, first, kind, train.y, peers)
+    positive = positive_of(encoding.classes, options.positive, train.y)
+    of = Table(options, target.name, first, kind, train.y, peers, positive)
     trials: list[Trial] = []
     try:
-        for trial in _trials(options, divisions, asked, kind):
+        for trial in _trials(of, divisions, asked):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
@@ -85,7 +87,11 @@ def run(options: Compare) -> None:
 
 
 class Table(NamedTuple):
-    """What is compared: the command, the target, a division, and the targets of its rows learnt."""
+    """What is compared: the command, the target, a division, and the targets of its rows learnt.
+
+    positive
+        Of two classes, the one that the rankings of every split and method are about.
+    """
 
     options: Compare
     target: str
@@ -93,14 +99,15 @@ class Table(NamedTuple):
     kind: dict[str, Any]
     y: np.ndarray
     peers: Plans
+    positive: Positive | None
 
     @property
     def columns(self) -> dict[str, str]:
-        """The metrics shown beside the score; no accuracy where nearly all are of a class."""
+        """The metrics shown beside the score; no accuracy where the positive class matters."""
         if self.kind.get("target_kind") == ORDERED:
             return {"rps": "RPS", **_METRICS[CLASSIFICATION]}
-        is_two = self.parts.task == CLASSIFICATION and len(np.unique(self.y)) == 2
-        if is_two and is_mostly_one_class(self.y):
+        is_named = self.options.positive is not None
+        if self.positive is not None and (is_named or is_mostly_one_class(self.y)):
             return _OF_A_RARE_CLASS
         return _METRICS[self.parts.task]
 
@@ -156,23 +163,21 @@ def _divisions(
     return [first, *others]
 
 
-def _trials(
-    options: Compare, divisions: Sequence[Division], names: Sequence[str], kind: dict[str, Any]
-) -> Iterator[Trial]:
+def _trials(of: Table, divisions: Sequence[Division], names: Sequence[str]) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
+    options = of.options
     for name in names:
         remarks: set[str] = set()
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
             with progress(what, quiet=options.quiet), limited(options.time_limit):
-                trial = _trial(name, kind, split, parts, options.seed + split, remarks)
+                trial = _trial(name, of, split, parts, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(
-    name: str, kind: dict[str, Any], split: int, parts: Division, seed: int, remarks: set[str]
-) -> Trial:
+def _trial(name: str, of: Table, split: int, parts: Division, remarks: set[str]) -> Trial:
+    kind, place = of.kind, of.positive and of.positive.place
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -180,9 +185,10 @@ def _trial(
             encoding = parts.encoding()
             train, test = parts.encoded(encoding)
             started = time.perf_counter()
+            seed = of.options.seed + split
             predict = _fitted(name, parts.task, kind, train, seed, remarks)
             seconds = time.perf_counter() - started
-            predictive = predict_rows(predict, test.X, encoding, test.numbers)
+            predictive = predict_rows(predict, test.X, encoding, test.numbers, place)
             if kind.get("target_kind") == ORDERED:
                 order = classes_of(predictive.classes, ORDERED, kind.get("order")).order
                 predictive = replace(predictive, order=order)
@@ -235,6 +241,7 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
                 "target": of.target,
                 "task": parts.task,
                 "target_kind": of.kind.get("target_kind"),
+                "positive": of.positive and of.positive.label,
                 "splits": options.splits,
                 "rows": parts.counts,
                 "score": SCORES[parts.task][0],
@@ -287,6 +294,8 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
     )
     note(f"{unit}, lower is better; behind: the best, on the same rows; its standard error allows "
          "for splits that share rows", quiet=options.quiet)  # fmt: skip
+    if of.positive is not None and "average_precision" in of.columns:
+        note(choice_in_words(of.positive, options.positive), quiet=options.quiet)
     for sentence in of.peers.notes:
         note(sentence, quiet=options.quiet)
     slow = [name for name in methods_for(task) if _is_slow(name) and not options.method]

@@ -9,9 +9,9 @@ import numpy as np
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, print_scores, print_table, progress, warn, wrapped
-from bayesprop.decisions.thresholds import AtThreshold
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
+from bayesprop.table_model.deciding import decided as decided_by
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import scored
@@ -27,7 +27,7 @@ def run(options: Evaluate) -> None:
         rows = model.rows_to_judge(options.table)
         models = model.predictions(rows, model.notes.baselines)
         predictive, (scores, errors) = models["model"], scored(models, rows)
-        decided = _decided(model, predictive, rows)
+        decided = decided_by(model.notes.rule, model.positive, predictive, rows.y)
         confusion = _confusion(predictive, rows) if model.encoding.classes else None
     warn(rows.remarks)
     target = model.encoding.target_name
@@ -60,18 +60,6 @@ def run(options: Evaluate) -> None:
     if decided is not None:
         print()
         print(wrapped(_in_words(model, decided)))
-
-
-def _decided(model: TableModel, predictive: Any, rows: Rows) -> dict[str, Any] | None:
-    """Say what the rule of the fit does on the rows; None where there is none."""
-    positive, rule = model.positive, model.notes.rule
-    if positive is None or rule is None:
-        return None
-    flagged = rule.flags(predictive.proba[:, positive.place])
-    at = AtThreshold.of(flagged, rows.y == positive.label)
-    cost = None if rule.costs is None else at.cost(rule.costs)
-    shares = {"recall": at.recall, "precision": at.precision}
-    return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
 
 
 def _in_words(model: TableModel, decided: dict[str, Any]) -> str:

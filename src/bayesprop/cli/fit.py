@@ -9,6 +9,7 @@ from bayesprop.cli.console import command_line, note, print_json, print_scores
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import fit_request
 from bayesprop.cli.terminal_listener import TerminalListener, limited
+from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
@@ -91,8 +92,7 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
         title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
         print_scores(title, fitted.judged.scores, metadata["unit"], errors)
     if fitted.positive is not None:
-        how = "as asked" if options.positive else "the rarer; --positive names another"
-        note(f"positive class: {fitted.positive.name!r}, {how}", quiet=options.quiet)
+        note(choice_in_words(fitted.positive, options.positive), quiet=options.quiet)
         if fitted.rule is not None:
             note(rule_in_words(fitted.rule, fitted.positive), quiet=options.quiet)
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)

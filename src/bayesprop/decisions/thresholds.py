@@ -14,7 +14,7 @@ Pearson 1934), and was chosen on them, which flatters it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -53,13 +53,17 @@ class Costs:
                 raise ValueError(f"the cost {name} must be a finite number above 0, got {value:g}")
 
     @classmethod
-    def parse(cls, text: str) -> Costs:
-        """Read "fn=10,fp=1"; ValueError if it is not that."""
-        pairs = [part.partition("=")[::2] for part in text.split(",")]
-        names = sorted(name.strip() for name, _ in pairs)
-        if names != ["fn", "fp"]:
-            raise ValueError(f"costs must be like fn=10,fp=1 (both, each once), got {text!r}")
-        return cls(**{name.strip(): _number(value, text) for name, value in pairs})
+    def parse(cls, costs: str | Mapping[str, float]) -> Costs:
+        """Read "fn=10,fp=1" or {"fn": 10, "fp": 1}; ValueError if it is neither."""
+        pairs: list[tuple[Any, Any]] = []
+        if isinstance(costs, str):
+            parts = [part.partition("=") for part in costs.split(",")]
+            pairs = [(name.strip(), value.strip()) for name, _, value in parts]
+        elif isinstance(costs, Mapping):
+            pairs = list(costs.items())
+        if sorted(str(name) for name, _ in pairs) != ["fn", "fp"]:
+            raise ValueError(f"costs must be like fn=10,fp=1 (both, each once), got {costs!r}")
+        return cls(**{name: _number(value, costs) for name, value in pairs})
 
     @property
     def threshold(self) -> float:
@@ -106,10 +110,10 @@ class Rate:
     @classmethod
     def parse(cls, text: str) -> Rate:
         """Read "recall=0.9"; ValueError if it is not that."""
-        kind, is_given, value = text.partition("=")
-        if not is_given:
+        if not isinstance(text, str) or "=" not in text:
             raise ValueError(f"a rate must be like recall=0.9, got {text!r}")
-        return cls(kind.strip(), _number(value, text))
+        kind, _, value = text.partition("=")
+        return cls(kind.strip(), _number(value.strip(), text))
 
     def place(self, counts: Counts) -> int | None:
         """Return the place of the threshold among the distinct scores; None where none reaches."""
@@ -126,11 +130,11 @@ class Rate:
         return f"{self.kind}={self.share:g}"
 
 
-def _number(text: str, whole: str) -> float:
+def _number(value: Any, whole: Any) -> float:
     try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text.strip()!r} in {whole!r} must be a number") from None
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} in {whole!r} must be a number") from None
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.decisions.thresholds import Costs, Rate, Rule
+from bayesprop.decisions.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listed, one_line
@@ -22,7 +23,7 @@ class Asked(NamedTuple):
     rate: Rate | None = None
 
     @classmethod
-    def of(cls, cost: str | None, rate: str | None) -> Asked:
+    def of(cls, cost: str | Mapping[str, float] | None, rate: str | None) -> Asked:
         """Check what can be checked without a table."""
         if cost is not None and rate is not None:
             raise InputError("--cost and --rate each choose the threshold: give one of them")
@@ -122,6 +123,29 @@ def words(rule: Rule, positive: Positive) -> str:
         f" would give {low:.4g} to {high:.4g}; {rule.rate.kind} among new rows: {new[0]:.3g} to"
         f" {new[1]:.3g}, 95 times of 100)"
     )
+
+
+def choice_in_words(positive: Positive, option: str | None) -> str:
+    """Say which class is positive, and why: by the option, or because it is the rarer."""
+    why = "the rarer; --positive names another" if option is None else "as asked"
+    return f"positive class: {positive.name!r}, {why}"
+
+
+def decided(
+    rule: Rule | None, positive: Positive | None, predictive: Any, y: np.ndarray
+) -> dict[str, Any] | None:
+    """Return what a rule does on rows of known class; None where there is no rule.
+
+    "threshold"; rows "found", "missed", "false_alarms", "rest"; "recall" and "precision" with the
+    ends of their 95 % intervals; "mean_cost" of a row, None for a rate.
+    """
+    if positive is None or rule is None:
+        return None
+    flagged = rule.flags(predictive.proba[:, positive.place])
+    at = AtThreshold.of(flagged, y == positive.label)
+    cost = None if rule.costs is None else at.cost(rule.costs)
+    shares = {"recall": at.recall, "precision": at.precision}
+    return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
 
 
 def base_rate_moved(rows: Rows, classes: tuple[Label, ...]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +95,19 @@ def _values(y: Any) -> Any:
     return values
 
 
-def like(frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
+def like(frame: Any, columns: pl.DataFrame) -> Any:
     """Return columns as a frame of the kind of another, with its index; of a file, of polars."""
     import narwhals as nw
 
-    if isinstance(frame, str | Path):
-        return pl.DataFrame(columns)
+    if isinstance(frame, str | Path | pl.DataFrame):
+        return columns
     backend = nw.from_native(frame, eager_only=True).implementation
-    lists = {name: values.tolist() for name, values in columns.items()}
-    made = nw.from_dict(lists, backend=backend).to_native()
-    if nw.dependencies.is_pandas_like_dataframe(frame):
+    is_pandas = nw.dependencies.is_pandas_like_dataframe(frame)
+    values = {  # what is missing among the numbers of pandas is nan, also where all are
+        one.name: one.to_numpy() if is_pandas and one.dtype.is_float() else one.to_list()
+        for one in columns
+    }
+    made = nw.from_dict(values, backend=backend).to_native()
+    if is_pandas:
         made.index = frame.index
     return made

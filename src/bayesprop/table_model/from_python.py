@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
 
@@ -46,7 +47,7 @@ def fit(
     test_fraction: float | None = None,
     test: Any = None,
     positive: Any = None,
-    cost: str | None = None,
+    cost: str | Mapping[str, float] | None = None,
     rate: str | None = None,
     unit: str | None = None,
     with_peers: bool = False,
@@ -102,7 +103,8 @@ def fit(
     positive
         Of two classes, the one that decisions are about. None: the rarer.
     cost, rate
-        How two classes are decided: "fn=10,fp=1"; or "recall=0.9", "precision=0.8", "flagged=0.1".
+        How two classes are decided: "fn=10,fp=1" or {"fn": 10, "fp": 1}, what a missed positive
+        and a false alarm cost; or "recall=0.9", "precision=0.8", "flagged=0.1".
     unit
         Of the target, for the summary and the report.
     with_peers
@@ -165,7 +167,8 @@ def fit(
                 request = replace(request, target=frame.columns[-1])
             fitted = fit_table(request, frame, Listener(), all_rows)
     fitted.warnings[:0] = [str(one.message) for one in caught]
-    return TableModel.of(fitted, _call(request, {"cost": cost, "rate": rate}))
+    costs = plain(dict(cost)) if isinstance(cost, Mapping) else cost
+    return TableModel.of(fitted, _call(request, {"cost": costs, "rate": rate}))
 
 
 def load(path: str | Path) -> Any:

@@ -33,3 +33,14 @@ class Listener:
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Hear something to look at."""
+
+
+class Collector(Listener):
+    """Collects the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Add them."""
+        self.warnings += sentences

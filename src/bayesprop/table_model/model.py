@@ -18,6 +18,7 @@ from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.read import Check
+from bayesprop.table_model.answering import Answering, PredictRequest
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
@@ -25,10 +26,10 @@ from bayesprop.table_model.answers import (
     answers_of,
     free_name,
 )
-from bayesprop.table_model.deciding import Positive
+from bayesprop.table_model.deciding import Asked, Positive, decided
 from bayesprop.table_model.frames import like, read_any
+from bayesprop.table_model.listener import Collector
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
 from bayesprop.table_model.sources import column, fingerprint, table_name
@@ -94,6 +95,11 @@ class TableModel:
         interval: float | Sequence[float] | None = None,
         quantiles: float | Sequence[float] = (),
         *,
+        cost: str | Mapping[str, float] | None = None,
+        rate: str | None = None,
+        calibrate: Any = None,
+        abstain_above: float | None = None,
+        by: str | None = None,
         allow_missing_columns: bool = False,
     ) -> Any:
         """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
@@ -108,37 +114,61 @@ class TableModel:
             Shares of new observations that intervals hold. None: 0.9; numbers only.
         quantiles
             Levels, 0 to 1; numbers only.
+        cost, rate
+            How two classes are decided, as `fit` takes them; a rate is reached on `calibrate`.
+            None: as the fit was told.
+        calibrate
+            Rows with the target that the fit did not see, as `table`: they stretch the intervals to
+            hold their share of such rows; of classes, they choose the threshold of `rate`.
+        abstain_above, by
+            Rows less sure than this have no prediction but the reason, in column `abstained`. By
+            "std" (default) or "epistemic", in the target's unit; of classes by "entropy" (default)
+            or "mutual-information", nats, or "error-probability".
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
         with in_python_words():
-            intervals = () if interval is None else np.atleast_1d(interval).tolist()
-            answers = self.answers(intervals, np.atleast_1d(quantiles).tolist(), self.notes.rule)
+            request = PredictRequest(
+                interval=() if interval is None else np.atleast_1d(interval).tolist(),
+                quantiles=np.atleast_1d(quantiles).tolist(),
+                asked=Asked.of(cost, rate),
+                calibrate=str(calibrate) if isinstance(calibrate, Path) else calibrate,
+                abstain_above=abstain_above,
+                by=by,
+            )
+            listener = Collector()
+            model = replace(self, allow_absent=allow_missing_columns)
+            answering = Answering.of(model, request, listener)
             encoded = self._encoded(table, allow_missing_columns)
-            answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
-            parts = [answers.columns(some) for _, some in self.predictives(encoded.X)]
-        warn_in_python(encoded.warnings)
-        return like(table, {k: np.concatenate([part[k] for part in parts]) for k in parts[0]})
+            answering = answering.of_table(has_gaps=bool(np.isnan(encoded.X).any()))
+            parts = [answering.frame(some) for _, some in self.predictives(encoded.X)]
+            answering.sum_up(listener)
+        warn_in_python([*listener.warnings, *encoded.warnings])
+        return like(table, pl.concat(parts))
 
     def predict_dist(self, table: Any, *, allow_missing_columns: bool = False) -> Any:
         """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`."""
         with in_python_words():
             encoded = self._encoded(table, allow_missing_columns)
-            numbers = range(1, 1 + len(encoded.X))
-            predictive = predict_rows(self.saved.fitted.predict, encoded.X, self.encoding, numbers)
+            predictive = self.predictive(encoded.X, range(1, 1 + len(encoded.X)))
         warn_in_python(encoded.warnings)
         return predictive
 
-    def evaluate(self, table: Any, *, allow_missing_columns: bool = False) -> Scores:
+    def evaluate(
+        self, table: Any, *, allow_missing_columns: bool = False
+    ) -> dict[str, dict[str, Any]]:
         """Return the metrics of the model and its baselines on a table that holds the target.
 
-        `pandas.DataFrame` of it shows one column a model.
+        `pandas.DataFrame` of it shows one column a model. Where the fit was told how to decide two
+        classes, "decided" is what that does on these rows, as `bayesprop evaluate --json` has it.
         """
         with in_python_words():
             rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
-            scores = scored(self.predictions(rows, self.notes.baselines), rows).scores
+            models = self.predictions(rows, self.notes.baselines)
+            scores: dict[str, dict[str, Any]] = {**scored(models, rows).scores}
+            done = decided(self.notes.rule, self.positive, models["model"], rows.y)
         warn_in_python(rows.remarks)
-        return scores
+        return scores if done is None else scores | {"decided": done}
 
     def report(
         self, path: str | Path, table: Any = None, *, allow_missing_columns: bool = False
@@ -228,14 +258,18 @@ class TableModel:
         where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
         return rows._replace(remarks=[f"{seen}: the figures flatter it{where}", *rows.remarks])
 
-    def predictive(self, rows: Rows) -> Any:
-        """Predict some rows; InputError where the prediction is not finite."""
+    def predictive(self, X: Float[np.ndarray, "n k"], numbers: Sequence[Any] | np.ndarray) -> Any:
+        """Predict some encoded rows; InputError where the prediction is not finite.
+
+        numbers
+            What the table calls the rows, for messages.
+        """
         place = self.positive and self.positive.place
-        return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers, place)
+        return predict_rows(self.saved.fitted.predict, X, self.encoding, numbers, place)
 
     def predictions(self, rows: Rows, baselines: Baselines | None) -> dict[str, Any]:
         """Predict some rows by the model, under "model", and by baselines."""
-        model, inputs = self.predictive(rows), self.saved.fitted.inputs
+        model, inputs = self.predictive(rows.X, rows.numbers), self.saved.fitted.inputs
         return {"model": model, **(baselines.predict(rows.X, model, inputs) if baselines else {})}
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[tuple[int, Any]]:
@@ -251,7 +285,7 @@ class TableModel:
             part = X[start : start + CHUNK_ROWS]
             numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                predicted = predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
+                predicted = self.predictive(part, numbers)
             yield start, predicted
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:

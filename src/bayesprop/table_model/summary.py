@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bayesprop.table.errors import counted, listed, one_line
+from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.plain_values import LABELS, figure
 from bayesprop.table_model.refusals import python_words
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
@@ -29,6 +30,7 @@ def summary(model: TableModel) -> list[tuple[str, str]]:
     missing = [c.name for c in encoding.columns if getattr(c, "missing", False)]
     lines = [
         ("target", _target(model)),
+        ("decision", _decision(model)),
         ("method", model.saved.header["method"]),
         ("rows", _rows(model)),
         ("columns", _columns(model)),
@@ -71,6 +73,11 @@ def _target(model: TableModel) -> str:
     classes = classes_in_words(encoding.classes, model.estimator.task_.order)
     positive = model.positive
     return f"{name}: {classes}" + (f"; positive is {positive.name!r}" if positive else "")
+
+
+def _decision(model: TableModel) -> str:
+    positive, rule = model.positive, model.notes.rule
+    return "" if positive is None or rule is None else rule_in_words(rule, positive)
 
 
 def _rows(model: TableModel) -> str:
