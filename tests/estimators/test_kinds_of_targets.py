@@ -165,7 +165,8 @@ def test_shares_that_reach_their_bounds_have_probabilities_of_both(tmp_path):
 def test_per_cent_is_learnt_as_its_shares_are(tmp_path):
     for y in (TARGETS["share"], np.clip(0.5 + 0.6 * LATENT, 0.0, 1.0)):
         of_share, of_percent = (
-            BayesianLinearRegressor(target_kind="share").fit(X, unit * y) for unit in (1.0, 100.0)
+            BayesianLinearRegressor(target_kind="share", random_state=0).fit(X, unit * y)
+            for unit in (1.0, 100.0)
         )
         share, percent = (one.predict_dist(X) for one in (of_share, of_percent))
         np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-6)

@@ -146,8 +146,8 @@ def guessed_kind(
     weight = np.ones(len(y)) if weight is None else weight
     scale = float(np.std(y))
     share = CensoredShare.of_unit(PER_CENT if is_percent else 1.0)
-    can_be_share = not is_percent or are_many(y > 1.0, times=OFTEN)
-    can_be_share = can_be_share and bool(share.holds(y).all())
+    is_in_unit = not is_percent or are_many(y > 1.0, times=OFTEN)
+    can_be_share = is_in_unit and bool(share.holds(y).all())
     is_percent = is_percent and can_be_share
     if not is_percent and UNLEARNT[COUNT].holds(y).all() and np.min(y) == 0.0:
         is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
