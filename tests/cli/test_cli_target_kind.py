@@ -71,10 +71,52 @@ def test_a_kind_can_be_asked_for(cli, tmp_path):
     assert result.json["target_kind"] == "numbers"
     assert "overrides" not in result.err
     refusal = cli(*words, "--target-kind", "share").refusal
-    assert "y must hold numbers from 0 to 1" in refusal
+    assert "y must hold numbers from 0 to 100" in refusal
     assert "--target-kind alone" not in refusal
     assert "give that alone" in cli(*words, "--set", "target_kind=share").refusal
     assert cli(*words, "--target-kind", "prices").code == 2
+
+
+def in_percent(sign, seed=0):
+    """The table of shares, each in per cent of four digits, with a sign or without."""
+    head, *lines = rows_of("share", seed=seed).split()
+    cells = (line.rsplit(",", 1) for line in lines)
+    return "\n".join([head, *(f"{x},{100.0 * float(y):.4g}{sign}" for x, y in cells)])
+
+
+def test_per_cent_signs_make_shares_of_a_hundred(cli, tmp_path):
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
+    table.write_text(in_percent("%"))
+    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
+    assert result.code == 0, result.err
+    assert "y is taken for shares, from 0 to 1 or to 100 %" in result.err
+    assert cli("inspect", model, "--json").json["target_kind"] == "share"
+    later = tmp_path / "later.csv"
+    later.write_text(in_percent("%", seed=1))
+    names, asked = ("lower_99", "upper_99", "mean"), ("--interval", "0.99")
+    rows = cli("predict", model, later, *asked).rows
+    bounds = np.array([[float(row[name]) for name in names] for row in rows])
+    assert ((bounds >= 0.0) & (bounds <= 100.0)).all()
+    assert bounds.max() > 90.0
+    scores = cli("evaluate", model, later, "--json").json["metrics"]
+    assert scores["model"]["crps"] < scores["constant"]["crps"]
+    assert all(1.0 < one["crps"] < 30.0 for one in scores.values())
+    later.write_text(f"{in_percent('%')}\n0,0,120%")
+    judged = cli("evaluate", model, later)
+    assert "1 row has a y such as 120, which the model holds impossible" in judged.err
+
+
+def test_per_cent_without_a_sign_are_shares_where_asked_for(cli, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    table.write_text(in_percent(""))
+    words = ["fit", table, "--target", "y", "--out", model, *TINY]
+    assert cli(*words, "--json").json["target_kind"] != "share"
+    result = cli(*words, "--target-kind", "share", "--json")
+    assert result.json["target_kind"] == "share"
+    assert "y is taken for per cent, because some values exceed 1" in result.err
+    table.write_text(f"{in_percent('')}\n0,0,120")
+    refusal = cli(*words, "--target-kind", "share").refusal
+    assert "numbers from 0 to 100 for target_kind='share', got 120 in row" in refusal
 
 
 def test_what_does_not_go_with_it_is_refused_or_left(cli, tmp_path):

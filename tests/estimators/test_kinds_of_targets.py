@@ -162,6 +162,23 @@ def test_shares_that_reach_their_bounds_have_probabilities_of_both(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x[:9]), model.predict(x[:9]))
 
 
+def test_per_cent_is_learnt_as_its_shares_are(tmp_path):
+    for y in (TARGETS["share"], np.clip(0.5 + 0.6 * LATENT, 0.0, 1.0)):
+        of_share, of_percent = (
+            BayesianLinearRegressor(target_kind="share", random_state=0).fit(X, unit * y)
+            for unit in (1.0, 100.0)
+        )
+        share, percent = (one.predict_dist(X) for one in (of_share, of_percent))
+        np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-6)
+        is_inside = (y > 0.0) & (y < 1.0)
+        gap = (percent.log_prob(100.0 * y) - share.log_prob(y))[is_inside]
+        np.testing.assert_allclose(gap, -np.log(100.0), rtol=1e-6)
+        np.testing.assert_allclose(percent.crps(100.0 * y), 100.0 * share.crps(y), rtol=1e-6)
+        of_percent.save(tmp_path / "model")
+        loaded = bayesprop.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict_interval(X, 0.9), percent.interval(0.9))
+
+
 @pytest.mark.parametrize("unit", [1e300, 1e-300])
 def test_targets_whose_variance_is_no_number_are_refused(unit):
     for kind in ("positive", "nonnegative"):

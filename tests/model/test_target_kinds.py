@@ -35,6 +35,7 @@ PLACES = {
     "short": (SoftplusInverse(0.2), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
     "long": (SoftplusInverse(1e4), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
     "share": (Logit(), np.array([1e-6, 0.01, 0.5, 0.9, 1.0 - 1e-6])),
+    "per cent": (Logit(100.0), np.array([1e-4, 1.0, 50.0, 90.0, 100.0 - 1e-4])),
     "scores": (SCORES, np.array([-0.49, 0.1, 0.9, 3.0, 10.0, 100.0])),
     "high scores": (HIGH, np.array([-0.4, 10.0, 40.0, 60.0])),
     "rates": (
@@ -57,6 +58,10 @@ PLACES = {
     "bounded share": (
         CensoredShare(least=0.1, scale=0.5, largest=0.9, gap=0.02),
         np.array([0.05, 0.2, 0.6, 0.95]),
+    ),
+    "bounded per cent": (
+        CensoredShare(least=10.0, scale=50.0, largest=90.0, gap=0.02, whole=100.0),
+        np.array([5.0, 20.0, 60.0, 95.0]),
     ),
     "above a limit": (CensoredNumbers(-4.0, np.inf), np.array([-3.9, -3.0, 1e-3, 7.0, 60.0])),
     "below a limit": (CensoredNumbers(-np.inf, 9.0), np.array([-90.0, -20.0, 1.0, 8.9])),
@@ -82,7 +87,8 @@ def test_maps_come_back_and_rise(map, y):
 
 @EVERY
 def test_slopes_are_differences(map, y):
-    step = 1e-6 * np.minimum(np.abs(y), np.minimum(1.0 - y, 1.0) if map.kind == SHARE else 1.0)
+    to_most = map.support[1] - y if map.kind == SHARE else 1.0
+    step = 1e-6 * np.minimum(np.abs(y), np.minimum(to_most, 1.0))
     step = np.maximum(step, 1e-5 * (map.kind == CENSORED))
     slope = (map.forward(y + step) - map.forward(y - step)) / (2.0 * step)
     np.testing.assert_allclose(map.log_slope(y), np.log(slope), atol=1e-4)
@@ -131,6 +137,10 @@ def test_maps_are_read_as_they_were_written(map, y):
         FROM_ZERO | {"least": 9.0},
         {"kind": NONNEGATIVE, "scale": 2.0},
         FROM_ZERO | {"kind": SHARE},
+        FROM_ZERO | {"kind": SHARE, "whole": 10.0},
+        {"kind": SHARE, "whole": 50.0},
+        {"kind": SHARE, "whole": "100"},
+        {"kind": SHARE, "whole": float("nan")},
         {"kind": CENSORED},
         {"kind": CENSORED, "low": 2.0, "high": 2.0},
         {"kind": CENSORED, "low": float("nan")},
@@ -370,13 +380,75 @@ def test_rows_of_weight_zero_teach_nothing():
 
 @pytest.mark.parametrize(
     ("kind", "bad"),
-    [(POSITIVE, 0.0), (NONNEGATIVE, -0.1), (SHARE, 1.5), (COUNT, 2.5), (COUNT, -1.0)],
+    [
+        (POSITIVE, 0.0),
+        (NONNEGATIVE, -0.1),
+        (SHARE, 120.0),
+        (SHARE, -0.1),
+        (COUNT, 2.5),
+        (COUNT, -1.0),
+    ],
 )
 def test_targets_outside_are_named(kind, bad):
     y = np.full((5, 1), 0.5 if kind == SHARE else 3.0)
     y[3] = bad
     with pytest.raises(ValueError, match=f"'{kind}', got {bad:g} in row 3: .*'numbers'"):
         learnt_map(kind, np.ones((5, 1)), y)
+
+
+def of_shares(bounds, n=400):
+    """Standardised inputs, and shares of which some are 0 or 1 where they have bounds."""
+    rng = np.random.default_rng(14)
+    x = rng.normal(size=(n, 2))
+    latent = 0.5 + 0.4 * x[:, 0] + 0.2 * rng.normal(size=n)
+    return x, np.clip(latent, 0.0, 1.0) if bounds else stats.norm.cdf(2.0 * latent - 1.0)
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+def test_the_map_of_per_cent_is_that_of_the_shares(bounds):
+    x, y = of_shares(bounds)
+    of_whole, of_hundred = (learnt_map(SHARE, x, unit * y[:, None]) for unit in (1.0, 100.0))
+    assert of_hundred.support == (0.0, 100.0)
+    assert isinstance(of_hundred, CensoredShare if bounds else Logit)
+    z = of_hundred.forward(100.0 * y)
+    np.testing.assert_allclose(z, of_whole.forward(y), rtol=1e-9, atol=1e-9)
+    shares = of_whole.inverse(z)
+    np.testing.assert_allclose(of_hundred.inverse(z), 100.0 * shares, rtol=1e-12, atol=1e-12)
+    inside = (y > 0.0) & (y < 1.0)
+    slopes = of_hundred.log_slope(100.0 * y[inside]), of_whole.log_slope(y[inside])
+    np.testing.assert_allclose(slopes[0], slopes[1] - np.log(100.0), rtol=1e-8)
+    drawn = [
+        one.encode(unit * y[:, None], np.random.RandomState(0), x)
+        for one, unit in ((of_hundred, 100.0), (of_whole, 1.0))
+    ]
+    np.testing.assert_allclose(*drawn, rtol=1e-6, atol=1e-6)
+    assert of_hundred.holds(np.array([1.5])).all()
+    assert not of_whole.holds(np.array([1.5])).any()
+    with pytest.raises(ValueError, match=r"(and below|to) 1 for .* got 1.5 in row 0"):
+        of_whole.check(np.full((1, 1), 1.5))
+
+
+def test_maps_of_shares_from_before_per_cent_have_a_whole_of_one():
+    assert map_from_dict({"kind": SHARE}).support == (0.0, 1.0)
+    bounded = FROM_ZERO | {"kind": SHARE, "largest": 0.9, "scale": 0.5}
+    assert map_from_dict(bounded).support == (0.0, 1.0)
+
+
+def test_rows_of_weight_zero_say_nothing_of_the_whole():
+    x, y = of_shares(bounds=False)
+    with pytest.raises(ValueError, match=r"from 0 to 1 for .* got 30 in row 400"):
+        learnt_map(SHARE, np.r_[x, x[:1]], np.r_[y, 30.0][:, None], np.r_[np.ones(400), 0.0])
+
+
+def test_per_cent_signs_make_shares_of_what_would_be_guessed_otherwise():
+    x, inside = of_shares(bounds=False)
+    _, bounded = of_shares(bounds=True)
+    few_ends = np.where(np.arange(400) < 3, np.arange(400) % 2.0, inside)
+    for y in (inside, bounded, np.maximum(bounded, 0.01), few_ends, np.round(bounded, 2)):
+        assert guessed_kind(x, 100.0 * y, is_percent=True) == SHARE
+        assert guessed_kind(x, 100.0 * y) != SHARE
+    for y in (120.0 * inside, 0.9 * inside, 100.0 * inside - 50.0):
+        assert guessed_kind(x, y, is_percent=True) != SHARE, "growth, and what may exceed 1 %"
 
 
 def test_several_targets_are_refused():

@@ -129,6 +129,34 @@ def test_crps_is_the_integral_of_squared_differences(latent, map):
         np.testing.assert_allclose(p.crps(y), exact, rtol=5e-3)
 
 
+@pytest.mark.parametrize("latent", LATENTS)
+@pytest.mark.parametrize("bounds", [True, False])
+def test_a_prediction_in_per_cent_is_that_of_the_share_in_another_unit(latent, bounds):
+    parts = {"least": 0.12, "scale": 0.5, "largest": 0.9}
+    scaled = {name: 100.0 * part for name, part in parts.items()}
+    of_share = CensoredShare(**parts, gap=0.02) if bounds else Logit()
+    of_percent = CensoredShare(**scaled, gap=0.02, whole=100.0) if bounds else Logit(100.0)
+    share, percent = (transformed(LATENTS[latent], map) for map in (of_share, of_percent))
+    np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-9)
+    np.testing.assert_allclose(percent.std, 100.0 * share.std, rtol=1e-9)
+    np.testing.assert_allclose(percent.epistemic_var, 1e4 * share.epistemic_var, rtol=1e-6)
+    np.testing.assert_allclose(percent.slope, 100.0 * share.slope, rtol=1e-9)
+    for level in (0.02, 0.5, 0.98):
+        np.testing.assert_allclose(
+            percent.quantile(level), 100.0 * share.quantile(level), rtol=1e-9
+        )
+    for y in (0.03, 0.3, 0.95):
+        at = np.full(N, y)
+        log_density = share.log_prob(at) - np.log(100.0)
+        np.testing.assert_allclose(percent.log_prob(100.0 * at), log_density, rtol=1e-8)
+        np.testing.assert_allclose(percent.cdf(100.0 * at), share.cdf(at), rtol=1e-9)
+        np.testing.assert_allclose(percent.crps(100.0 * at), 100.0 * share.crps(at), rtol=1e-8)
+    for end in (0.0, 1.0):
+        at = np.full(N, end)
+        np.testing.assert_allclose(percent.log_prob(100.0 * at), share.log_prob(at), rtol=1e-8)
+    assert (percent.log_prob(np.full(N, 100.5)) == -np.inf).all()
+
+
 def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
     p = transformed(
         GaussianPredictive(np.array([50.0]), np.full(1, 5e-7), np.full(1, 5e-7)), Logit()
@@ -241,7 +269,7 @@ def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent,
     for level in (0.02, 0.5, 0.99):
         y = p.quantile(level)
         np.testing.assert_array_equal(y == 0.0, at_zero >= level)
-        reached = np.where(y == FROM_ZERO[map].most, p.cdf(y), level)
+        reached = np.where(y == FROM_ZERO[map].support[1], p.cdf(y), level)
         np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, reached), rtol=1e-6)
         assert (reached >= level).all()
     assert (p.cdf(np.full(N, -1e-9)) == 0.0).all()

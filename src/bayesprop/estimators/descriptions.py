@@ -49,8 +49,8 @@ target_kind : {"numbers", "positive", "nonnegative", "censored", "share", "count
     What a target can be: any number; above 0, learnt through a map between a log and a line that
     rows left out choose; 0 or above, where 0 has a probability of its own; up to a limit, the
     least or the largest value if a fiftieth of the rows have it, which stands for all beyond;
-    between 0 and 1, as log odds; or a whole number from 0 on, predicted by the probability of
-    each. Predictions never leave it.
+    between 0 and 1, or 0 and 100 where one exceeds 1, as log odds; or a whole number from 0 on,
+    predicted by the probability of each. Predictions never leave it.
 exposure : str, int or None
     Column of X that says how long, or on how many, each row's count was taken: counts grow with
     it, and its log is an input. A name, if X has names, or a place.

@@ -1,8 +1,8 @@
-"""Numbers of which some are 0 itself, as of spending and rain; and shares, some of them 1."""
+"""Numbers of which some are 0 itself, as of spending and rain; and shares, some of them all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import special
 
 from bayesprop.model.censored import CensoredMap, Tendency
 from bayesprop.model.left_out import Ridge, some_rows
-from bayesprop.model.target_maps import NONNEGATIVE, SHARE
+from bayesprop.model.target_maps import NONNEGATIVE, SHARE, stored_whole
 
 _SCALES = (30.0, 10.0, 3.0, 1.0)
 """In medians of what is above 0; a log from nearer on has no bound on what is far above."""
@@ -48,23 +48,20 @@ class CensoredArsinh(CensoredMap):
     kind: ClassVar[str] = NONNEGATIVE
     rule: ClassVar[str] = "numbers >= 0"
     remedy: ClassVar[str] = "take 'numbers', or leave out rows that stand for no value"
-    most: ClassVar[float] = np.inf
-    """That y can be."""
 
     @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
+    def of_unit(cls, unit: float) -> Self:
+        """Return a map of which nothing is learnt, for numbers of about a unit."""
+        return cls(0.25 * unit, unit, 0.75 * unit, 1.0)
+
+    def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is 0 or above."""
         return y >= 0.0
 
     @property
-    def support(self) -> tuple[float, float]:
-        """Bounds of what a target can be."""
-        return 0.0, self.most
-
-    @property
     def thresholds(self) -> tuple[float, float]:
         """Value of z up to which y is 0, and from which it is the most that it can be, or inf."""
-        beyond = (self.most - self.largest) / self._last_slope
+        beyond = (self.support[1] - self.largest) / self._last_slope
         return -self.gap, self._last + beyond
 
     @property
@@ -128,31 +125,59 @@ class CensoredArsinh(CensoredMap):
         least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
         if not all(1.0 / _LARGEST <= number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        if not least < largest < cls.most:
-            raise ValueError("the largest number of a map must be between its least and its bound")
+        if not least < largest:
+            raise ValueError("the largest number of a map must be above its least")
         return cls(least, scale, largest, gap, Tendency.from_dict(stored))
 
 
 @dataclass(frozen=True, eq=False)
 class CensoredShare(CensoredArsinh):
-    """Shares of which some are 0 or 1 itself; those are what lies beyond one of two thresholds."""
+    """Shares of which some are 0 or the whole: those lie beyond one of two thresholds.
+
+    whole
+        In y: 1, or 100 for per cent.
+    """
+
+    whole: float = 1.0
 
     kind: ClassVar[str] = SHARE
-    rule: ClassVar[str] = "numbers from 0 to 1"
-    remedy: ClassVar[str] = "divide per cent by 100, or take 'numbers'"
-    most: ClassVar[float] = 1.0
+    rule: ClassVar[str] = "numbers from 0 to {most}"
+    remedy: ClassVar[str] = (
+        "a share is of 1, or of 100 in per cent, the same in every row; take 'numbers' for others"
+    )
 
     @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
-        """Whether each target is 0, 1 or between."""
-        return (y >= 0.0) & (y <= 1.0)
+    def of_unit(cls, unit: float) -> Self:
+        """Return a map of which nothing is learnt, the unit its whole."""
+        return replace(super().of_unit(unit), whole=unit)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, self.whole
+
+    def holds(self, y: np.ndarray) -> np.ndarray:
+        """Whether each target is 0, the whole or between."""
+        return (y >= 0.0) & (y <= self.whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` reads, for JSON."""
+        return super().to_dict() | {"whole": self.whole}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Self:
+        """Rebuild a map from `to_dict`; ValueError where it is none."""
+        map = replace(super().from_dict(stored), whole=stored_whole(stored))
+        if not map.largest < map.whole:
+            raise ValueError("the largest share of a map must be below its whole")
+        return map
 
 
 Censored = TypeVar("Censored", bound=CensoredArsinh)
 
 
 def learnt_censored(
-    of: type[Censored],
+    unlearnt: Censored,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
@@ -161,20 +186,23 @@ def learnt_censored(
 
     The likelihood is that of a tobit ridge, its Jacobian included.
 
+    unlearnt
+        Has the support; what it is where all targets lie at a bound.
     x
         Standardised inputs.
     """
-    most = of.most
+    most = unlearnt.support[1]
     interior = y[(y > 0.0) & (y < most)]
     if not len(interior):
-        return of(0.25, 1.0, 0.75, 1.0).with_tendency(x, y, weight)
+        return unlearnt.with_tendency(x, y, weight)
     median, least = float(np.median(interior)), _BELOW_LEAST * float(interior.min())
     shortest = _LEAST_OF_MOST * most if np.isfinite(most) else 0.0
-    maps = []
+    maps, largest = [], float(interior.max())
     for scale in (max(ratio * median, shortest) for ratio in _SCALES):
         # As many rows lie between 0 and the median as above it: a gap has room for half a row.
         gap = float(np.arcsinh((median - least) / scale)) / len(interior)
-        one = of(least, scale, float(interior.max()), max(gap, 1.0 / _LARGEST))
+        gap = max(gap, 1.0 / _LARGEST)
+        one = replace(unlearnt, least=least, scale=scale, largest=largest, gap=gap)
         maps.append(one.with_tendency(x, y, weight))
     at = some_rows(*x.shape)
     ridge = Ridge.of(x[at], weight[at])

@@ -16,6 +16,8 @@ from bayesprop.model.target_maps import CENSORED, SoftplusInverse
 
 FEW_ROWS, SHARE_OF_ROWS = 5, 0.02
 """Rows of one value, at least, that tell of a limit or of a bound there; and their share."""
+OFTEN = 2.0
+"""Times these rows that are enough for a guess: parts of the table are to have them, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +41,7 @@ class CensoredNumbers(CensoredMap):
     rule: ClassVar[str] = "finite numbers"
     remedy: ClassVar[str] = "leave the row out"
 
-    @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
+    def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is a number: one beyond a limit is seen as that."""
         return np.isfinite(y)
 

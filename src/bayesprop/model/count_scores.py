@@ -54,8 +54,7 @@ class CountScores(CensoredMap):
     rule: ClassVar[str] = "whole numbers >= 0 (below 2^50)"
     remedy: ClassVar[str] = "take 'numbers', or 'positive' for numbers > 0"
 
-    @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
+    def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is a count."""
         return (y >= 0.0) & (y == np.floor(y)) & (y < _LARGEST_COUNT)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare, learnt_censored
-from bayesprop.model.censored_numbers import CensoredNumbers, are_many, learnt_limits
+from bayesprop.model.censored_numbers import OFTEN, CensoredNumbers, are_many, learnt_limits
 from bayesprop.model.count_scores import CountScores, learnt_scores
 from bayesprop.model.left_out import (
     Ridge,
@@ -22,11 +22,13 @@ from bayesprop.model.target_maps import (
     COUNT,
     NONNEGATIVE,
     NUMBERS,
+    PER_CENT,
     POSITIVE,
     SHARE,
     Logit,
     SoftplusInverse,
     TargetMap,
+    whole_of,
 )
 
 KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, CENSORED, SHARE, COUNT)
@@ -38,14 +40,14 @@ _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _MOST_ROWS_OF_CURVES = 1000
 
-MAPS: dict[str, type[TargetMap]] = {
-    POSITIVE: SoftplusInverse,
-    NONNEGATIVE: CensoredArsinh,
-    CENSORED: CensoredNumbers,
-    SHARE: CensoredShare,
-    COUNT: CountScores,
+UNLEARNT: dict[str, TargetMap] = {
+    POSITIVE: SoftplusInverse(1.0),
+    NONNEGATIVE: CensoredArsinh.of_unit(1.0),
+    CENSORED: CensoredNumbers(-np.inf, np.inf),
+    SHARE: CensoredShare.of_unit(1.0),
+    COUNT: CountScores(np.array([0.5]), np.array([0.0])),
 }
-"""The map of every kind that is not numbers as they are; shares between 0 and 1 have `Logit`."""
+"""A map of every kind but numbers as they are; shares between 0 and the whole have `Logit`."""
 
 
 def learnt_map(
@@ -65,12 +67,14 @@ def learnt_map(
     exposure
         Of counts: how long, or on how many, each was counted. None: all alike.
     """
-    MAPS[kind].check(y)
+    counted = np.ones(len(y), bool) if weight is None else weight > 0.0
+    whole = whole_of(y[counted])
+    unlearnt = CensoredShare.of_unit(whole) if kind == SHARE else UNLEARNT[kind]
+    unlearnt.check(y)
     if y.shape[1] != 1:
         raise ValueError(
             f"target_kind={kind!r} takes one target, got {y.shape[1]}: fit one model a target"
         )
-    counted = np.ones(len(y), bool) if weight is None else weight > 0.0
     weight = np.ones(len(y)) if weight is None else weight
     x, y, weight = x[counted], y[counted, 0], weight[counted]
     exposure = None if exposure is None else exposure[counted]
@@ -78,12 +82,11 @@ def learnt_map(
         return _learnt_softplus(x, y, weight)
     if kind == COUNT:
         return learnt_scores(x, y, weight, exposure)
-    if kind == SHARE and Logit.holds(y).all():
-        return Logit()
+    if kind == SHARE and Logit(whole).holds(y).all():
+        return Logit(whole)
     if kind == CENSORED:
         return learnt_limits(x, y, weight)
-    of = CensoredShare if kind == SHARE else CensoredArsinh
-    return learnt_censored(of, x, y, weight)
+    return learnt_censored(cast(CensoredArsinh, unlearnt), x, y, weight)
 
 
 def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
@@ -104,18 +107,21 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     """Rebuild a map from `to_dict`; ValueError where it is none."""
     kind = stored["kind"]
     if kind == SHARE and "scale" not in stored:
-        return Logit()
+        return Logit.from_dict(stored)
     if kind == POSITIVE:
         return SoftplusInverse.of_scale(stored["scale"])
-    if kind not in MAPS:
-        raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
-    return cast(Any, MAPS[kind]).from_dict(stored)
+    if kind not in UNLEARNT:
+        kinds = ", ".join(UNLEARNT)
+        raise ValueError(f"the target must be of kind {kinds}, got {str(kind)[:40]!r}")
+    return cast(Any, UNLEARNT[kind]).from_dict(stored)
 
 
 def guessed_kind(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    is_percent: bool = False,
 ) -> str:
     """Return one of `KINDS`: numbers where nothing speaks clearly for another.
 
@@ -125,8 +131,13 @@ def guessed_kind(
     do. Numbers between 0 and 1 are shares unless their map loses a tenth of a nat a row for a ridge
     on rows left out, others above 0 are positive if their map gains as much.
 
+    Per cent between 0 and 100, a twenty-fifth of them above 1, are judged as shares, and are
+    neither counts nor nonnegative; their bounds count however few rows are there.
+
     x
         Standardised inputs.
+    is_percent
+        Whether the targets were written with per cent signs: 24.7 is then a share of 100.
     """
     if weight is not None:
         x, y, weight = x[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
@@ -134,15 +145,20 @@ def guessed_kind(
         return NUMBERS
     weight = np.ones(len(y)) if weight is None else weight
     scale = float(np.std(y))
-    if CountScores.holds(y).all() and np.min(y) == 0.0:
+    share = CensoredShare.of_unit(PER_CENT if is_percent else 1.0)
+    is_in_unit = not is_percent or are_many(y > 1.0, times=OFTEN)
+    can_be_share = is_in_unit and bool(share.holds(y).all())
+    is_percent = is_percent and can_be_share
+    if not is_percent and UNLEARNT[COUNT].holds(y).all() and np.min(y) == 0.0:
         is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
         return NUMBERS if is_linear else COUNT
-    is_at_bound = CensoredShare.holds(y).all() and are_many(y == 1.0)
+    is_inside = Logit(share.whole).holds(y).all()
+    is_at_bound = not is_inside if is_percent else can_be_share and are_many(y == 1.0)
     if np.min(y) >= 0.0 and (is_at_bound or are_many(y == 0.0)):
         kind = SHARE if is_at_bound else NONNEGATIVE
         return kind if _errs_less_by_map(kind, x, y, weight) else NUMBERS
-    kind = SHARE if Logit.holds(y).all() else POSITIVE
-    if not MAPS[kind].holds(y).all():
+    kind = SHARE if can_be_share and is_inside else POSITIVE
+    if np.min(y) <= 0.0:
         return NUMBERS
     learnt = learnt_map(kind, x, y[:, None], weight)
     targets = np.stack([y / scale, learnt.forward(y)], axis=1)

@@ -18,6 +18,8 @@ from scipy import special
 
 NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
 CENSORED, SHARE, COUNT = "censored", "share", "count"
+PER_CENT = 100.0
+"""The whole of shares that are written in per cent; that of others is 1."""
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """In medians of the targets."""
 _TINY = float(np.finfo(np.float64).tiny)
@@ -30,6 +32,7 @@ class TargetMap(ABC):
 
     kind: ClassVar[str]
     rule: ClassVar[str]
+    """Where targets lie; `{most}` stands for the upper bound of the support."""
     remedy: ClassVar[str]
 
     @property
@@ -45,21 +48,20 @@ class TargetMap(ABC):
         """
         return np.array([-np.inf])
 
-    @classmethod
-    def check(cls, y: np.ndarray) -> None:
+    def check(self, y: np.ndarray) -> None:
         """Raise ValueError, naming the first row, unless all targets lie in the support."""
-        is_good = cls.holds(y).reshape(len(y), -1).all(axis=1)
+        is_good = self.holds(y).reshape(len(y), -1).all(axis=1)
         if not is_good.all():
             row = int(np.argmin(is_good))
-            got = float(np.ravel(y[row])[np.argmin(cls.holds(np.ravel(y[row])))])
+            got = float(np.ravel(y[row])[np.argmin(self.holds(np.ravel(y[row])))])
+            rule = self.rule.format(most=f"{self.support[1]:g}")
             raise ValueError(
-                f"y must hold {cls.rule} for target_kind={cls.kind!r}, got {got:g} in row {row}: "
-                f"{cls.remedy}"
+                f"y must hold {rule} for target_kind={self.kind!r}, got {got:g} in row {row}: "
+                f"{self.remedy}"
             )
 
-    @classmethod
     @abstractmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
+    def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target lies in the support."""
 
     def encode(
@@ -141,8 +143,7 @@ class SoftplusInverse(TargetMap):
             raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
         return cls(float(scale))
 
-    @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
+    def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is positive."""
         return y > 0.0
 
@@ -176,23 +177,34 @@ class SoftplusInverse(TargetMap):
 
 @dataclass(frozen=True, eq=False)
 class Logit(TargetMap):
-    """h(y) = log(y / (1 - y)); 0 < y < 1."""
+    """h(y) = log(y / (whole - y)); 0 < y < whole.
+
+    whole
+        In y: 1, or 100 for per cent.
+    """
+
+    whole: float = 1.0
 
     kind: ClassVar[str] = SHARE
-    rule: ClassVar[str] = "numbers above 0 and below 1"
+    rule: ClassVar[str] = "numbers above 0 and below {most}"
     remedy: ClassVar[str] = (
-        "divide per cent by 100, fit rows of 0 and 1 from the start, or take 'numbers'"
+        "keep to the unit of the first fit, a whole of 1 or of 100 per cent, fit rows of 0 and of "
+        "the whole from the start, or take 'numbers'"
     )
 
     @classmethod
-    def holds(cls, y: np.ndarray) -> np.ndarray:
-        """Whether each target lies between 0 and 1."""
-        return (y > 0.0) & (y < 1.0)
+    def from_dict(cls, stored: dict[str, Any]) -> Self:
+        """Rebuild a map from `to_dict`; ValueError where it is none."""
+        return cls(stored_whole(stored))
+
+    def holds(self, y: np.ndarray) -> np.ndarray:
+        """Whether each target lies between 0 and the whole."""
+        return (y > 0.0) & (y < self.whole)
 
     @property
     def support(self) -> tuple[float, float]:
         """Bounds of what a target can be."""
-        return 0.0, 1.0
+        return 0.0, self.whole
 
     @property
     def bends(self) -> Float[np.ndarray, " b"]:
@@ -201,21 +213,37 @@ class Logit(TargetMap):
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return the log odds."""
-        return special.logit(np.clip(y, _TINY, _BELOW_ONE))
+        return special.logit(self._share(y))
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
-        """Return the share of log odds."""
-        return np.clip(special.expit(z), _TINY, _BELOW_ONE)
+        """Return the share of log odds, in y."""
+        return self.whole * np.clip(special.expit(z), _TINY, _BELOW_ONE)
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Return -log y - log(1 - y)."""
-        y = np.clip(y, _TINY, _BELOW_ONE)
-        return -np.log(y) - np.log1p(-y)
+        """Return -log s - log(1 - s) - log whole at the share s = y / whole."""
+        share = self._share(y)
+        return -np.log(share) - np.log1p(-share) - np.log(self.whole)
 
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
-        """Return y (1 - y) at y = g(z)."""
-        return special.expit(z) * special.expit(-z)
+        """Return y (1 - y / whole) at y = g(z)."""
+        return self.whole * special.expit(z) * special.expit(-z)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `map_from_dict` reads, for JSON."""
-        return {"kind": self.kind}
+        return {"kind": self.kind, "whole": self.whole}
+
+    def _share(self, y: np.ndarray) -> np.ndarray:
+        return np.clip(y / self.whole, _TINY, _BELOW_ONE)
+
+
+def whole_of(y: np.ndarray) -> float:
+    """Return the whole of shares: 1 where none exceeds it, else 100."""
+    return PER_CENT if np.max(y, initial=0.0) > 1.0 else 1.0
+
+
+def stored_whole(stored: dict[str, Any]) -> float:
+    """Return the whole of a map of shares from a file; ValueError where it is none."""
+    whole = stored.get("whole", 1.0)  # the first files had none
+    if whole not in (1.0, PER_CENT):
+        raise ValueError(f"the whole of shares must be 1 or {PER_CENT:g}, got {str(whole)[:40]!r}")
+    return float(whole)

@@ -33,7 +33,7 @@ KIND_NOTES = {
     CENSORED: "The target is taken for numbers with a limit beyond which nothing is told apart: "
     "the limit stands for all of it and has a probability of its own, no interval reaches "
     "beyond, and PIT values there are drawn within that probability.",
-    SHARE: "The target is taken for shares: every interval lies between 0 and 1.",
+    SHARE: "The target is taken for shares: every interval lies between 0 and 1, or 0 and 100 %.",
     COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
 }

@@ -10,9 +10,18 @@ import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.model.censored_numbers import are_many
+from bayesprop.model.censored_numbers import OFTEN, are_many
 from bayesprop.model.target_kinds import guessed_kind
-from bayesprop.model.target_maps import CENSORED, COUNT, NONNEGATIVE, NUMBERS, POSITIVE, SHARE
+from bayesprop.model.target_maps import (
+    CENSORED,
+    COUNT,
+    NONNEGATIVE,
+    NUMBERS,
+    PER_CENT,
+    POSITIVE,
+    SHARE,
+    whole_of,
+)
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -25,12 +34,10 @@ WORDS = {
     POSITIVE: "numbers above 0",
     NONNEGATIVE: "numbers from 0 on, some of them 0",
     CENSORED: "numbers with a limit beyond which nothing is told apart",
-    SHARE: "numbers between 0 and 1",
+    SHARE: "shares, from 0 to 1 or to 100 %",
     COUNT: "whole numbers from 0 on",
 }
 """What targets of a kind are, in words."""
-_OFTEN = 2.0
-"""Times the rows at a limit that are enough: parts of the table are to have them, too."""
 
 
 def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str:
@@ -100,15 +107,19 @@ def _kind_of(
     if request.order or request.target_kind in KINDS_OF_CLASSES:
         asked = "--order" if request.order else f"--target-kind {request.target_kind}"
         raise InputError(f"{asked} is for classes, and --task regression asks for numbers")
+    is_percent = encoding.marks is not None and encoding.marks.unit == "%"
+    if request.target_kind == SHARE and not is_percent and whole_of(train.y) == PER_CENT:
+        listener.note(f"{name} is taken for per cent, because some values exceed 1")
     if request.target_kind is not None or request.exposure is not None:
         return request.target_kind or COUNT
     if isinstance(noise, Real):
         return NUMBERS
-    if any(are_many(train.y == limit, times=_OFTEN) for limit in limits):
+    if any(are_many(train.y == limit, times=OFTEN) for limit in limits):
         kind = CENSORED
     else:
         x = train.filled
-        kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
+        z = Standardiser.fit(x).transform(x)
+        kind = guessed_kind(z, train.y, train.weight, is_percent=is_percent)
     if kind != NUMBERS:
         listener.note(f"{name} is taken for {WORDS[kind]} (--target-kind numbers overrides)")
     return kind
