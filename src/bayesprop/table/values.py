@@ -123,12 +123,17 @@ def remedy(text: pl.Series, stray: pl.Series) -> str:
 def as_levels(series: pl.Series) -> pl.Series:
     """Return a column as cleaned text; whole numbers are written without a decimal point."""
     check_dtype(series)
-    if series.dtype.is_float():
-        series = series.fill_nan(None)
-        known = series.drop_nulls()
-        if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
-            series = series.cast(pl.Int64)
-    return cleaned(series.cast(pl.String))
+    return cleaned(as_integers(series).cast(pl.String))
+
+
+def as_integers(series: pl.Series) -> pl.Series:
+    """Return floats as integers if all are whole, without NaN; anything else as it is."""
+    if not series.dtype.is_float():
+        return series
+    series = series.fill_nan(None)
+    known = series.drop_nulls()
+    is_whole = known.is_finite() & (known == known.round()) & (known.abs() < 2**53)
+    return series.cast(pl.Int64) if is_whole.all() else series
 
 
 def cleaned(text: pl.Series) -> pl.Series:
