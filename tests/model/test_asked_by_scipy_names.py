@@ -148,3 +148,15 @@ def test_many_rows_and_several_targets_show_themselves():
     assert len(many.target(0).plot().collections) == 2
     with pytest.raises(ValueError, match=r"one target: choose it by target\(k\)"):
         many.plot()
+
+
+@every
+def test_draws_of_any_size_come_first(name):
+    p = EVERY[name]
+    draws = p.rvs(size=(2, 3), random_state=7)
+    assert draws.shape == (2, 3, len(p))
+    np.testing.assert_array_equal(draws.reshape(6, -1), p.rvs(size=6, random_state=7))
+    np.testing.assert_array_equal(p.rvs(size=(), random_state=7), p.rvs(random_state=7))
+    for size in (2.5, (2, 1.0), -1, "3"):
+        with pytest.raises(ValueError, match="size must be a whole number of draws, or a tuple"):
+            p.rvs(size=size)
