@@ -44,6 +44,11 @@ class Drawn(ABC):
 
         return predictive_plots.plot(self, ax)
 
+    def __repr__(self) -> str:
+        from bayesprop.model import predictive_plots
+
+        return predictive_plots.line(self)
+
     def _repr_html_(self) -> str:
         from bayesprop.model import predictive_plots
 
