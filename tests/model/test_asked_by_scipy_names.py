@@ -148,3 +148,35 @@ def test_many_rows_and_several_targets_show_themselves():
     assert len(many.target(0).plot().collections) == 2
     with pytest.raises(ValueError, match=r"one target: choose it by target\(k\)"):
         many.plot()
+
+
+@every
+def test_draws_of_any_size_come_first(name):
+    p = EVERY[name]
+    draws = p.rvs(size=(2, 3), random_state=7)
+    assert draws.shape == (2, 3, len(p))
+    np.testing.assert_array_equal(draws.reshape(6, -1), p.rvs(size=6, random_state=7))
+    np.testing.assert_array_equal(p.rvs(size=(), random_state=7), p.rvs(random_state=7))
+    for size in (2.5, (2, 1.0), -1, "3"):
+        with pytest.raises(ValueError, match="size must be a whole number of draws, or a tuple"):
+            p.rvs(size=size)
+
+
+@every
+def test_a_prediction_shows_itself_in_a_line(name):
+    p = EVERY[name]
+    line = repr(p)
+    assert line.startswith(f"{type(p).__name__}({len(p)} rows: ")
+    assert line.endswith("; ...)") == (len(p) > 3)
+    assert line.count("±") == min(len(p), 3)
+    assert len(line) < 120
+
+
+def test_lines_of_classes_of_several_targets_and_of_no_row():
+    classes = ClassPredictive.of_sure_weights(np.array([[0.25, 0.75]]), np.array(["a", "b"]))
+    assert repr(classes) == "ClassPredictive(1 row: b 0.750)"
+    mean, var = np.array([[38321.7, 0.5]]), np.array([[1e4, 0.0]])
+    two = GaussianPredictive(mean, var, np.ones((1, 2)) - [[1.0, 0.75]])
+    assert repr(two) == "GaussianPredictive(1 row: 38,320 ± 100, 0.5000 ± 0.500)"
+    assert repr(two[:0]) == "GaussianPredictive(0 rows: )"
+    assert "<td>38,320</td>" in two._repr_html_()

@@ -78,6 +78,11 @@ def test_infinity_is_kept_for_the_encoding_to_refuse():
         ('a,b\n"' + "x" * 200_000, "is a quotation mark left open?"),
         ("a\0b,c\n1,2\n", "is not text"),
         (b"\xff\xfea\x00,\x00b", "damaged UTF-16"),
+        (b"\xff\xfe\x00\x00a\x00\x00\x00,", "damaged UTF-32"),
+        ("Prices, 2024\na,b,c,d\n1,2,3,4\n", "line 1: 'Prices, 2024' seems to be a title above"),
+        ("Prices\n\na,b\n1,2\n", "line 1: 'Prices' seems to be a title above the names of"),
+        ("Prices\nof 2024\na;b\nx;2\n", "of columns, 'a', 'b': take out what stands above them"),
+        ("\n\nPrices,,\na,b,c\n1,x,2\n3,y,4\n", "line 3: 'Prices' seems to be a title"),
     ],
 )
 def test_unusable_text_is_refused_in_one_line(text, message):
@@ -156,3 +161,16 @@ def test_a_header_longer_than_a_field_of_the_csv_module_is_read():
     names = [f"gene_{i:0100d}" for i in range(1_400)]
     found = read(",".join(names) + "\n" + ",".join(["1"] * 1_400) + "\n")
     assert list(found) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("x\n1,5\n2,5\n", ["x"]),
+        ("name\nSmith, John\nDoe, Jane\n", ["name"]),
+        (",y\na,b\nc,3\n", ["y"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:decimal commas")
+def test_one_column_is_no_title(text, columns):
+    assert list(read(text))[-1:] == columns

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.date_forms import check_dates, dated, parsed
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
@@ -254,3 +254,40 @@ def test_dates_of_which_some_tell_less():
 )
 def test_what_tells_less_than_a_day_is_a_date_beside_dates(words, form):
     assert form_of(words * 10) == form
+
+
+@pytest.mark.parametrize(
+    ("words", "moments"),
+    [
+        (
+            ["2024-01-01T10:00:00+01:00", "2024-07-01T10:00:00+02:00"],
+            ["2024-01-01T09:00:00", "2024-07-01T08:00:00"],
+        ),
+        (
+            ["2024-01-01T10:00-0330", "2024-01-01T23:30:00Z"],
+            ["2024-01-01T13:30", "2024-01-01T23:30"],
+        ),
+        (
+            ["2024-01-01 10:00:00.5 -05", "2024-01-02 10:00:00.25"],
+            ["2024-01-01T15:00:00.5", "2024-01-02T10:00:00.25"],
+        ),
+        (
+            ["31.12.2023 20:00:00-08:00", "01.07.2024 00:00:00+05:45"],
+            ["2024-01-01T04:00", "2024-06-30T18:15"],
+        ),
+    ],
+)
+def test_times_with_an_offset_are_moments_in_utc(words, moments):
+    text = pl.Series("at", words)
+    expected = [datetime.datetime.fromisoformat(moment) for moment in moments]
+    assert parsed(text, form_of(words)).to_list() == expected
+
+
+def test_a_span_of_hours_is_no_time_with_an_offset():
+    assert form_of(["10:00-11:00", "12:00-13:30"]) is None
+    assert form_of(["2024-01-01 10:00-11:00", "2024-01-02 12:00-12:30"]) is None
+
+
+def test_dates_of_no_form_that_is_read_are_not_of_several_forms():
+    with pytest.raises(TableError, match="in a form that is not read, '2024-01-01 10-11'"):
+        check_dates(pl.Series("at", ["2024-01-01 10-11", "2024-01-02 12-13"]))

@@ -9,7 +9,7 @@ from stored_encoding import stored_and_back
 
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError, TableWarning
+from bayesprop.table.errors import TableError, TableWarning, did_you_mean
 
 N = 30
 Y = pl.Series("y", np.linspace(0.0, 1.0, N))
@@ -61,6 +61,22 @@ def test_absent_columns_are_all_named():
         encoding.encode(pl.DataFrame({"y": [1.0]}))
     with pytest.raises(TableError, match=r"lacks 1 column .* 'city'; did you mean 'City'\?"):
         encoding.encode(table(CITY.alias("City")))
+
+
+def test_a_column_that_the_model_needs_is_not_suggested_for_another():
+    x = np.arange(40.0)
+    frame = pl.DataFrame({"carat": x % 7, "clarity": x % 11, "carats": x % 13, "CARAT": x % 17})
+    encoding = TableEncoding.fit(frame, "carats")
+    with pytest.raises(TableError, match=r"'carat'; did you mean 'Carat'\?$"):
+        encoding.encode(frame.drop("carat").with_columns(Carat=1.0))
+    with pytest.raises(TableError, match="'carat'; --allow-missing-columns takes them for missing"):
+        encoding.encode(frame.drop("carat"))
+
+
+def test_a_name_in_another_case_is_suggested():
+    assert did_you_mean("Y", ["x", "y"]) == "; did you mean 'y'?"
+    assert did_you_mean("PRISE", ["Price", "price", "PRICE"]) == "; did you mean 'Price'?"
+    assert did_you_mean("y", ["x"]) == ""
 
 
 def test_absent_columns_may_be_allowed_and_are_missing_in_every_row():

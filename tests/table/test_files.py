@@ -68,6 +68,19 @@ def test_a_sheet_with_dates(tmp_path):
         read_table(f"{path}::other")
 
 
+def test_a_sheet_has_integers_and_days_as_people_write_them(tmp_path):
+    path = tmp_path / "book.xlsx"
+    day, noon = datetime.date(2024, 1, 31), datetime.datetime(2024, 1, 31, 12)
+    with xlsxwriter.Workbook(path, {"default_date_format": "yyyy-mm-dd hh:mm"}) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["id", "sold", "seen", "area"])
+        sheet.write_row(1, 0, [100000, day, noon, 1.5])
+        sheet.write_row(2, 0, [None, None, day, 2])
+    frame = read_table(str(path))
+    assert frame.write_csv().splitlines()[1] == "100000,2024-01-31,2024-01-31T12:00:00.000,1.5"
+    assert frame.dtypes == [pl.Int64, pl.Date, pl.Datetime("ms"), pl.Float64]
+
+
 def test_a_table_of_a_base_is_named(tmp_path):
     path = tmp_path / "base.db"
     database(path, houses=FRAME, flats=FRAME[:1])

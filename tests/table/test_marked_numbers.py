@@ -41,6 +41,11 @@ from bayesprop.table.values import unmarked
         (["CHF 1'200", "CHF -5", "-CHF 7"], [1200.0, -5.0, -7.0], "thousands"),
         (["₹1,200", "₹5"], [1200.0, 5.0], "thousands"),
         (["Rs. 500", "Rs. 20"], [500.0, 20.0], ""),
+        (["1\u00a0234", "12"], [1234.0, 12.0], "thousands"),
+        (["1\u202f234\u202f567,5 \u20ac", "12\u00a0\u20ac"], [1234567.5, 12.0], "1.234,5"),
+        (["(132.10)", "7", None], [-132.1, 7.0, None], ""),
+        (["($1,200)", "$ (5)", "$3"], [-1200.0, -5.0, 3.0], "thousands"),
+        (["(3.5 %)", "(2)%", "1%"], [-3.5, -2.0, 1.0], ""),
     ],
 )
 def test_one_mark_for_all(words, numbers, written):
@@ -78,6 +83,9 @@ def test_later_rows_are_of_the_same_unit():
         ["1.234,56", "1.5"],
         ["1.23,4"],
         ["1,2,3", "4"],
+        ["(1)", "(2)"],
+        ["(-1)", "2"],
+        ["1 (2)", "2 (3)"],
         ["1.5,2"],
         [None],
         [],
@@ -245,3 +253,13 @@ def test_stand_ins_are_asked_about_where_they_are_far(others, value, is_far):
     assert sum("stands for a missing value" in one for one in questions) == 2 * is_far
     if is_far:
         assert questions[0].startswith(f"target 'y' holds {value:g} in 2 rows, far from all others")
+
+
+def test_a_no_break_space_and_brackets_are_read_in_a_file(tmp_path):
+    rows = [f'"{k}\u00a0{k:03}",({k}.50),{k}\n{k},{k}.5,{k}\n' for k in range(1, 40)]
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,y\n" + "".join(rows), encoding="utf-8")
+    encoding = TableEncoding.fit(read_table(str(path)), "y", "regression")
+    assert list(encoding.feature_names) == ["a", "b"]
+    later = pl.DataFrame({"a": ["2\u202f500"], "b": ["(3.25)"]})
+    assert encoding.encode(later).X.tolist() == [[2500.0, -3.25]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 from functools import partial
@@ -44,6 +45,8 @@ TABLES = {
     "utf-16 with a mark.csv": text().encode("utf-16"),
     "utf-16, big end first.csv": text().encode("utf-16-be"),
     "utf-16, little end first.csv": text().encode("utf-16-le"),
+    "utf-32 with a mark.csv": text().encode("utf-32"),
+    "utf-32, big end first.csv": codecs.BOM_UTF32_BE + text().encode("utf-32-be"),
     "latin-1.csv": text().encode("latin-1"),
     "windows-1252.csv": text().encode("cp1252"),
     "decimal commas.csv": text(";").replace(".", ","),

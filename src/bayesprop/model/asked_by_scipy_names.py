@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -21,14 +22,17 @@ class Drawn(ABC):
     def sample(self, rng: np.random.Generator, n: int) -> Any:
         """Draw n new observations for every row, independently over rows; (n, rows[, o])."""
 
-    def rvs(self, size: int | None = None, random_state: Any = None) -> Any:
-        """Draw new observations, independently over rows: (size, n[, o]); None: one, (n[, o]).
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Any = None) -> Any:
+        """Draw new observations, independently over rows: (*size, n[, o]); None: one, (n[, o]).
 
         random_state
             A number, a `numpy.random.Generator`, or None for other draws at every call.
+
+        ValueError where the size is none of draws.
         """
-        drawn = self.sample(np.random.default_rng(random_state), 1 if size is None else size)
-        return drawn[0] if size is None else drawn
+        shape = _shape_of(size)
+        draws = self.sample(np.random.default_rng(random_state), math.prod(shape))
+        return draws.reshape(*shape, *draws.shape[1:])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a few rows by their densities, many by their intervals, classes by bars; the Axes.
@@ -40,10 +44,23 @@ class Drawn(ABC):
 
         return predictive_plots.plot(self, ax)
 
+    def __repr__(self) -> str:
+        from bayesprop.model import predictive_plots
+
+        return predictive_plots.line(self)
+
     def _repr_html_(self) -> str:
         from bayesprop.model import predictive_plots
 
         return predictive_plots.table(self)
+
+
+def _shape_of(size: Any) -> tuple[int, ...]:
+    """Return the axes of draws."""
+    axes = () if size is None else size if isinstance(size, tuple | list) else (size,)
+    if not all(isinstance(n, int | np.integer) and n >= 0 for n in axes):
+        raise ValueError(f"size must be a whole number of draws, or a tuple of them, got {size!r}")
+    return tuple(map(int, axes))
 
 
 class AskedByScipyNames(Drawn):

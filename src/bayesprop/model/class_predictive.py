@@ -14,7 +14,7 @@ from bayesprop.model.asked_by_scipy_names import Drawn
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClassPredictive(Drawn):
     """A categorical distribution a row, averaged over the posterior.
 

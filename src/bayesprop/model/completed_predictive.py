@@ -26,7 +26,7 @@ _MEMBERS = 2
 """Of an ensemble, that are heard on every completion of a row; in turns, so that all are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompletedPredictive(Predictive):
     """Equal shares of what is predicted for every completion of a row; built by `of`.
 

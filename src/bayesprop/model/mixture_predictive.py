@@ -23,7 +23,7 @@ Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixturePredictive(SummedGaussians):
     """Equal shares of N(means[s], noise_vars[s]), one a draw of the weights or a member s.
 

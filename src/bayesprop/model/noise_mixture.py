@@ -96,7 +96,7 @@ def scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> Nodes:
     return Nodes(at, share.reshape(at.shape))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoiseMixturePredictive(SummedGaussians):
     """A mixture of members and targets nearby, and BROAD_SHARE of the constant predictor.
 

@@ -13,7 +13,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import OF_ALL_ROWS, Moments, Predictive
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PooledPredictive(Predictive):
     """Predictions, the rows of `parts` put in another order.
 

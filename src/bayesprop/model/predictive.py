@@ -30,7 +30,7 @@ BY_MEMBER, OF_ALL_ROWS = {"axis": 1}, {"axis": None}
 members and the second over rows, or they are the same for all rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictive(AskedByScipyNames, ABC):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
 
@@ -211,7 +211,7 @@ class Predictive(AskedByScipyNames, ABC):
         return np.stack([self._quantile(float(level)) for level in levels])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianPredictive(Predictive):
     """N(mean, epistemic_var + noise_var), the moment-matched predictive of eq. 12 (PBP 2015)."""
 
@@ -237,7 +237,7 @@ class GaussianPredictive(Predictive):
         return self.std * spread
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudentTPredictive(Predictive):
     """Student-t of the given mean and variance: what conjugate linear regression predicts.
 
@@ -279,7 +279,7 @@ class StudentTPredictive(Predictive):
         return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SummedGaussians(Predictive):
     """A sum of Gaussians for every element (row, or output of a row); the base of mixtures."""
 

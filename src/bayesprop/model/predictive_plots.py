@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-MOST_CURVES, MOST_ROWS = 6, 10
+from bayesprop.model.few_digits import few_digits
+
+MOST_CURVES, MOST_ROWS, _ROWS_IN_A_LINE = 6, 10, 3
 _POINTS, _EDGE = 200, 0.002
 _JUMP = 1e-9
 """Probability of one value, above which it is drawn as a dot."""
@@ -40,6 +42,29 @@ def _draw_bars(predictive: Any, ax: Any) -> Any:
     return ax
 
 
+def line(predictive: Any) -> str:
+    """Return the kind of prediction, its number of rows, and what it is for the first of them.
+
+    Of a number mean and std, of several targets those of the first; of a class its probability.
+    """
+    first = predictive[:_ROWS_IN_A_LINE]
+    if hasattr(predictive, "proba"):
+        pairs = zip(first.label, first.proba.max(axis=1, initial=0.0), strict=True)
+        rows = [f"{label} {share:.3f}" for label, share in pairs]
+    else:
+        pairs = zip(first.mean, first.std, strict=True)
+        rows = [_of_row(np.ravel(mean), np.ravel(std)) for mean, std in pairs]
+    more = ["..."] if len(predictive) > len(rows) else []
+    n_rows = f"{len(predictive)} row{'' if len(predictive) == 1 else 's'}"
+    return f"{type(predictive).__name__}({': '.join([n_rows, '; '.join(rows + more)])})"
+
+
+def _of_row(mean: np.ndarray, std: np.ndarray) -> str:
+    most = _ROWS_IN_A_LINE
+    pairs = [f"{few_digits(m)} ± {few_digits(s, 3)}" for m, s in zip(mean, std, strict=True)]
+    return ", ".join(pairs[:most] + ["..."] * (len(pairs) > most))
+
+
 def table(predictive: Any) -> str:
     """Return a small table of the first rows, in HTML."""
     if hasattr(predictive, "proba"):
@@ -55,7 +80,7 @@ def _table_of_numbers(predictive: Any) -> str:
     n_targets = int(np.prod(np.shape(predictive.mean)[1:], initial=1))
     names = [f"{k // n_targets}" if n_targets == 1 else f"{k // n_targets}, target {k % n_targets}"
              for k in range(len(columns[0]))]  # fmt: skip
-    cells = ([name, *(f"{value:.4g}" for value in row)]
+    cells = ([name, *map(few_digits, row)]
              for name, *row in zip(names, *columns, strict=True))  # fmt: skip
     return _table(["row", "mean", "std", "5 %", "95 %"], cells, len(predictive))
 

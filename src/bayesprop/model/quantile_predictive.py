@@ -17,7 +17,7 @@ _N_SHARES = 200
 """Equal shares of probability that stand for the distribution in its CRPS and variance."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QuantilePredictive(Predictive):
     """Quantiles at a few levels, joined by pieces of normal distributions; one target.
 

@@ -40,7 +40,7 @@ _GRID = np.linspace(-12.0, 12.0, 45)
 _LEAST_TAIL = 1e-13  # of a probability: less is rounding, which a far slope would multiply
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransformedPredictive(Predictive):
     """What `latent` says of z, said of y = g(z). Built by `transformed`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import time
+from datetime import time, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -53,6 +53,11 @@ _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?$"
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ] *\d{1,2}:.*)?$"
 _ZONE = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
+_OFFSET = (
+    r"(T\d{1,2}:\d{2}|[T ]\d{1,2}:\d{2}:\d{2}(?:\.\d+)?)"
+    r"( ?([+-])(0\d|1[0-4])(?::?(00|15|30|45))?)$"
+)
+"""From UTC, of a time of day with its T or its seconds: "10:00-11:00" is likelier a span."""
 MOSTLY = 0.9
 """Share of the values of a column of dates that are dates; of no more is less than a day known."""
 
@@ -146,6 +151,11 @@ def check_dates(text: pl.Series) -> None:
     moments = parsed(text, form)
     usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
     odd = at_rows(text, moments.is_null() & text.is_not_null())
+    if moments.null_count() == len(text):
+        raise TableError(
+            f"column {quoted(text.name)} holds dates in a form that is not read, {odd}: write them"
+            " as 2024-01-31, or take the column out"
+        )
     raise TableError(
         f"column {quoted(text.name)} holds dates of several forms, such as {usual}, but {odd}:"
         " write them all as 2024-01-31, or take the column out"
@@ -173,10 +183,16 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
 
 
 def parsed(text: pl.Series, form: str) -> pl.Series:
-    """Read text in one form; null for anything else. Less than a day is the middle of its span."""
+    """Read text in one form; null for anything else. Less than a day is the middle of its span.
+
+    A time with an offset from UTC is the moment in UTC.
+    """
     if form.endswith(_OR_LESS):
         return _or_less(text, form.removesuffix(_OR_LESS))
-    plain = text.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
+    plain, ahead = text, timedelta()
+    if text.str.contains(_OFFSET).any():
+        plain, ahead = text.str.replace(_OFFSET, "$1"), _ahead_of_utc(text)
+    plain = plain.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
     plain = plain.str.replace_all(" +", " ")
     if form == QUARTERS:
         month = 3 * text.str.extract(r"(?i)Q([1-4])").cast(pl.Int64) - 2
@@ -187,8 +203,16 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
         before, after, form = _OTHERS[form]
         plain = pl.select(before + plain + after).to_series()
     if "%H" in form or "%I" in form:
-        return plain.str.to_datetime(form, strict=False, time_unit="us")
+        return plain.str.to_datetime(form, strict=False, time_unit="us") - ahead
     return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+
+
+def _ahead_of_utc(text: pl.Series) -> pl.Series:
+    """Return how far ahead of UTC the times in text are; 0 where it does not say."""
+    parts = text.str.extract_groups(_OFFSET).struct.unnest()
+    minutes = 60 * parts["4"].cast(pl.Int64) + parts["5"].cast(pl.Int64).fill_null(0)
+    sign = pl.when(parts["3"] == "-").then(-1).otherwise(1)
+    return parts.select(pl.duration(minutes=(sign * minutes).fill_null(0))).to_series()
 
 
 def _or_less(text: pl.Series, date: str) -> pl.Series:
@@ -224,7 +248,7 @@ def _pattern(form: str) -> str:
     digits |= {" %p": " ?[AaPp][Mm]"}
     parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%I|%M|%S|%\\.f| %p)", form)
     pieces = [digits.get(part, r"\d{1,2}") if "%" in part else re.escape(part) for part in parts]
-    zone = r"( ?(Z|UTC|GMT|\+\d\d:?\d\d))?" if "%H" in form else ""
+    zone = r"( ?(Z|UTC|GMT|[+-]\d\d(:?\d\d)?))?" if "%H" in form else ""
     return "^" + "".join(pieces).replace(r"\ ", "(T| +)") + zone + "$"
 
 

@@ -226,7 +226,9 @@ class TableEncoding:
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         lacks: list[str] = []
         if absent and not (allow_absent and len(absent) < len(self.columns)):
-            lacks = [_lacks(absent, frame, n_columns=len(self.columns))]
+            needed = {self.target_name, *(column.name for column in self.columns)}
+            others = [name for name in frame.columns if name not in needed]
+            lacks = [_lacks(absent, others, n_columns=len(self.columns))]
         frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
         steps = (partial(column.encode, frame[column.name]) for column in self.columns)
         encoded: list[Encoded] = together(*steps, first=lacks)
@@ -344,9 +346,9 @@ class TableEncoding:
         return cls(target, columns, report, classes, marks=own)
 
 
-def _lacks(absent: list[str], frame: pl.DataFrame, n_columns: int) -> str:
+def _lacks(absent: list[str], others: list[str], n_columns: int) -> str:
     lacks = f"the table lacks {counted(len(absent), 'column')} that the model needs"
-    remedy = did_you_mean(absent[0], frame.columns)
+    remedy = did_you_mean(absent[0], others)
     if not remedy and len(absent) < n_columns:
         remedy = "; --allow-missing-columns takes them for missing"
     return f"{lacks}: {listed(absent)}{remedy}"

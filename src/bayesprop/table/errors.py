@@ -108,9 +108,10 @@ def one_line(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'price'?" for a word close to a known one, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """Return "; did you mean 'price'?" for a word close to a known one, in whatever case."""
+    words = {one.casefold(): one for one in reversed([*known])}
+    close = difflib.get_close_matches(word.casefold(), words, n=1, cutoff=0.6)
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 
 def listing(words: Sequence[str], at_most: int = 12) -> str:

@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import polars as pl
 
 from bayesprop.table.errors import TableError, listed, listing, one_line, quoted
 from bayesprop.table.headers import column_names
+from bayesprop.table.values import as_integers
 
 PART = "::"
 """Between a file and the sheet or table in it."""
@@ -70,14 +72,25 @@ def unpacked(content: bytes, path: Path, where: str) -> tuple[bytes, str]:
 
 
 def excel(content: bytes, place: Place) -> pl.DataFrame:
-    """Read a sheet of a workbook: the first, or the one of a name."""
+    """Read a sheet of a workbook: the first, or the one of a name.
+
+    Sheets hold floats and moments only: whole numbers become integers, midnights dates.
+    """
     import fastexcel
 
     book, part = fastexcel.read_excel(content), place.part
     if part is not None and part not in book.sheet_names:
         sheets = listed(book.sheet_names)
         raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
-    return book.load_sheet(0 if part is None else part).to_polars()
+    sheet = book.load_sheet(0 if part is None else part).to_polars()
+    return sheet.select(_as_date(as_integers(column)) for column in sheet)
+
+
+def _as_date(series: pl.Series) -> pl.Series:
+    """Return moments as dates if all are midnights, else as they are."""
+    if isinstance(series.dtype, pl.Datetime) and (series.dt.time() == time()).all():
+        return series.cast(pl.Date)
+    return series
 
 
 def folder_of_parquet(path: Path) -> pl.DataFrame:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from bayesprop.table.errors import TableError, counted, listed, quoted, warn
-from bayesprop.table.lines import Row, fields_of, first_rows, rows_of, separator_of
+from bayesprop.table.lines import SIGNS, Row, fields_of, first_rows, rows_of, separator_of
 from bayesprop.table.values import MISSING
 
 _COMMENT = "#"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_LINES_OF_A_TABLE = 20  # looked at below what may be a title
 _LOOKED_AT = 1000  # rows in which a word of the first line is looked for
 
 
@@ -43,7 +44,24 @@ def header_of(text: str, separator: str, where: str, n_before: int) -> Header:
             f" --target {made[-1]}, in Python target={made[-1]!r}"
         )
         return Header(made, text, n_before)
+    _check_no_title(first, below, where)
     return Header(_completed(names, below, separator, where), below, first.last)
+
+
+def _check_no_title(first: Row, below: str, where: str) -> None:
+    """Refuse a first line that is a title: one text, or far too few, above a line of names."""
+    is_lone = first.fields[0] != "" and not any(map(str.strip, first.fields[1:]))
+    for separator in SIGNS:
+        lines = first_rows(below, separator, _LINES_OF_A_TABLE)
+        names, *rows = [*dropwhile(lambda line: len(line) == 1, lines)] or [[]]
+        is_less = is_lone or len(names) > len(first.fields) + 1
+        are_even = {len(row) for row in rows} == {len(names)}
+        if is_less and are_even and all(names) and _is_header(names, rows[0]):
+            title = separator.join(first.fields).strip(separator)
+            raise TableError(
+                f"{where}, {first.lines}: {quoted(title)} seems to be a title above the names of"
+                f" columns, {listed(names, 3)}: take out what stands above them"
+            )
 
 
 def is_row(first: Sequence[str], below: str, separator: str) -> bool:

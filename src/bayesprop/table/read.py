@@ -45,11 +45,11 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     sheets, SQLite and DuckDB; text may be packed (.gz, .bz2, .xz, .zst). "book.xlsx::prices" and
     "base.db::prices" name a sheet or table.
 
-    Text is UTF-8, UTF-16 or else Windows-1252. The separator of a CSV is found in its header line;
-    where its first line holds values, columns are called column_1, column_2, ...;
-    empty fields, NA, NaN and null are missing; a column is numbers or true/false if every value is,
-    unless it is one of `text`: a column whose levels a model knows means the same whatever the
-    other rows of this table hold.
+    Text is UTF-8, UTF-16, UTF-32 with its mark or else Windows-1252. The separator of a CSV is
+    found in its header line; where its first line holds values, columns are called column_1,
+    column_2, ...; empty fields, NA, NaN and null are missing; a column is numbers or true/false if
+    every value is, unless it is one of `text`: a column whose levels a model knows means the same
+    whatever the other rows of this table hold.
     What had to be guessed comes as TableWarning. Raises TableError, a line for every problem.
 
     check
@@ -145,14 +145,15 @@ def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -
 
 
 def _decoded(content: bytes, where: str) -> str:
-    codec = _utf_16(content)
+    codec = _wide_codec(content)
     if codec is None and b"\0" in content[:100_000]:
         raise TableError(f"{where} is not text: write it as CSV, TSV or Parquet")
     try:
         return content.decode(codec or "utf-8-sig")
     except UnicodeDecodeError as error:
         if codec is not None:
-            raise TableError(f"{where} is damaged UTF-16 text: save it as UTF-8") from error
+            kind = codec[:6].upper()
+            raise TableError(f"{where} is damaged {kind} text: save it as UTF-8") from error
     warn(
         f"{where} is not UTF-8: read as Windows-1252; if letters with accents look wrong, save it"
         " as UTF-8"
@@ -163,8 +164,13 @@ def _decoded(content: bytes, where: str) -> str:
         return content.decode("latin-1")
 
 
-def _utf_16(content: bytes) -> str | None:
-    """Return the form of UTF-16 that text has, by its mark or the zeros of its ASCII letters."""
+def _wide_codec(content: bytes) -> str | None:
+    """Return the form of UTF-16 that text has, by its mark or the zeros of its ASCII letters.
+
+    Or UTF-32 by its mark, which begins with that of UTF-16.
+    """
+    if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     start = content[:_START]

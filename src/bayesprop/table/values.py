@@ -36,6 +36,10 @@ _CURRENCY = (
 _MARKED_NUMBER = rf"^[<>~]?{_CURRENCY}\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
 _NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*(\d[\d.,' ]*)\s*({_UNIT})$"
+_UNBROKEN = "[\u00a0\u2009\u202f]"
+"""Blanks that keep a line together, as word processors and spreadsheets part thousands."""
+_NEGATIVE = rf"^({_CURRENCY}\s*)\(\s*([^()+-]*\d[^()+-]*?)\s*\)(\s*{_UNIT})$"
+"""As accountants write it: "(132.10)", "$ (5)"."""
 _SCALES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9}
 _MAGNITUDES = "(K, M, B)"
 THOUSANDS, DECIMAL_COMMA, BOTH, PLAIN = "thousands", "decimal comma", "1.234,5", ""
@@ -123,12 +127,17 @@ def remedy(text: pl.Series, stray: pl.Series) -> str:
 def as_levels(series: pl.Series) -> pl.Series:
     """Return a column as cleaned text; whole numbers are written without a decimal point."""
     check_dtype(series)
-    if series.dtype.is_float():
-        series = series.fill_nan(None)
-        known = series.drop_nulls()
-        if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
-            series = series.cast(pl.Int64)
-    return cleaned(series.cast(pl.String))
+    return cleaned(as_integers(series).cast(pl.String))
+
+
+def as_integers(series: pl.Series) -> pl.Series:
+    """Return floats as integers if all are whole, without NaN; anything else as it is."""
+    if not series.dtype.is_float():
+        return series
+    series = series.fill_nan(None)
+    known = series.drop_nulls()
+    is_whole = known.is_finite() & (known == known.round()) & (known.abs() < 2**53)
+    return series.cast(pl.Int64) if is_whole.all() else series
 
 
 def cleaned(text: pl.Series) -> pl.Series:
@@ -193,7 +202,20 @@ def is_number(text: pl.Series) -> pl.Series:
 
 def looks_like_number(text: pl.Series) -> pl.Series:
     """Say of every value whether it is a number with separators or a unit, as "1,234", "12 kg"."""
-    return text.str.contains(_MARKED_NUMBER).fill_null(False)
+    return _usual(text).str.contains(_MARKED_NUMBER).fill_null(False)
+
+
+def _usual(text: pl.Series, *, are_numbers: bool = False) -> pl.Series:
+    """Return text with plain blanks, and with a minus for the brackets of accountants.
+
+    are_numbers
+        Whether an earlier table held numbers here; else brackets around every value are none.
+    """
+    text = text.str.replace_all(_UNBROKEN, " ")
+    is_negative = text.str.contains(_NEGATIVE)
+    if not is_negative.any() or (is_negative.all() and not are_numbers):
+        return text
+    return text.str.replace(_NEGATIVE, "${1}-${2}${3}")
 
 
 class Unmarked(NamedTuple):
@@ -216,6 +238,7 @@ def unmarked(
     written, unit
         As the numbers of an earlier table had; None: found out.
     """
+    text = _usual(text, are_numbers=written is not None)
     known = text.drop_nulls()
     if known.is_empty() or not known.str.contains(_NUMBER).all():
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from bayesprop.model.few_digits import few_digits
+
 Scores = dict[str, dict[str, float]]
 LABELS = {
     "rmse": ("RMSE", "typical error; lower is better"),
@@ -44,7 +46,7 @@ def figure(value: float | None, digits: int = 4) -> str:
     """Format a number for a person: so many significant digits, a dash where there is none."""
     if value is None or not math.isfinite(value):
         return "-"
-    return f"{value:#.{digits}g}".rstrip(".")
+    return few_digits(value, digits)
 
 
 def figure_beside(value: float, std: float) -> str:
@@ -52,4 +54,4 @@ def figure_beside(value: float, std: float) -> str:
     if not (math.isfinite(value) and math.isfinite(std) and std > 0.0):
         return figure(value)
     n_decimals = 2 - math.floor(math.log10(std))
-    return f"{round(value, n_decimals):.{max(n_decimals, 0)}f}"
+    return f"{round(value, n_decimals):,.{max(n_decimals, 0)}f}"
