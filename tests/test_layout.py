@@ -36,7 +36,7 @@ ALLOWED = {
     "store": {"catalogue", "table", "model", "atomic", "old_files"},
     "old_files": set(),
     "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
-    "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
+    "report": {"catalogue", "decisions", "store", "metrics", "model", "table", "atomic"},
     "scale": {"estimators", "model", "store", "table"},
     "table_model": {
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",

@@ -176,12 +176,17 @@ METHODS: dict[str, Method] = {
 
 def method_and_task(estimator: Any) -> tuple[str, str]:
     """Return names of method and task of an estimator; TypeError if it is not of this library."""
-    at = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+    at = home_of(estimator)
     for method in METHODS.values():
         for task, home in method.homes.items():
             if home == at:
                 return method.name, task
     raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {at}")
+
+
+def home_of(estimator: Any) -> str:
+    """Return module and name of the class of an estimator, as `homes` has them."""
+    return f"{type(estimator).__module__}:{type(estimator).__qualname__}"
 
 
 def estimator_class(name: str, task: str = REGRESSION) -> type:

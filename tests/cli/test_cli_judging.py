@@ -1,5 +1,7 @@
 """How a fit is judged: by groups, by time, by one's own rows, in folds; and what is said of it."""
 
+import datetime
+
 import numpy as np
 import pytest
 from house_table import as_csv, house_rows
@@ -34,7 +36,7 @@ def test_groups_are_held_out_whole_and_the_default_learns_by_them(cli, table, tm
     grouped = cli(*fit, "--group", "patient", "--json").json
     assert grouped["rows"] == {"train": 360, "held_out": 40}
     assert grouped["judged_by"] == "40 held-out rows, of 4 new values of patient"
-    assert grouped["new_groups"] is None
+    assert grouped["judged_again"] == []
     assert grouped["features"] == 3
     assert 0.7 <= grouped["held_out"]["model"]["coverage_90"] <= 1.0
     assert set(grouped["standard_errors"]) >= {"rmse", "log_likelihood", "coverage_90"}
@@ -43,7 +45,7 @@ def test_groups_are_held_out_whole_and_the_default_learns_by_them(cli, table, tm
 
 def test_rows_that_seem_to_belong_together_are_judged_again_and_named(cli, table, tmp_path):
     told = cli("fit", table, "-t", "y", "-o", tmp_path / "m", "--method", "pbp", "--json")
-    found = told.json["new_groups"]
+    (found,) = told.json["judged_again"]
     assert found["column"] == "patient"
     assert found["is_worse"]
     assert found["n_rows"] == 40
@@ -111,6 +113,24 @@ def test_small_tables_of_classes_and_of_groups_are_judged_in_folds(cli, tmp_path
     assert grouped["judged_by"] == "80 rows, each judged by a fit to other folds, divided by g"
 
 
+def test_later_rows_are_judged_where_a_column_is_a_date(cli, tmp_path):
+    """A level that rises at last: rows at random are between others, later ones beyond."""
+    rng = np.random.default_rng(0)
+    first = datetime.date(2020, 1, 1)
+    days = [first + datetime.timedelta(days=k) for k in range(400)]
+    rise = 0.1 * np.maximum(np.arange(400.0) - 320.0, 0.0)
+    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "linear")
+    for level, is_worse in ((rise, True), (np.zeros(400), False)):
+        rows = [{"day": d, "y": a + 0.3 * rng.normal()} for d, a in zip(days, level, strict=True)]
+        (tmp_path / "t.csv").write_text(as_csv(rows))
+        result = cli(*fit, "--json")
+        (again,) = result.json["judged_again"]
+        assert (again["option"], again["column"], again["n_groups"]) == ("time", "day", 0)
+        assert again["is_worse"] == is_worse
+        assert ("fit with --time day" in result.err) == is_worse
+    assert cli(*fit, "--time", "day", "--json").json["judged_again"] == []
+
+
 def test_what_does_as_well_is_said(cli, tmp_path):
     rng = np.random.default_rng(5)
     line = [{"x": x, "y": 2.0 * x + rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
@@ -124,6 +144,30 @@ def test_what_does_as_well_is_said(cli, tmp_path):
     assert "A CONSTANT PREDICTS" in cli("fit", tmp_path / "noise.csv", *fit).err
     simple = cli("fit", tmp_path / "line.csv", "-t", "y", "-o", tmp_path / "m", *FAST).err
     assert "consider" not in simple
+
+
+def test_a_constant_that_wins_by_probabilities_alone_is_no_verdict_on_the_columns(cli, tmp_path):
+    """Weights that make few rows many spoil the probabilities, not the order of the rows."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for x in rng.standard_normal(3000):
+        is_rare = x + 0.3 * rng.standard_normal() > 2.3
+        rows.append({"x": x, "w": 50.0 if is_rare else 1.0, "y": "rare" if is_rare else "usual"})
+    (tmp_path / "t.csv").write_text(as_csv(rows))
+    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
+    words = (*fit, "--weights", "w", "--test-fraction", "0.3")
+    remark = next(line for line in cli(*words).err.splitlines() if "CONST" in line)
+    assert "for they order the rows (area under the ROC curve 0.9" in remark
+    assert "say nothing of the target" not in remark
+
+
+def test_a_line_is_not_compared_with_itself(cli, tmp_path):
+    page = tmp_path / "r.html"
+    (tmp_path / "t.csv").write_text(as_csv(house_rows()))
+    fit = ("fit", tmp_path / "t.csv", "-t", "price", "-o", tmp_path / "m", "--report", page)
+    for method, is_shown in (("linear", False), ("pbp", True)):
+        assert cli(*fit, "--method", method).code == 0
+        assert ("In log-likelihood" in page.read_text()) == is_shown
 
 
 def test_a_column_that_gives_the_target_away_is_named(cli, tmp_path):
@@ -144,5 +188,6 @@ def test_groups_without_which_nothing_can_be_learnt_are_said(cli, tmp_path):
     fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
     told = cli(*fit, "--json")
     assert told.code == 0
-    assert told.json["new_groups"]["scores"] == {}
-    assert "cannot be judged on new ones" in told.json["new_groups"]["remark"]
+    (again,) = told.json["judged_again"]
+    assert again["scores"] == {}
+    assert "cannot be judged on new ones" in again["remark"]

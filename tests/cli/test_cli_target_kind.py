@@ -194,6 +194,9 @@ def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
     later.write_text("age,years\n0,1\n0,3\n")
     short, long = (float(row["mean"]) for row in cli("predict", model, later).rows)
     assert 2.0 < long / short < 4.5
+    later.write_text("age,years\n0,1\n0,\n")
+    assert "exposure must be a number > 0" in (gap := cli("predict", model, later).refusal)
+    assert "got none (NaN) in data row 2" in gap
     assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
     numbers = cli(*asked, "--exposure", "years", "--target-kind", "numbers")
     assert "--exposure is for counts" in numbers.refusal

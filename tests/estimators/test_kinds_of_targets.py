@@ -249,7 +249,7 @@ def test_rows_with_exposures_are_predicted_each_by_its_own(of_rates):
         ({"exposure": 3}, None, "must be a column of X"),
         ({"exposure": "years"}, None, "must be a column of X"),
         ({"exposure": 2}, 0.0, "got 0 in row 5"),
-        ({"exposure": 2}, np.nan, "got nan in row 5"),
+        ({"exposure": 2}, np.nan, r"got none \(NaN\) in row 5"),
         ({"exposure": 2}, 1e-300, "got 1e-300 in row 5"),
         ({"exposure": 2, "target_kind": "numbers"}, None, "must be 'count'"),
     ],

@@ -549,3 +549,14 @@ def test_numbers_above_zero_with_a_limit_above_stay_above_zero():
     assert (learnt.inverse(np.append(z, [-50.0, 50.0])) > 0.0).all()
     # A log of these is a line, with a fifth of the rows hidden beyond the limit.
     assert np.corrcoef(x[:, 0], z)[0, 1] > 0.93
+
+
+@pytest.mark.parametrize("shape", [1.6, 2.0])
+def test_intervals_that_would_begin_below_0_make_numbers_positive(shape):
+    """A line with noise, its sign gone: the map gains less than a tenth of a nat."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((600, 2))
+    y = np.abs(shape + x[:, 0] + 0.7 * rng.standard_normal(600)) + 0.01
+    assert guessed_kind(x, y) == "positive"
+    away = np.exp(0.25 * x[:, 0]) * rng.gamma(14.0, 1.0 / 14.0, 600)
+    assert guessed_kind(x, away) == "numbers"

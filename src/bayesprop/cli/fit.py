@@ -78,7 +78,7 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "judged_by": fitted.title or None,
                 "held_out": fitted.judged.scores,
                 "standard_errors": dict(fitted.judged.errors) or None,
-                "new_groups": None if fitted.new_groups is None else fitted.new_groups._asdict(),
+                "judged_again": [one._asdict() for one in fitted.again],
                 "seconds": report.seconds,
                 "guards": report.guards,
                 "warnings": fitted.warnings,

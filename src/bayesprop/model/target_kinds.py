@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
 from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare, learnt_censored
 from bayesprop.model.censored_numbers import OFTEN, CensoredNumbers, are_many, learnt_limits
@@ -16,6 +17,7 @@ from bayesprop.model.left_out import (
     evenly,
     left_out_log_likelihood,
     left_out_rmse,
+    some_rows,
 )
 from bayesprop.model.target_maps import (
     CENSORED,
@@ -34,7 +36,8 @@ from bayesprop.model.target_maps import (
 KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, CENSORED, SHARE, COUNT)
 _FEW_ROWS = 20
 _GAINS = {SHARE: -0.1, POSITIVE: 0.1}
-"""Nats a row that the map must gain a ridge."""
+_GAIN_BY_BOUNDS, _FEW_BOUNDS = 0.05, 0.05
+"""Nats a row that the map must gain a ridge; and where so many of its intervals begin below 0."""
 _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
@@ -129,7 +132,8 @@ def guessed_kind(
     sums of other columns. Other numbers from 0 on, a fiftieth of them 0, are nonnegative if a ridge
     errs less through their map, as it does not of formulas; shares if they end at 1, as a fiftieth
     do. Numbers between 0 and 1 are shares unless their map loses a tenth of a nat a row for a ridge
-    on rows left out, others above 0 are positive if their map gains as much.
+    on rows left out, others above 0 are positive if their map gains as much, or half
+    of it where intervals of the ridge would begin below 0.
 
     Per cent between 0 and 100, a twenty-fifth of them above 1, are judged as shares, and are
     neither counts nor nonnegative; their bounds count however few rows are there.
@@ -164,7 +168,23 @@ def guessed_kind(
     targets = np.stack([y / scale, learnt.forward(y)], axis=1)
     slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
     plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
-    return kind if mapped - plain > _GAINS[kind] else NUMBERS
+    gain = mapped - plain
+    if gain > _GAINS[kind]:
+        return kind
+    is_bound = kind == POSITIVE and gain > _GAIN_BY_BOUNDS and _reaches_below_0(x, y, weight)
+    return POSITIVE if is_bound else NUMBERS
+
+
+def _reaches_below_0(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
+) -> bool:
+    """Whether 90 % intervals of a ridge for rows left out begin below 0 in more than a few."""
+    at = some_rows(*x.shape)
+    errors = Ridge.of(x[at], weight[at]).left_out_errors(y[at, None])[:, :, 0]
+    mean_square = np.average(errors**2, axis=1, weights=weight[at])
+    best = int(np.argmin(mean_square))
+    low = y[at] - errors[best] + special.ndtri(0.05) * np.sqrt(mean_square[best])
+    return bool(np.average(low < 0.0, weights=weight[at]) > _FEW_BOUNDS)
 
 
 def _errs_less_by_map(

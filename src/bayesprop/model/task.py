@@ -316,9 +316,25 @@ def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: 
     is_good = (X[:, column] > 1e-100) & (X[:, column] < 1e100)
     if not is_good.all():
         row = int(np.argmin(is_good))
-        raise ValueError(
-            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {X[row, column]:g}"
-            f" in row {first_row + row}: leave the row out, or say for how long it was counted"
+        raise ExposureError(first_row + row, float(X[row, column]))
+
+
+class ExposureError(ValueError):
+    """An exposure that is no number > 0, or missing; `row` is counted from 0."""
+
+    def __init__(self, row: int, value: float) -> None:
+        super().__init__(row, value)  # what a copy is made of
+        self.row, self.value = row, value
+
+    def __str__(self) -> str:
+        return self.at(f"row {self.row}")
+
+    def at(self, row: str) -> str:
+        """Say it of a row by the name that its reader knows."""
+        value = "none (NaN)" if np.isnan(self.value) else f"{self.value:g}"
+        return (
+            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {value} in {row}:"
+            " leave the row out, or say for how long it was counted"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bayesprop.catalogue import METHODS, home_of
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.target_maps import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
@@ -38,6 +39,8 @@ KIND_NOTES = {
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
 }
 _LITTLE = 0.01  # of the doubt
+_LINES = [home for name in SIMPLE if name in METHODS for home in METHODS[name].homes.values()]
+"""Estimators to which the line beside them is the same model, learnt in another way."""
 Details = TypeVar("Details", NumberDetails, ClassDetails)
 
 
@@ -197,7 +200,7 @@ def collect(
         scores=scores(models, y, judged.group),
         # On training rows the more flexible model wins, whatever it is worth.
         comparison=None
-        if test is None or line is None
+        if test is None or line is None or home_of(estimator) in _LINES
         else compare(predicted, line, y, judged.group),
         rivals=() if test is None else rivals(models, y, judged.group),
         baseline_note=metadata["baseline_note"],

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesprop import metrics
 from bayesprop.catalogue import method_and_task
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.report.rivals import Comparison, Rival, compare, in_words, rivals
 from bayesprop.report.words import join
-from bayesprop.table.column_checks import Likely, likely_group
-from bayesprop.table.division import Division, groups_of, whole_groups
+from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import counted, one_line, quoted
+from bayesprop.table.errors import counted
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.predicting import predict_rows, scored
@@ -165,7 +166,7 @@ def _folds(
         with following(going.part(*here, name, time_share=1.0 / (N_FOLDS - k))):
             encoding, estimator = part.encoding(), make()
             train, test = part.encoded(encoding)
-            _learn_silently(estimator, train)
+            learn_silently(estimator, train)
             peers = request.with_peers
             folds.append(_predicted(estimator, encoding, train, test, positive, with_peers=peers))
     return folds
@@ -190,91 +191,11 @@ def _pooled(division: Division, folds: list[Any]) -> Judged:
     return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
 
 
-def _learn_silently(estimator: Any, rows: Rows) -> None:
+def learn_silently(estimator: Any, rows: Rows) -> None:
     """Learn rows, of which the fit to all rows says what there is to say."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         learn(estimator, rows)
-
-
-class NewGroups(NamedTuple):
-    """How a fit does on rows of groups that it has not seen, where no column was named for them.
-
-    remark
-        A sentence; `is_worse` where it is a warning.
-    """
-
-    column: str
-    n_groups: int
-    n_rows: int
-    scores: Scores
-    is_worse: bool
-    remark: str
-
-
-def judged_on_new_groups(
-    request: FitRequest,
-    division: Division,
-    judged: Judged,
-    make: Callable[[], Any],
-    nominal: Collection[str],
-) -> NewGroups | None:
-    """Fit again without some groups of a column that looks like one; None where none does.
-
-    nominal
-        Columns whose numbers name things.
-    """
-    choices = (request.group, request.time, request.test, request.shards)
-    if any(a is not None for a in choices) or judged.rows is None or judged.scores is None:
-        return None
-    likely = likely_group(division.frame, division.target.columns[0], nominal)
-    if likely is None:
-        return None
-    try:
-        labels = groups_of(division.frame[likely.column])
-        is_test = whole_groups(labels, len(judged.rows.y), request.seed, likely.column)
-        again = division._replace(is_test=is_test)
-        encoding, estimator = again.encoding(), make()
-        train, test = again.encoded(encoding)
-        _learn_silently(estimator, train)
-        new = judge(estimator, encoding, train, test)
-    except ValueError as error:  # what can be learnt of all groups may not of some
-        remark = f"{_seems(likely)}, but the fit cannot be judged on new ones: {error}"
-        return NewGroups(likely.column, 0, 0, {}, is_worse=False, remark=remark)
-    if new.scores is None:
-        return None
-    unsure = [one.errors.get("log_likelihood", np.inf) for one in (judged, new)]
-    gap = judged.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
-    is_worse = bool(gap > _CLEAR * np.linalg.norm(unsure))
-    n_groups = len(np.unique(labels[is_test]))
-    remark = _of_groups(likely, n_groups, len(test.y), judged.scores, new.scores, is_worse)
-    return NewGroups(likely.column, n_groups, len(test.y), new.scores, is_worse, remark)
-
-
-def _seems(likely: Likely) -> str:
-    return f"rows of one {quoted(likely.column)} seem to belong together ({likely.why})"
-
-
-def _of_groups(
-    likely: Likely, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
-) -> str:
-    name = one_line(likely.column)
-    key, what = "accuracy", "accuracy"
-    if "coverage_90" in new["model"]:
-        key, what = "coverage_90", "share inside 90 % intervals"
-    if not is_worse:
-        return (
-            f"rows of new {quoted(likely.column)} are predicted no worse than rows at random"
-            f" ({what} {figure(new['model'][key])}, {figure(before['model'][key])})"
-        )
-    figures = ", ".join(
-        f"{label} {figure(new['model'][one])} (rows at random: {figure(before['model'][one])})"
-        for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
-    )
-    return (
-        f"{_seems(likely)}; judged again on {n_rows} rows of {n_groups} that were not learnt:"
-        f" {figures}; if rows to be predicted are of new ones, fit with --group {name}"
-    )
 
 
 def _what_does_as_well(
@@ -295,7 +216,7 @@ def _what_does_as_well(
         if gain is not None and name not in beaten and not (gain.is_clear and gain.gain > 0.0)
     }
     if "constant" in level:
-        return [_constant(level["constant"], len(rows.y))]
+        return [_constant(level["constant"], models["model"], rows.y)]
     if method in SIMPLE:
         return []
     for name in SIMPLE[1:]:
@@ -318,16 +239,28 @@ def _which_peers_win(others: Sequence[Rival]) -> list[str]:
     return [f"{names} (scikit-learn) {verb} these rows better: {loss}{by}"]
 
 
-def _constant(gain: Comparison, n: int) -> str:
-    if gain.is_clear:
+def _constant(gain: Comparison, model: Any, y: np.ndarray) -> str:
+    better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(gain)})"
+    level = f"as far as {counted(len(y), 'row')} can tell ({_gap(gain)})"
+    claim = better if gain.is_clear else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
+    if (area := _area_above_chance(model, y)) is not None:
         return (
-            f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(gain)}): the columns do not tell"
-            " what the target will be"
+            f"{claim}: not that the columns say nothing, for they order the rows (area under the"
+            f" ROC curve {figure(area)}), but the probabilities are off, as of few rows of a class"
+            " or by weights"
         )
-    return (
-        f"A CONSTANT PREDICTS AS WELL AS THE MODEL, as far as {counted(n, 'row')} can tell"
-        f" ({_gap(gain)}): too few rows, or columns that say nothing of the target"
-    )
+    if gain.is_clear:
+        return f"{claim}: the columns do not tell what the target will be"
+    return f"{claim}: too few rows, or columns that say nothing of the target"
+
+
+def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
+    """Return the area under the curve of one of two classes; None where it may be chance."""
+    if not isinstance(model, ClassPredictive) or len(model.classes) != 2:
+        return None
+    summary = metrics.summary(model, y)
+    area, error = summary.values["roc_auc"], summary.errors.get("roc_auc", np.inf)
+    return area if area - 0.5 > 2.0 * _CLEAR * error else None
 
 
 def _gap(gain: Comparison) -> str:

@@ -20,13 +20,12 @@ from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.frames import read_any
+from bayesprop.table_model.judged_again import JudgedAgain, judged_again
 from bayesprop.table_model.judging import (
     INTERRUPTED,
     Judged,
-    NewGroups,
     judge,
     judged_in_folds,
-    judged_on_new_groups,
     learn,
 )
 from bayesprop.table_model.listener import Listener
@@ -80,7 +79,7 @@ class Fitted(NamedTuple):
     judged: Judged
     share: float
     title: str
-    new_groups: NewGroups | None
+    again: list[JudgedAgain]
     warnings: list[str]
     target_sha256: str
     positive: Positive | None = None
@@ -139,8 +138,7 @@ class Fitted(NamedTuple):
         said = list(self.judged.remarks)
         if self.title and self.title != f"{self.rows['held_out']} held-out rows":
             said.insert(0, f"judged on {self.title}")
-        if self.new_groups is not None:
-            said.append(self.new_groups.remark)
+        said += [one.remark for one in self.again]
         return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
 
 
@@ -239,15 +237,15 @@ def _fit(
     rule, unreached = _rule(request.asked, positive, judged)
     listener.warn(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
-    new = None
+    again = []
     if not going.cuts:
         with listener.doing("looking for rows that belong together"):
-            new = judged_on_new_groups(request, parts, judged, make, encoding.nominal_columns)
-    if new is not None and new.is_worse:
-        known.append(new.remark)
+            again = judged_again(request, parts, judged, make, encoding)
+    known += [one.remark for one in again if one.is_worse]
     listener.warn(known)
-    if new is not None and not new.is_worse:
-        listener.note(new.remark)
+    for one in again:
+        if not one.is_worse:
+            listener.note(one.remark)
     remarks = [*parts.remarks, *table, *remarks, *test.remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
     title = _title(request, judged, in_folds=in_folds)
@@ -261,7 +259,7 @@ def _fit(
         judged,
         share,
         title,
-        new,
+        again,
         remarks,
         fingerprint(encoding.target(parts.target)),
         positive,

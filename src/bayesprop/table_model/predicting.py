@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.model.task import FarInputError
+from bayesprop.model.task import ExposureError, FarInputError
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.plain_values import Scores
@@ -30,6 +30,8 @@ def refusals_by_name(
             yield
     except InputError as refusal:
         error = refusal.__cause__
+        if isinstance(error, ExposureError):
+            raise InputError(error.at(f"data row {numbers[error.row]}")) from error
         if not isinstance(error, FarInputError):
             raise
         # It may have seen a few of the rows, in another order.

@@ -1,0 +1,158 @@
+"""A fit judged again on rows of new groups, or on the latest, where a column looks as if it had to.
+
+Nobody named a column for it: rows at random are then like those learnt, and later ones are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+
+from bayesprop.table.column_checks import likely_group
+from bayesprop.table.dates import YEARS, DateColumn
+from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import one_line, quoted
+from bayesprop.table_model.judging import Judged, judge, learn_silently
+from bayesprop.table_model.plain_values import Scores, figure
+from bayesprop.table_model.request import FitRequest
+
+_CLEAR = 2.0  # standard errors
+_LEAST_MOMENTS = 20
+
+
+class JudgedAgain(NamedTuple):
+    """How a fit does on rows of groups that it has not seen, or on later ones.
+
+    option
+        What names the column for it: "group" or "time".
+    n_groups
+        Of the rows judged; 0 of later ones.
+    remark
+        A sentence; `is_worse` where it is a warning.
+    """
+
+    column: str
+    option: str
+    n_groups: int
+    n_rows: int
+    scores: Scores
+    is_worse: bool
+    remark: str
+
+
+class _Suspect(NamedTuple):
+    """A column that rows should be held out by, and why.
+
+    labels
+        Group of every row; None: its moments order them.
+    """
+
+    column: str
+    why: str
+    labels: Shaped[np.ndarray, " n"] | None
+
+    @property
+    def option(self) -> str:
+        return "time" if self.labels is None else "group"
+
+    @property
+    def seems(self) -> str:
+        if self.labels is None:
+            return f"{quoted(self.column)} says when rows came"
+        return f"rows of one {quoted(self.column)} seem to belong together ({self.why})"
+
+    @property
+    def rows(self) -> str:
+        kind = "rows of new" if self.option == "group" else "later rows, by"
+        return f"{kind} {quoted(self.column)}"
+
+    def is_test(self, division: Division, n: int, seed: int) -> Bool[np.ndarray, " n"]:
+        if self.labels is None:
+            return latest(moments_of(division.frame[self.column]), n, self.column)
+        return whole_groups(self.labels, n, seed, self.column)
+
+
+def judged_again(
+    request: FitRequest,
+    division: Division,
+    judged: Judged,
+    make: Callable[[], Any],
+    encoding: TableEncoding,
+) -> list[JudgedAgain]:
+    """Fit again without some groups, and without the latest rows, of columns that look like it."""
+    choices = (request.group, request.time, request.test, request.shards)
+    if any(a is not None for a in choices) or judged.rows is None or judged.scores is None:
+        return []
+    suspects = _suspects(division, encoding)
+    again = (_judged(suspect, request, division, judged, make) for suspect in suspects)
+    return [one for one in again if one is not None]
+
+
+def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]:
+    frame, nominal = division.frame, encoding.nominal_columns
+    likely = likely_group(frame, division.target.columns[0], nominal)
+    if likely is not None:
+        yield _Suspect(likely.column, likely.why, groups_of(frame[likely.column]))
+    dates = (one for one in encoding.columns if isinstance(one, DateColumn) and YEARS in one.parts)
+    date = next((one for one in dates if not one.missing), None)
+    if date is not None and frame[date.name].n_unique() >= _LEAST_MOMENTS:
+        yield _Suspect(date.name, "", None)
+
+
+def _judged(
+    suspect: _Suspect,
+    request: FitRequest,
+    division: Division,
+    before: Judged,
+    make: Callable[[], Any],
+) -> JudgedAgain | None:
+    if before.rows is None or before.scores is None:
+        return None
+    about, labels = (suspect.column, suspect.option), suspect.labels
+    try:
+        is_test = suspect.is_test(division, len(before.rows.y), request.seed)
+        again = division._replace(is_test=is_test)
+        encoding, estimator = again.encoding(), make()
+        train, test = again.encoded(encoding)
+        learn_silently(estimator, train)
+        new = judge(estimator, encoding, train, test)
+    except ValueError as error:  # what can be learnt of all groups may not of some
+        which = "new ones" if labels is not None else "later rows"
+        remark = f"{suspect.seems}, but the fit cannot be judged on {which}: {error}"
+        return JudgedAgain(*about, 0, 0, {}, is_worse=False, remark=remark)
+    if new.scores is None:
+        return None
+    unsure = [one.errors.get("log_likelihood", np.inf) for one in (before, new)]
+    gap = before.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
+    is_worse = bool(gap > _CLEAR * np.linalg.norm(unsure))
+    n_groups = 0 if labels is None else len(np.unique(labels[is_test]))
+    remark = _remark(suspect, n_groups, len(test.y), before.scores, new.scores, is_worse)
+    return JudgedAgain(*about, n_groups, len(test.y), new.scores, is_worse, remark)
+
+
+def _remark(
+    suspect: _Suspect, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
+) -> str:
+    key, what = "accuracy", "accuracy"
+    if "coverage_90" in new["model"]:
+        key, what = "coverage_90", "share inside 90 % intervals"
+    if not is_worse:
+        return (
+            f"{suspect.rows} are predicted no worse than rows at random"
+            f" ({what} {figure(new['model'][key])}, {figure(before['model'][key])})"
+        )
+    figures = ", ".join(
+        f"{label} {figure(new['model'][one])} (rows at random: {figure(before['model'][one])})"
+        for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
+    )
+    which, those = f"{n_rows} rows of {n_groups} that were not learnt", "of new ones"
+    if suspect.labels is None:
+        which, those = f"the {n_rows} latest rows, by a fit to those before", "later ones"
+    return (
+        f"{suspect.seems}; judged again on {which}: {figures}; if rows to be predicted are {those},"
+        f" fit with --{suspect.option} {one_line(suspect.column)}"
+    )
