@@ -170,3 +170,26 @@ def test_a_start_near_another_maximum_ends_where_the_usual_one_does():
         usual = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
         np.testing.assert_allclose(found.prior_prec, usual.prior_prec, rtol=1e-5)
         np.testing.assert_allclose(found.posterior.mean, usual.posterior.mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 80), (200, 5)])
+def test_slow_ascents_are_followed_to_their_end(n, d):
+    """More columns than rows, and columns that tell nothing: MacKay's steps alone creep."""
+    rng = np.random.default_rng(4)
+    x, z = rng.standard_normal((n, d)), rng.standard_normal(n)
+    y = x[:, 0] - x[:, 1] + 0.5 * z if d > n else z
+    phi = np.column_stack([np.ones(n), x])
+    groups = Groups(np.array([-1] + [0] * d))
+    found = regression.maximise(statistics(phi, y[:, None]), np.full(d + 1, 1e-4), groups)
+    (ascent,) = found.ascents
+    assert ascent.converged
+    assert len(ascent.trace) < 60
+    assert (np.diff(ascent.trace) > -1e-7).all()
+
+    def loss(logs):
+        prec = np.r_[1e-4, np.full(d, np.exp(logs[0]))]
+        return -dense_log_evidence(phi, y, prec, np.exp(-logs[1]))
+
+    starts = [(0.0, 0.0), (3.0, 0.0), (0.0, 3.0)]
+    best = min(optimize.minimize(loss, at, method="Nelder-Mead").fun for at in starts)
+    assert -found.posterior.log_evidence[0] <= best + 1e-3

@@ -12,7 +12,7 @@ cannot (Neal & Hinton 1998).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 FIXED = -1
+_FEW_PARTS, _SLOWEST, _FURTHEST = 2, 0.98, 5.0
+"""Precisions whose steps shrink at one rate, which is taken to be so much at most; and how far such
+steps are followed, in logs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +185,8 @@ def ascend(
 ) -> Ascent:
     """Go uphill from given precisions until the gradient is below the tolerance.
 
+    Of one or two precisions every third step goes on to where the two before it lead.
+
     at
         From precisions, and the point before (None at first), to a point: its `log_evidence`,
         nats but for a constant, and its `weights`, a part for each precision.
@@ -189,16 +194,47 @@ def ascend(
         What a step may lose, relative to the log evidence; infinite where it need not rise.
     """
     point = at(prec, None)
-    step = mackay(point.weights, bounds)
-    trace, n_repaired = [point.log_evidence], 0
+    step, moved = mackay(point.weights, bounds), None
+    trace, n_repaired, ahead = [point.log_evidence], 0, point
     for _ in range(max_steps):
         if step.gradient < tolerance:
             break
-        ahead = at(step.prec, point)
-        if not ahead.log_evidence >= trace[-1] - slack * (1.0 + abs(trace[-1])):
-            ahead = at(em(point.weights, bounds), point)
+        further, last = None, moved
+        if len(step.prec) <= _FEW_PARTS and slack < np.inf:
+            moved = np.log(step.prec / point.weights.prec)
+            further = None if last is None else _further(step.prec, moved, last, bounds)
+        least = trace[-1] - slack * (1.0 + abs(trace[-1]))
+        for prec in _steps(further, step.prec, point.weights, bounds):
+            ahead = at(prec, point)
+            if ahead.log_evidence >= least:
+                break
             n_repaired += 1
+        n_repaired -= not ahead.log_evidence >= least  # the last is taken whatever it is
+        moved = moved if further is None else None  # a rate is that of two plain steps
         point = ahead
         step = mackay(point.weights, bounds)
         trace.append(point.log_evidence)
     return Ascent(point, trace, step.gradient, step.gradient < tolerance, n_repaired)
+
+
+def _steps(
+    further: np.ndarray | None, prec: np.ndarray, weights: Weights, bounds: Bounds
+) -> Iterator[Float[np.ndarray, " k"]]:
+    """Return where to go, and where instead if the evidence is lower there."""
+    if further is not None:
+        yield further
+    yield prec
+    yield em(weights, bounds)
+
+
+def _further(
+    prec: np.ndarray, move: np.ndarray, last: np.ndarray, bounds: Bounds
+) -> Float[np.ndarray, " k"]:
+    """Go on to where steps that shrink at one rate would end (Aitken 1926), in log precisions.
+
+    move, last
+        The step to `prec` and the one before.
+    """
+    rate = np.clip(move @ last / max(last @ last, np.finfo(float).tiny), 0.0, _SLOWEST)
+    further = np.clip(move * rate / (1.0 - rate), -_FURTHEST, _FURTHEST)
+    return np.clip(prec * np.exp(further), *bounds)
