@@ -24,7 +24,7 @@ def diabetes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diabetes")
     model, page = folder / "d.bayesprop", folder / "d.html"
     words = ["fit", "diabetes", "--test-fraction", "0.2", "--method", "pbp"]
-    words += ["--epochs", "20", "--quiet"]
+    words += ["--epochs", "20", "--quiet", "--target-kind", "numbers"]
     assert main([*words, "--out", str(model), "--report", str(page)]) == 0
     return model, page
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg
-from threadpoolctl import threadpool_limits
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
 
 def orthogonal_columns(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
@@ -47,16 +47,23 @@ def raised_cholesky(
 
 
 class _Holders:
-    """Blocks of code that hold the process to one BLAS thread, and what ends that."""
+    """Blocks of code that hold the process to one BLAS thread, and what ends that.
+
+    Not by `threadpool_limits`: it ends in no other thread than it began in, and the last of them
+    may.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.number, self.limit = Lock(), 0, ExitStack()
+        self.lock, self.number = Lock(), 0
+        self.before: list[tuple[LibController, int]] = []
 
     def add(self) -> None:
         """Begin with the first of them."""
         with self.lock:
             if not self.number:
-                self.limit.enter_context(threadpool_limits(1, user_api="blas"))
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self.before = [(one, one.num_threads) for one in libraries]
+                _set_threads([(one, 1) for one in libraries])
             self.number += 1
 
     def remove(self) -> None:
@@ -64,7 +71,18 @@ class _Holders:
         with self.lock:
             self.number -= 1
             if not self.number:
-                self.limit.close()
+                _set_threads(self.before)
+
+
+def _set_threads(numbers: list[tuple[LibController, int]]) -> None:
+    """Set the number of threads of libraries, whatever thread set it before."""
+    for library, number in numbers:
+        is_owned = isinstance(library, OpenBLASController)
+        if is_owned:
+            library.clear_controlling_thread(force=True)
+        library.set_num_threads(number)
+        if is_owned:
+            library.clear_controlling_thread(force=True)
 
 
 _holders = _Holders()
