@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,17 @@ def test_every_command_has_help(cli, name):
     result = cli(name, "--help")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith(f"Usage: bayesprop {name}")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_examples_go_on_in_the_next_line_as_a_shell_has_it(columns):
+    words, env = [sys.executable, "-m", "bayesprop"], os.environ | {"COLUMNS": str(columns)}
+    for name in ("fit", "predict"):
+        done = subprocess.run([*words, name, "--help"], capture_output=True, text=True, env=env)
+        lines = done.stdout.partition("Examples:")[2].splitlines()
+        assert max(map(len, lines)) <= columns
+        assert all(line.strip() != "\\" for line in lines)
+        assert all(line.count("(") == line.count(")") for line in lines)
 
 
 @pytest.mark.parametrize(

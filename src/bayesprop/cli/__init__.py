@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import os
 import platform
+import re
 import shutil
 import sys
 import textwrap
@@ -113,12 +114,19 @@ def _parameters(action: type[actions.Action]) -> list[Parameter]:
     return parameters
 
 
+_TIED = "\N{NO-BREAK SPACE}"  # between words of a remark
+
+
 def _examples(*lines: str) -> str:
     """Word examples; a command longer than the terminal goes on in the next line."""
-    most = shutil.get_terminal_size().columns - 6
+    most = shutil.get_terminal_size().columns - 8  # indents, and the sign that a line goes on
     how = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
-    parts = [textwrap.wrap(line, max(most, 20), **how) for line in lines]
-    return "\b\nExamples:\n" + "\n".join(f"  {_joined(part)}" for part in parts)
+    whole = [
+        re.sub(r"\(.*\)", lambda remark: remark[0].replace(" ", _TIED), line) for line in lines
+    ]
+    parts = [textwrap.wrap(line, max(most, 20), **how) for line in whole]
+    joined = "\n".join(f"  {_joined(part)}" for part in parts)
+    return "\b\nExamples:\n" + joined.replace(_TIED, " ")
 
 
 def _joined(parts: list[str]) -> str:
