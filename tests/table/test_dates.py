@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from bayesprop.table.columns import fit_column
 from bayesprop.table.date_forms import check_dates, dated, parsed
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoding import TableEncoding
@@ -291,3 +292,24 @@ def test_a_span_of_hours_is_no_time_with_an_offset():
 def test_dates_of_no_form_that_is_read_are_not_of_several_forms():
     with pytest.raises(TableError, match="in a form that is not read, '2024-01-01 10-11'"):
         check_dates(pl.Series("at", ["2024-01-01 10-11", "2024-01-02 12-13"]))
+
+
+@pytest.mark.parametrize(
+    ("form", "parts"),
+    [("%Y%m%d", ("years", "season", "weekday")), ("%Y%m%dT%H%M%S", ("years", "season", "hour"))],
+)
+def test_days_without_separators(form, parts):
+    words = [moment.strftime(form) for moment in MOMENTS]
+    for column in [words, list(map(int, words))] if form == "%Y%m%d" else [words]:
+        fitted = fit_column(pl.Series("day", column))
+        assert set(parts) <= set(fitted.column.parts)
+        years = [truth(datetime.datetime.strptime(word, form))[0] for word in words]
+        X = fitted.column.encode(pl.Series("day", column)).X
+        np.testing.assert_allclose(X[:, 0], years, atol=2e-3)
+    gaps = pl.Series("day", [20240131.0, None])
+    assert np.isfinite(DateColumn("day", form="%Y%m%d", parts=("years",)).encode(gaps).X[0, 0])
+
+
+@pytest.mark.parametrize("numbers", [[20240131, 20249999] * 9, [1, 20240131] * 9, [20] * 5])
+def test_other_whole_numbers_are_no_days(numbers):
+    assert fit_dates(pl.Series("n", numbers)) is None

@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Int
 
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
-from bayesprop.table.values import DOUBTFUL, without
+from bayesprop.table.values import DOUBTFUL, as_integers, without
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -33,8 +33,11 @@ _OTHERS = {
     "%B-%Y": ("1-", "", "%d-%B-%Y"),
     **{form: (*_MIDNIGHT, _ON_A_DAY + form) for form in TIMES_OF_DAY},
     QUARTERS: ("", "-01", "%Y-%m-%d"),
+    "%Y%m%d": ("", "", "%Y%m%d"),
+    "%Y%m%dT%H%M%S": ("", "", "%Y%m%d %H%M%S"),
 }
-"""Forms of less than a day or no day: what stands before and after them, and the form then."""
+"""Forms without separators, of less than a day or no day: what stands before and after them, and
+the form then."""
 _OR_LESS = "~"
 """After a date: or less of it, with a time of day or without."""
 _WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
@@ -52,6 +55,8 @@ _WITH_WORDS = (
 _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?$"
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ] *\d{1,2}:.*)?$"
+_FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
+_COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(T\d{6})?$"
 _ZONE = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
 _OFFSET = (
     r"(T\d{1,2}:\d{2}|[T ]\d{1,2}:\d{2}:\d{2}(?:\.\d+)?)"
@@ -78,7 +83,8 @@ def dated(text: pl.Series) -> Dated | None:
     known = text.drop_nulls()
     if known.dtype != pl.String or known.is_empty():
         return None
-    looks = known.str.contains("|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS, _YEAR)))
+    forms = (_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS, _YEAR, _COMPACT)
+    looks = known.str.contains("|".join(forms))
     least = len(known) * (MOSTLY if len(known) > 1 else 1.0)
     if looks.sum() < least:
         return None
@@ -98,6 +104,15 @@ def dated(text: pl.Series) -> Dated | None:
     if not others:
         return Dated(fits[0], words)
     return _likelier(text, {form: moments[form] for form in (fits[0], others[0])}, words)
+
+
+def days_as_text(series: pl.Series) -> pl.Series:
+    """Return whole numbers as text if all are days such as 20240131; others as they are."""
+    ends: Any = (series.min(), series.max()) if series.dtype.is_integer() else (None, None)
+    if None in ends or ends[0] < _FIRST_DAY or ends[1] > _LAST_DAY:
+        return series
+    text = series.cast(pl.String)
+    return text if parsed(text, "%Y%m%d").null_count() == text.null_count() else series
 
 
 def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
@@ -168,7 +183,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
-    text = without(series.cast(pl.String), DOUBTFUL)
+    text = without(as_integers(series).cast(pl.String), DOUBTFUL)
     if not form:
         reading = dated(text)
         form = FORMS[0] if reading is None else reading.form
@@ -190,7 +205,7 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     if form.endswith(_OR_LESS):
         return _or_less(text, form.removesuffix(_OR_LESS))
     plain, ahead = text, timedelta()
-    if text.str.contains(_OFFSET).any():
+    if has_offsets(text):
         plain, ahead = text.str.replace(_OFFSET, "$1"), _ahead_of_utc(text)
     plain = plain.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
     plain = plain.str.replace_all(" +", " ")
@@ -205,6 +220,11 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     if "%H" in form or "%I" in form:
         return plain.str.to_datetime(form, strict=False, time_unit="us") - ahead
     return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+
+
+def has_offsets(text: pl.Series) -> bool:
+    """Whether some times in text have an offset from UTC."""
+    return bool(text.str.contains(_OFFSET).any())
 
 
 def _ahead_of_utc(text: pl.Series) -> pl.Series:

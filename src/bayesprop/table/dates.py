@@ -20,7 +20,9 @@ from bayesprop.table.date_forms import (
     YEAR,
     Dated,
     dated,
+    days_as_text,
     extents,
+    has_offsets,
     in_words,
     parsed,
     read_dates,
@@ -89,6 +91,7 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     whole
         What the whole column was found to be, where these are some of its rows.
     """
+    series = days_as_text(series)
     name, is_text = series.name, not series.dtype.is_temporal()
     reading = dated(series) if is_text and whole is None else Dated("")
     if whole is not None:
@@ -107,6 +110,7 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
         return gone._replace(is_constant=True)
     column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
     how = "" if form in ("", "%Y-%m-%d", "%Y-%m-%d~") else f", read as {in_words(form)}"
+    how += ", in UTC" if is_text and form and has_offsets(series) else ""
     how += f", for {why}" if why else ""
     how += _shortened(extent)
     used = f"used as {', '.join(parts)}"
