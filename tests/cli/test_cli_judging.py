@@ -45,11 +45,11 @@ def test_groups_are_held_out_whole_and_the_default_learns_by_them(cli, table, tm
 
 def test_rows_that_seem_to_belong_together_are_judged_again_and_named(cli, table, tmp_path):
     told = cli("fit", table, "-t", "y", "-o", tmp_path / "m", "--method", "pbp", "--json")
-    (found,) = told.json["judged_again"]
-    assert found["column"] == "patient"
-    assert found["is_worse"]
-    assert found["n_rows"] == 40
-    assert found["scores"]["model"]["rmse"] > 2.0 * told.json["held_out"]["model"]["rmse"]
+    (again,) = told.json["judged_again"]
+    assert again["column"] == "patient"
+    assert again["is_worse"]
+    assert again["n_rows"] == 40
+    assert again["scores"]["model"]["rmse"] > 2.0 * told.json["held_out"]["model"]["rmse"]
     assert "fit with --group patient" in told.err
     assert any("--group patient" in one for one in told.json["warnings"])
 

@@ -203,3 +203,20 @@ def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
     with following(replace(Progress(), deadline=time.monotonic() + 600.0)):
         model.fit(X, y)
     assert learnt == [(2, False), *[(3, True)] * 3]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "positive"])
+def test_parts_with_gaps_and_without_are_one_prediction(kind, monkeypatch):
+    """Of rows that are predicted some at a time, only the last ones have gaps."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 3))
+    y = np.exp(0.3 * x[:, 0] + 0.1 * rng.standard_normal(80))
+    model = BayesianLinearRegressor(target_kind=kind).fit(x, y)
+    new = x[:9].copy()
+    new[8, 0] = np.nan
+    whole = model.predict_dist(new)
+    monkeypatch.setattr(type(model.fitted_.method), "rows_at_once", 4 * 32)
+    parts = model.predict_dist(new)
+    for level in (0.1, 0.9):
+        np.testing.assert_allclose(parts.quantile(level), whole.quantile(level), rtol=1e-9)
+    np.testing.assert_allclose(parts.log_prob(y[:9]), whole.log_prob(y[:9]), rtol=1e-9)

@@ -313,3 +313,10 @@ def test_days_without_separators(form, parts):
 @pytest.mark.parametrize("numbers", [[20240131, 20249999] * 9, [1, 20240131] * 9, [20] * 5])
 def test_other_whole_numbers_are_no_days(numbers):
     assert fit_dates(pl.Series("n", numbers)) is None
+
+
+def test_categories_tell_as_much_of_a_date_as_text():
+    words = [moment.strftime("%Y-%m-%d") for moment in MOMENTS] + ["2020-05", "2021"]
+    column = fit_dates(pl.Series("d", words)).column
+    text, levels = (column.encode(pl.Series("d", words, kind)).X for kind in (None, pl.Categorical))
+    np.testing.assert_array_equal(text, levels)

@@ -110,10 +110,10 @@ class PredictiveDistribution(BaseDistribution):
 
     def _sample(self, n_samples: int | None = None) -> Any:
         n = 1 if n_samples is None else n_samples
-        drawn = self.predictive.sample(np.random.default_rng(), n).reshape(n, *self.shape)
+        draws = self.predictive.sample(np.random.default_rng(), n).reshape(n, *self.shape)
         if not self.ndim:
-            return drawn[0] if n_samples is None else pd.DataFrame(drawn)
-        frames = [pd.DataFrame(one, index=self.index, columns=self.columns) for one in drawn]
+            return draws[0] if n_samples is None else pd.DataFrame(draws)
+        frames = [pd.DataFrame(one, index=self.index, columns=self.columns) for one in draws]
         return frames[0] if n_samples is None else pd.concat(frames, keys=range(n))
 
     def _each(self, ask: Any, x: np.ndarray) -> np.ndarray:

@@ -110,14 +110,15 @@ def over_gaps(
 ) -> Any:
     """Predict rows, those with gaps (NaN) by a mixture over ways to fill them.
 
+    One kind of prediction, whether some of these rows have gaps or none, so that parts can be
+    joined.
+
     predict
         Of rows without gaps.
     inputs
         How the columns go together.
     """
     gap = np.isnan(X).any(axis=1)
-    if not gap.any():
-        return predict(X)
     complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
     filled = inputs.of_columns(X.shape[1]).completions(X[rows]).reshape(-1, X.shape[1])
     each, n = predict(np.concatenate([X[complete], filled])), len(complete)

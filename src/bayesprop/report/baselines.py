@@ -256,7 +256,7 @@ class Baselines:
         kind, exposure
             Of a target of numbers, and the place of the column that counts grow with.
         """
-        target, of_constant, seen = None, y, y
+        target, of_constant, original = None, y, y
         if classes is not None:
             y, classes = np.asarray(y), np.asarray(classes)
             constant: Any = FrequencyBaseline.fit(y, classes)
@@ -264,7 +264,7 @@ class Baselines:
             if kind != NUMBERS:
                 target, of_constant, y = MappedTarget.learn(kind, exposure, x, y)
             constant = ConstantBaseline.fit(of_constant)
-        peers, peer_notes = fit_peers(x, seen, classes, y) if with_peers else ({}, ())
+        peers, peer_notes = fit_peers(x, original, classes, y) if with_peers else ({}, ())
         return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
 
     @classmethod
@@ -300,7 +300,10 @@ class Baselines:
         if self.line is not None:
             name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
             of_line = self.line.predict_dist
-            models[name] = of_line(x) if inputs is None else over_gaps(of_line, x, inputs.model)
+            if inputs is None or not np.isnan(x).any():
+                models[name] = of_line(x)
+            else:
+                models[name] = over_gaps(of_line, x, inputs.model)
         models |= {name: peer.predict_dist(x) for name, peer in self.peers.items()}
         if self.target is not None:
             mapped = [name for name in models if name in SIMPLE or self.peers[name].is_mapped]

@@ -80,7 +80,7 @@ def _of_groups(
     order = np.random.default_rng(0).permutation(len(y))
     rows = order[np.unique(group[order], return_index=True)[1]]
     is_class = isinstance(predicted, ClassPredictive)
-    counts = _counts(predicted, y) if is_class else _held(_coverage(predicted, y))
+    counts = _counts(predicted, y) if is_class else _coverage_in_words(_coverage(predicted, y))
     if len(rows) < MIN_ROWS:
         what = f"{len(rows)} of the {MIN_ROWS} groups that it needs"
         return Verdict("unknown", f"Too few groups to judge calibration: {what}.", (counts,))
@@ -93,7 +93,7 @@ def _coverage(predicted: Predictive, y: np.ndarray) -> list[float]:
     return [metrics.coverage(predicted, y, level) for level in LEVELS]
 
 
-def _held(shares: Sequence[float]) -> str:
+def _coverage_in_words(shares: Sequence[float]) -> str:
     pairs = zip(LEVELS, shares, strict=True)
     each = (f"{percent(level)} intervals held {percent(share)}" for level, share in pairs)
     return f"The {'; '.join(each)}."
@@ -121,7 +121,7 @@ def judge(
     chance moves the coverage of 90 % intervals by more than six, rows are too few to tell.
     """
     n, folded = len(pit), np.abs(2.0 * pit - 1.0)
-    counts = _held(shares or [float(np.mean(folded <= level)) for level in LEVELS])
+    counts = _coverage_in_words(shares or [float(np.mean(folded <= level)) for level in LEVELS])
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))

@@ -246,10 +246,10 @@ def _or_less(text: pl.Series, date: str) -> pl.Series:
 
 def extents(series: pl.Series, form: str) -> Int[np.ndarray, " n"]:
     """Return how much every row of a column tells: a year, a month, a day or a time."""
-    if not form.endswith(_OR_LESS) or series.dtype != pl.String:
+    if not form.endswith(_OR_LESS) or series.dtype.is_temporal():
         return np.full(len(series), TIME)
     tells = {_YEAR: YEAR, _YEAR_AND_MONTH: MONTH, ":": TIME}
-    text, extent = series.fill_null(""), np.full(len(series), DAY)
+    text, extent = series.cast(pl.String).fill_null(""), np.full(len(series), DAY)
     for pattern, much in tells.items():
         extent[text.str.contains(pattern).to_numpy()] = much
     return extent
