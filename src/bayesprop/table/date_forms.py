@@ -278,7 +278,7 @@ def in_words(form: str) -> str:
     names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
     names |= {"%I": "hour", "%p": "AM or PM"}
     names |= {_OR_LESS: " or less, with a time or without"}
-    form = form.replace("%Y%m%d", "year, month, day")
+    form = form.replace("%Y%m%dT%H%M%S", "%Y%m%d and time").replace("%Y%m%d", "year, month, day")
     for code, word in names.items():
         form = form.replace(code, word)
     return form
