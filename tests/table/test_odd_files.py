@@ -72,11 +72,39 @@ def test_odd_files_give_the_table(name, tmp_path):
     assert read_table(str(path)).equals(FRAME)
 
 
-def test_letters_that_latin_1_lacks_are_read(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_bytes("price,note\n1,€ 5 – “new”\n".encode("cp1252"))
-    with pytest.warns(UserWarning, match="is not UTF-8: read as Windows-1252"):
-        assert read_table(str(path))["note"].to_list() == ["€ 5 – “new”"]
+@pytest.mark.parametrize(
+    ("codec", "name", "words"),
+    [
+        ("cp1252", "Windows-1252", ["€ 5 – “new”"]),
+        ("cp1252", "Windows-1252", ["21 °C", "± 5 µg", "£ 3"]),
+        ("cp1252", "Windows-1252", ["Jyväskylä", "Hämeenlinna"]),
+        ("cp932", "Shift-JIS", ["東京", "名古屋"]),
+        ("gb18030", "GB 18030", ["北京", "上海", "广州"]),
+        ("cp949", "EUC-KR", ["서울", "부산"]),
+        ("big5", "Big5", ["臺北", "高雄"]),
+        ("cp1251", "Windows-1251", ["Москва", "Казань"]),
+        ("koi8_r", "KOI8-R", ["Москва", "Казань"]),
+        ("cp1253", "Windows-1253", ["Αθήνα", "Πάτρα"]),
+    ],
+)
+def test_older_codecs_are_guessed_by_their_words(codec, name, words, tmp_path):
+    path, rows = tmp_path / "t.csv", words * 20
+    path.write_bytes("\n".join(["price,note", *(f"1,{row}" for row in rows)]).encode(codec))
+    with pytest.warns(UserWarning, match=f"is not UTF-8: read as {name};"):
+        assert read_table(str(path))["note"].to_list() == rows
+
+
+def test_a_long_file_is_not_cut_within_a_letter(tmp_path):
+    path, rows = tmp_path / "t.csv", ["東京", "名古屋"] * 20_000
+    path.write_bytes("\n".join(["price,note", *(f"1,{row}" for row in rows)]).encode("cp932"))
+    with pytest.warns(UserWarning, match="read as Shift-JIS"):
+        assert read_table(str(path))["note"].to_list() == rows
+    path.write_bytes(path.read_bytes() + b"1,\x81\n")
+    with (
+        pytest.warns(UserWarning, match="read as Shift-JIS"),
+        pytest.raises(TableError, match="is damaged Shift-JIS text: save it as UTF-8"),
+    ):
+        read_table(str(path))
 
 
 @pytest.mark.exhaustive

@@ -7,7 +7,6 @@ is ragged.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import re
 import sys
@@ -23,6 +22,7 @@ from bayesprop.table.errors import TableError, counted, listed, quoted, together
 from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
 from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of
+from bayesprop.table.text_codec import decoded
 from bayesprop.table.values import all_cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
@@ -32,7 +32,6 @@ _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
 _CHUNK = 50_000  # rows held as Python strings at a time
 _LONGEST_FOOTER = 5  # lines
-_START, _MOSTLY_ASCII = 1000, 0.5  # bytes looked at for an encoding, and letters so that it shows
 
 Check = Callable[[pl.DataFrame], object]
 """Raises TableError for a table that is not to be used."""
@@ -45,7 +44,8 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     sheets, SQLite and DuckDB; text may be packed (.gz, .bz2, .xz, .zst). "book.xlsx::prices" and
     "base.db::prices" name a sheet or table.
 
-    Text is UTF-8, UTF-16, UTF-32 with its mark or else Windows-1252. The separator of a CSV is
+    Text is UTF-8, UTF-16, UTF-32 with its mark, or else in the older codec that its words are
+    likeliest in: Shift-JIS, Windows-1251 and others, or Windows-1252. The separator of a CSV is
     found in its header line; where its first line holds values, columns are called column_1,
     column_2, ...; empty fields, NA, NaN and null are missing; a column is numbers or true/false if
     every value is, unless it is one of `text`: a column whose levels a model knows means the same
@@ -104,7 +104,7 @@ def parse(
 
     TableError on an empty or ragged table, a header without rows.
     """
-    body = _decoded(content, where)
+    body = decoded(content, where)
     if not body.strip():
         raise TableError(f"{where} is empty: it needs a header line and rows")
     body = body.replace("\r\n", "\n").replace("\r", "\n")
@@ -142,42 +142,6 @@ def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -
         steps = [] if check is None or frame.is_empty() else [partial(check, frame)]
         together(*steps, first=problems)
     return frame
-
-
-def _decoded(content: bytes, where: str) -> str:
-    codec = _wide_codec(content)
-    if codec is None and b"\0" in content[:100_000]:
-        raise TableError(f"{where} is not text: write it as CSV, TSV or Parquet")
-    try:
-        return content.decode(codec or "utf-8-sig")
-    except UnicodeDecodeError as error:
-        if codec is not None:
-            kind = codec[:6].upper()
-            raise TableError(f"{where} is damaged {kind} text: save it as UTF-8") from error
-    warn(
-        f"{where} is not UTF-8: read as Windows-1252; if letters with accents look wrong, save it"
-        " as UTF-8"
-    )
-    try:
-        return content.decode("cp1252")
-    except UnicodeDecodeError:  # five bytes that it does not have
-        return content.decode("latin-1")
-
-
-def _wide_codec(content: bytes) -> str | None:
-    """Return the form of UTF-16 that text has, by its mark or the zeros of its ASCII letters.
-
-    Or UTF-32 by its mark, which begins with that of UTF-16.
-    """
-    if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return "utf-32"
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    start = content[:_START]
-    zeros = [start[side::2].count(0) / max(len(start) / 2, 1) for side in (0, 1)]
-    if min(zeros) > 0.0 or max(zeros) < _MOSTLY_ASCII:
-        return None
-    return "utf-16-be" if zeros[0] else "utf-16-le"
 
 
 def _tabbed(text: str) -> str | None:
