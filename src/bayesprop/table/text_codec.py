@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from bayesprop.table.errors import TableError, quoted, warn
+from bayesprop.table.errors import TableError, warn
 
 _START, _MOSTLY_ASCII = 1000, 0.5  # bytes looked at for zeros, and letters so that they show
 _GUESSED_FROM = 100_000  # bytes
