@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
+from contextlib import closing
 
 import polars as pl
 import pytest
@@ -54,12 +56,16 @@ def test_what_is_offered(complete, line, offered):
     assert complete(line) == offered
 
 
-def test_columns_of_every_kind_of_file_without_its_rows(tmp_path):
-    text = 'a;"b;c"; d\n' + "broken rows are not read\n" * 3
-    (tmp_path / "t.csv").write_text(text)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
-    pl.DataFrame({"a": [1], "b": [2]}).write_parquet(tmp_path / "t.parquet")
-    assert column_names(str(tmp_path / "t.csv")) == ["a", "b;c", "d"]
-    assert column_names(str(tmp_path / "t.csv.gz")) == ["a", "b;c", "d"]
-    assert column_names(str(tmp_path / "t.parquet")) == ["a", "b"]
-    assert column_names(str(tmp_path / "m.xlsx")) == []
+def test_columns_of_every_kind_of_file(tmp_path):
+    header, frame = 'a;"b;c"; d\n', pl.DataFrame({"a": [1], "b;c": [2], "d": [3]})
+    (tmp_path / "t.csv").write_text(header + "broken rows are not read\n" * 3)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"{header}1;2;3\n".encode()))
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_ndjson(tmp_path / "t.jsonl")
+    frame.write_excel(tmp_path / "t.xlsx")
+    with closing(sqlite3.connect(tmp_path / "t.db")) as base:
+        base.execute('create table houses (a, "b;c", d)')
+        base.execute("insert into houses values (1, 2, 3)")
+        base.commit()
+    for kind in ("csv", "csv.gz", "parquet", "jsonl", "xlsx", "db", "db::houses"):
+        assert column_names(str(tmp_path / f"t.{kind}")) == frame.columns

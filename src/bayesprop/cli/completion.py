@@ -5,30 +5,21 @@ Whatever goes wrong completes nothing: there is nobody to tell.
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import os
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 _TABLES = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".gz",
-    ".parquet",
-    ".pq",
-    ".xlsx",
-    ".ods",
-    ".db",
-    ".json",
-    ".jsonl",
+    *(".csv", ".tsv", ".tab", ".txt", ".gz", ".bz2", ".xz", ".zst", ".json", ".jsonl", ".ndjson"),
+    *(".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".xlsm", ".xls", ".ods"),
+    *(".db", ".sqlite", ".sqlite3", ".duckdb"),
 )
-_HEADER_BYTES, _SEPARATORS = 2**20, ",;\t|"
+_HEADER_BYTES = 2**20
 
 
 def methods(incomplete: str) -> list[str]:
@@ -62,24 +53,25 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def column_names(source: str) -> list[str]:
-    """Read the names of a table's columns; of text its first line alone."""
+    """Read the names of a table's columns; of plain text and Parquet without the rows."""
     from bayesprop.datasets import registry
 
     if registry.find(source) is not None:
         return list(registry.load(source).frame().columns)
     path = Path(source)
-    kinds = [one.lower() for one in path.suffixes[-2:]]
-    if kinds and kinds[-1] in (".parquet", ".pq"):
+    kind = path.suffix.lower()
+    if kind in (".parquet", ".pq"):
         import polars as pl
 
         return list(pl.read_parquet_schema(path))
-    if not {".csv", ".tsv", ".txt"} & set(kinds):
-        return []
-    opened: Callable = gzip.open if kinds[-1] == ".gz" else open
-    with opened(path, "rb") as file:
-        line = file.readline(_HEADER_BYTES).decode("utf-8-sig")
-    separator = max(_SEPARATORS, key=line.count)
-    return [name.strip() for name in next(csv.reader([line], delimiter=separator))]
+    from bayesprop.table import read
+
+    with warnings.catch_warnings(action="ignore"):
+        if kind not in read.SEPARATORS:
+            return read.read_table(source).columns
+        with path.open("rb") as file:
+            lines = file.readline(_HEADER_BYTES)
+        return read.parse(b"\n".join([lines, lines]), source).columns
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
