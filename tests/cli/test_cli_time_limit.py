@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
 import time
 
 import pytest
@@ -63,3 +66,24 @@ def test_no_line_where_it_is_quick_or_quiet(quick, monkeypatch, capfd):
     with progress("fitting 9 rows"):
         time.sleep(0.1)
     assert capfd.readouterr().err == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_bar_has_room_beside_long_texts(width, monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(bar, "BAR_AFTER", 0.01)
+    monkeypatch.setenv("COLUMNS", f"{width}")
+    monkeypatch.setenv("TERM", "xterm")
+    with bar.Display("fitting mlp to 442 rows x 10 inputs") as display:
+        display.show(0.5, "cross-validation, fold 3 of 10, epoch 1000")
+        time.sleep(0.4)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "\n")
+    line = next(line for line in plain.splitlines() if "50 %" in line)
+    assert line.count("━") + line.count("╸") + line.count("╺") == (20 if width >= 80 else 8)
+    assert len(line) <= width

@@ -65,11 +65,17 @@ class Display:
 
         console = Console(stderr=True)
         width = _BAR if console.width >= _WIDE else _SMALL_BAR
-        one_line = Column(no_wrap=True, overflow="ellipsis")
+        room = console.width - width - 2  # columns have a blank between them
+        before = min(len(self.text), room // 2)
+
+        def text(name: str, width: int) -> TextColumn:
+            column = Column(no_wrap=True, overflow="ellipsis", max_width=width)
+            return TextColumn(f"{{task.{name}}}", markup=False, table_column=column)
+
         columns = (
-            TextColumn("{task.description}", markup=False, table_column=one_line),
-            BarColumn(width),
-            TextColumn("{task.fields[words]}", markup=False, table_column=one_line),
+            text("description", before),
+            BarColumn(width, table_column=Column(min_width=width)),
+            text("fields[words]", room - before),
         )
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(self.text, total=None, words="")
