@@ -320,3 +320,23 @@ def test_categories_tell_as_much_of_a_date_as_text():
     column = fit_dates(pl.Series("d", words)).column
     text, levels = (column.encode(pl.Series("d", words, kind)).X for kind in (None, pl.Categorical))
     np.testing.assert_array_equal(text, levels)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("timestamp", 1), ("created_at", 1000)])
+def test_seconds_since_1970_of_a_clock_are_moments(name, unit):
+    seconds = 1_600_000_000 + 7_919 * np.arange(3000)
+    fitted = fit_dates(pl.Series(name, seconds * unit))
+    assert fitted.column.parts == ("years", "season", "weekday", "hour")
+    assert "seconds since 1970, in UTC" in str(fitted.sentences[0])
+    moments = [datetime.datetime.fromtimestamp(int(one), datetime.UTC) for one in seconds]
+    values = fitted.column.encode(pl.Series(name, seconds * unit)).values
+    first = fitted.column.value_names.index(f"{name}=Monday")
+    weekdays = values[:, first : first + 7].argmax(axis=1)
+    np.testing.assert_array_equal(weekdays, [one.weekday() for one in moments])
+    hours = np.array([one.hour + one.minute / 60.0 + one.second / 3600.0 for one in moments])
+    np.testing.assert_allclose(values[:, -2], np.sin(hours * np.pi / 12.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["population", "stats", "format"])
+def test_other_large_numbers_are_no_moments(name):
+    assert fit_dates(pl.Series(name, 1_600_000_000 + 7_919 * np.arange(3000))) is None

@@ -36,12 +36,16 @@ _OTHERS = {
     "%Y%m%d": ("", "", "%Y%m%d"),
     "%Y%m%dT%H%M%S": ("", "", "%Y%m%d %H%M%S"),
 }
+_SINCE_1970 = {"%s": 1, "%s%.f": 1000}
+"""Forms of whole seconds and milliseconds since 1970: how many a second."""
+_A_CLOCK = re.compile(r"time|stamp|date|epoch|unix|created|updated|(\b|_)(ts|at)$", re.IGNORECASE)
+_FIRST_SECOND, _LAST_SECOND = 631_152_000, 2_208_988_800  # of 1990 and of 2040
 """Forms without separators, of less than a day or no day: what stands before and after them, and
 the form then."""
 _OR_LESS = "~"
 """After a date: or less of it, with a time of day or without."""
 _WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
-FORMS = (*_WHOLE, *(date + _OR_LESS for date in _DATES))
+FORMS = (*_WHOLE, *_SINCE_1970, *(date + _OR_LESS for date in _DATES))
 _YEAR, _YEAR_AND_MONTH = r"^\d{4}$", r"^\d{4}-\d{1,2}$"
 _MIDDLES = {_YEAR: "-07-02", _YEAR_AND_MONTH: "-16"}
 """What less than a day lacks to be the middle of its year or month."""
@@ -92,7 +96,7 @@ def dated(text: pl.Series) -> Dated | None:
     counts = {form: one.count() for form, one in moments.items()}
     n_less = known.str.contains(f"{_YEAR}|{_YEAR_AND_MONTH}").sum()
     if max(counts.values(), default=0) < len(known) and n_less <= MOSTLY * len(known):
-        moments |= _readings(known, FORMS[len(_WHOLE) :], least)
+        moments |= _readings(known, FORMS[len(_WHOLE) + len(_SINCE_1970) :], least)
         counts = {form: one.count() for form, one in moments.items()}
     most = max(counts.values(), default=0)
     if most < least:
@@ -113,6 +117,20 @@ def days_as_text(series: pl.Series) -> pl.Series:
         return series
     text = series.cast(pl.String)
     return text if parsed(text, "%Y%m%d").null_count() == text.null_count() else series
+
+
+def since_1970(series: pl.Series) -> str | None:
+    """Return the form of whole seconds or milliseconds since 1970; None: no such numbers.
+
+    Their column must be called after a clock: other large numbers are as large.
+    """
+    ends: Any = (series.min(), series.max()) if series.dtype.is_integer() else (None, None)
+    if None in ends or not _A_CLOCK.search(series.name):
+        return None
+    for form, unit in _SINCE_1970.items():
+        if _FIRST_SECOND * unit <= ends[0] and ends[1] <= _LAST_SECOND * unit:
+            return form
+    return None
 
 
 def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
@@ -204,6 +222,9 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     """
     if form.endswith(_OR_LESS):
         return _or_less(text, form.removesuffix(_OR_LESS))
+    if form in _SINCE_1970:
+        n_micro = 1_000_000 // _SINCE_1970[form] * text.cast(pl.Int64, strict=False)
+        return n_micro.cast(pl.Datetime("us"))
     plain, ahead = text, timedelta()
     if has_offsets(text):
         plain, ahead = text.str.replace(_OFFSET, "$1"), _ahead_of_utc(text)
@@ -279,6 +300,8 @@ def in_words(form: str) -> str:
     names |= {"%I": "hour", "%p": "AM or PM"}
     names |= {_OR_LESS: " or less, with a time or without"}
     form = form.replace("%Y%m%dT%H%M%S", "%Y%m%d and time").replace("%Y%m%d", "year, month, day")
+    if form in _SINCE_1970:
+        return f"{'milli' if form.endswith('f') else ''}seconds since 1970"
     for code, word in names.items():
         form = form.replace(code, word)
     return form

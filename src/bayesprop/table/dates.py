@@ -26,6 +26,7 @@ from bayesprop.table.date_forms import (
     in_words,
     parsed,
     read_dates,
+    since_1970,
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import counted, quoted
@@ -91,11 +92,15 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     whole
         What the whole column was found to be, where these are some of its rows.
     """
-    series = days_as_text(series)
+    seconds_form = since_1970(series)
+    series = series.cast(pl.String) if seconds_form else days_as_text(series)
     name, is_text = series.name, not series.dtype.is_temporal()
-    reading = dated(series) if is_text and whole is None else Dated("")
     if whole is not None:
         reading = Dated(whole.form, whole.words)
+    elif seconds_form:
+        reading = Dated(seconds_form)
+    else:
+        reading = dated(series) if is_text else Dated("")
     if reading is None:
         return None
     form, words, why = reading
@@ -110,7 +115,7 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
         return gone._replace(is_constant=True)
     column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
     how = "" if form in ("", "%Y-%m-%d", "%Y-%m-%d~") else f", read as {in_words(form)}"
-    how += ", in UTC" if is_text and form and has_offsets(series) else ""
+    how += ", in UTC" if seconds_form or (is_text and form and has_offsets(series)) else ""
     how += f", for {why}" if why else ""
     how += _shortened(extent)
     used = f"used as {', '.join(parts)}"
