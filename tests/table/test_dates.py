@@ -329,7 +329,7 @@ def test_seconds_since_1970_of_a_clock_are_moments(name, unit):
     assert fitted.column.parts == ("years", "season", "weekday", "hour")
     assert "seconds since 1970, in UTC" in str(fitted.sentences[0])
     moments = [datetime.datetime.fromtimestamp(int(one), datetime.UTC) for one in seconds]
-    values = fitted.column.encode(pl.Series(name, seconds * unit)).values
+    values = fitted.column.encode(pl.Series(name, seconds * unit)).X
     first = fitted.column.value_names.index(f"{name}=Monday")
     weekdays = values[:, first : first + 7].argmax(axis=1)
     np.testing.assert_array_equal(weekdays, [one.weekday() for one in moments])
