@@ -31,16 +31,27 @@ def dense_log_evidence(phi, y, prec, noise_var):
     return stats.norm.logpdf(np.linalg.solve(root, y)).sum() - np.log(np.diag(root)).sum()
 
 
-def test_is_the_maximum_of_the_dense_log_density():
-    phi, y = table()
-    fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
+def wide_table(n=40, d=90):
+    """Make fewer rows than columns, of which two are the same."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(n, d))
+    x[:, 3] = x[:, 4]
+    y = 3.0 + 2.0 * x[:, 0] + rng.normal(size=n)
+    return np.hstack([np.ones((n, 1)), x]), y[:, None]
+
+
+@pytest.mark.parametrize("made", [table, wide_table])
+def test_is_the_maximum_of_the_dense_log_density(made):
+    phi, y = made()
+    d = phi.shape[1] - 1
+    fixed = np.array([1e-2, *[1.0] * d])
+    found = regression.maximise(statistics(phi, y), fixed, Groups(np.array([-1, *[0] * d])))
     (ascent,) = found.ascents
     assert ascent.converged
     assert ascent.gradient < 1e-6
 
     def loss(log_precs):
-        prec = np.exp(np.array([0, *[log_precs[0]] * 5])) * np.array([1e-2, 1, 1, 1, 1, 1])
+        prec = np.array([1e-2, *[np.exp(log_precs[0])] * d])
         return -dense_log_evidence(phi, y[:, 0], prec, np.exp(-log_precs[1]))
 
     best = optimize.minimize(loss, np.zeros(2), method="Nelder-Mead", tol=1e-10)

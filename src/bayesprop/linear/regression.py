@@ -249,13 +249,19 @@ def maximise(
             end = [*groups.mean(near.prior_prec[output]), 1.0 / near.noise_var[output]]
             least, most = start / _FURTHEST_START, start * _FURTHEST_START
             start = np.minimum(np.maximum(end[: len(start)], least), most)
+        root = of_output(state, output)
+        seen = _seen(root, groups, fixed)
         ascent = evidence.ascend(
-            partial(_at, of_output(state, output), state.weight_sum, groups, fixed, known),
+            partial(_at, seen.root, state.weight_sum, seen.groups, seen.fixed, known),
             start,
             bounds,
             max_steps=max_steps,
             tolerance=_TOLERANCE,
         )
+        if seen.root is not root:
+            prec = ascent.point.weights.prec
+            whole = _at(root, state.weight_sum, groups, fixed, known, prec, None)
+            ascent = ascent._replace(point=whole)
         ascents.append(ascent)
         n_noiseless += known is None and ascent.point.weights.prec[-1] >= bounds.most[-1]
     points = [ascent.point for ascent in ascents]
@@ -275,6 +281,34 @@ class _Point(NamedTuple):
     solved: Solved
     prior_prec: Float[np.ndarray, " k"]
     noise_var: float
+
+
+class _Seen(NamedTuple):
+    """Factor of one output, groups of its weights and their fixed precisions."""
+
+    root: Float[np.ndarray, "p p"]
+    groups: Groups
+    fixed: Float[np.ndarray, " k"]
+
+
+def _seen(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> _Seen:
+    """Return a problem of the same evidence in the directions of weights that the rows see.
+
+    Weights that share a precision have the same prior in any directions; those across the rows keep
+    it, whatever it is. The problem itself where it would not be half as large, or there are several
+    precisions.
+    """
+    size = np.abs(root).max(axis=1)
+    rows = root[size > len(root) * np.finfo(np.float64).eps * size.max()]
+    if len(groups.sizes) != 1 or not 0 < 2 * len(rows) <= len(groups.free):
+        return _Seen(root, groups, fixed)
+    apart = np.flatnonzero(groups.number == evidence.FIXED)
+    directions = np.linalg.qr(rows[:, groups.free].T, mode="r").T
+    design = np.concatenate([rows[:, apart], directions, rows[:, -1:]], axis=1)
+    small = np.zeros((design.shape[1], design.shape[1]), order="F")
+    small[: len(rows)] = np.linalg.qr(design, mode="r")
+    number = np.repeat([evidence.FIXED, 0], [len(apart), len(rows)])
+    return _Seen(small, Groups(number), np.append(fixed[apart], np.ones(len(rows))))
 
 
 def _at(
