@@ -196,7 +196,7 @@ def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
     assert 2.0 < long / short < 4.5
     later.write_text("age,years\n0,1\n0,\n")
     assert "exposure must be a number > 0" in (gap := cli("predict", model, later).refusal)
-    assert "got none (NaN) in data row 2" in gap
+    assert "got none (NaN) in data row 2, years" in gap
     assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
     numbers = cli(*asked, "--exposure", "years", "--target-kind", "numbers")
     assert "--exposure is for counts" in numbers.refusal

@@ -316,25 +316,25 @@ def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: 
     is_good = (X[:, column] > 1e-100) & (X[:, column] < 1e100)
     if not is_good.all():
         row = int(np.argmin(is_good))
-        raise ExposureError(first_row + row, float(X[row, column]))
+        raise ExposureError(first_row + row, column, float(X[row, column]))
 
 
 class ExposureError(ValueError):
-    """An exposure that is no number > 0, or missing; `row` is counted from 0."""
+    """An exposure that is no number > 0, or missing; `row` and `column` are counted from 0."""
 
-    def __init__(self, row: int, value: float) -> None:
-        super().__init__(row, value)  # what a copy is made of
-        self.row, self.value = row, value
+    def __init__(self, row: int, column: int, value: float) -> None:
+        super().__init__(row, column, value)  # what a copy is made of
+        self.row, self.column, self.value = row, column, value
 
     def __str__(self) -> str:
-        return self.at(f"row {self.row}")
+        return self.at(f"row {self.row}", f"column {self.column}")
 
-    def at(self, row: str) -> str:
-        """Say it of a row by the name that its reader knows."""
+    def at(self, row: str, column: str) -> str:
+        """Say it of a row and a column by the names that their reader knows."""
         value = "none (NaN)" if np.isnan(self.value) else f"{self.value:g}"
         return (
-            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {value} in {row}:"
-            " leave the row out, or say for how long it was counted"
+            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {value} in {row},"
+            f" {column}: leave the row out, or say for how long it was counted"
         )
 
 

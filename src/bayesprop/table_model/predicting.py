@@ -31,7 +31,8 @@ def refusals_by_name(
     except InputError as refusal:
         error = refusal.__cause__
         if isinstance(error, ExposureError):
-            raise InputError(error.at(f"data row {numbers[error.row]}")) from error
+            name = one_line(encoding.feature_names[error.column])
+            raise InputError(error.at(f"data row {numbers[error.row]}", name)) from error
         if not isinstance(error, FarInputError):
             raise
         # It may have seen a few of the rows, in another order.
