@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesprop.cli.console import note, print_table
 from bayesprop.datasets import registry
-from bayesprop.datasets.places import FOLDER_VARIABLE
+from bayesprop.datasets.registry import FOLDER_VARIABLE
 from bayesprop.model.task import Standardiser
 from papers import tuned_network, uci
 from papers.published_pbp import PublishedPBP

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesprop import metrics
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.datasets import registry
-from bayesprop.datasets.places import Loaded
+from bayesprop.datasets.registry import Loaded
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from papers import markdown, uci

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
-from bayesprop.datasets.places import FOLDER_VARIABLE
+from bayesprop.datasets.registry import FOLDER_VARIABLE
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.datasets import registry
-from bayesprop.datasets.places import Loaded
+from bayesprop.datasets.registry import Loaded
 from bayesprop.table.errors import TableError
 from papers.protocol import Cell, NothingToRun
 from papers.splits import Split, standard_splits

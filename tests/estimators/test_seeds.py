@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils import check_random_state
 
 from bayesprop import PBPRegressor
-from bayesprop.estimators.seeds import LazyRandomState
+from bayesprop.estimators.fitting import LazyRandomState
 
 
 @pytest.mark.parametrize("seed", [0, 7, np.int64(7)])

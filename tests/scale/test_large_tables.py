@@ -10,7 +10,6 @@ import bayesprop
 from bayesprop.cli import main
 from bayesprop.model.task import Standardiser
 from bayesprop.scale import all_rows, large_table
-from bayesprop.scale.merged_moments import MergedMoments
 from bayesprop.table.errors import TableError
 from bayesprop.table_model import sources
 
@@ -48,7 +47,7 @@ def test_merged_moments_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.standard_normal(500) * 1e-200, 1e9 + rng.random(500), np.full(500, 7)])
     weight = rng.integers(0, 3, 500).astype(float)
-    moments = MergedMoments(Standardiser.fit(x[:50]))
+    moments = all_rows.MergedMoments(Standardiser.fit(x[:50]))
     for part in np.array_split(np.arange(500), 7):
         moments.add(x[part], weight[part])
     merged, whole = moments.standardiser(), Standardiser.fit(x, weight)

@@ -13,8 +13,7 @@ from bayesprop.cli.console import progress
 from bayesprop.cli.options import check_output
 from bayesprop.cli.terminal_listener import TerminalListener
 from bayesprop.datasets import registry
-from bayesprop.scale.encoded_tables import EncodedTables
-from bayesprop.scale.large_table import large_table
+from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answering import Answering, PredictRequest

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from bayesprop.datasets import registry
-from bayesprop.datasets.places import DataSet
+from bayesprop.datasets.registry import DataSet
 from bayesprop.table.errors import TableError, quoted
 
 FULL_INK = 255

@@ -220,7 +220,6 @@ class Bandit(ABC):
         return self
 
     def _taken(self, row: Float[np.ndarray, " d"], number: int, chance: float | None) -> Decision:
-        """Keep a decision until its reward comes."""
         self.pending_[self.n_selected_] = (row, number)
         if len(self.pending_) > _MOST_PENDING:
             del self.pending_[next(iter(self.pending_))]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -55,9 +55,7 @@ class Doubt(NamedTuple):
 
     def after(self, epistemic_var: Float[np.ndarray, "n o"]) -> Doubt:
         """Return the doubt once measurements have brought the epistemic variance down to this."""
-        if self.epistemic_var is None:
-            raise ValueError("the estimator does not tell epistemic variance from noise")
-        var = self.var - self.epistemic_var + epistemic_var
+        var = self.var - cast(np.ndarray, self.epistemic_var) + epistemic_var
         entropy = self.entropy + 0.5 * np.log(var / self.var).sum(axis=1)
         return self._replace(var=var, epistemic_var=epistemic_var, entropy=entropy)
 
@@ -232,9 +230,7 @@ def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Function
     """
     model, inputs = unwrapped(estimator, X)
     doubt = doubt_of(model, inputs)
-    n, var = len(doubt.var), doubt.epistemic_var
-    if var is None:
-        raise ValueError("the estimator does not tell epistemic variance from noise")
+    n, var = len(doubt.var), cast(np.ndarray, doubt.epistemic_var)
     noise_var = np.maximum(doubt.var - var, 0.0)
     if hasattr(model, "posterior_features"):
         features = model.posterior_features(inputs)

@@ -116,16 +116,12 @@ def equals(X: Any, place: int) -> Bool[np.ndarray, " n"]:
     return ((rows == row) | ((rows != rows) & (row != row))).all(axis=1)
 
 
-def _key(row: np.ndarray) -> tuple[Any, ...]:
-    """Return values, with one for all gaps: no NaN equals another."""
-    return tuple(None if value != value else value for value in row.tolist())
-
-
 def distinct(X: Any, order: Iterable[int]) -> Iterator[int]:
     """Go through candidates in an order, leaving out those that repeat an earlier one."""
     rows, seen = np.asarray(X), set()
     for place in order:
-        key = _key(rows[place])
+        # one value for all gaps: no NaN equals another
+        key = tuple(None if value != value else value for value in rows[place].tolist())
         if key not in seen:
             seen.add(key)
             yield int(place)

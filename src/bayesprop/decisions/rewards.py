@@ -159,7 +159,6 @@ def rewards_of(model: Any) -> Rewards:
 
 
 def _kind_for(estimator: Any) -> str:
-    """Return the kind that serves an estimator."""
     from bayesprop.estimators.pbp import PBPRegressor
 
     if isinstance(estimator, PBPRegressor):

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from itertools import count
 from numbers import Real
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -14,18 +14,16 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from bayesprop.estimators.groups import checked_groups
-from bayesprop.estimators.seeds import LazyRandomState
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import Drafts, Learned, TrainingRows
+from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
-from bayesprop.model.task import Encoding, Numbers, Standardiser, check_exposures, with_log
+from bayesprop.model.task import Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
@@ -48,6 +46,24 @@ class Rows(NamedTuple):
     y: np.ndarray
     weight: Float[np.ndarray, " n"] | None
     gap: Bool[np.ndarray, "n d"] | None = None
+
+
+class LazyRandomState:
+    """What `check_random_state` gives for a seed, made when something is drawn.
+
+    NumPy takes 70 µs to make it, longer than many a method learns a row, and most draw nothing for
+    one.
+    """
+
+    def __init__(self, seed: Any) -> None:
+        self._seed = seed
+
+    @cached_property
+    def _made(self) -> Any:
+        return check_random_state(self._seed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
 
 
 def unharmed(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
@@ -177,7 +193,7 @@ def as_method_sees(
     X, y, weight, _ = rows
     task = estimator.task_.of_rows(X)
     method = estimator.build_method(task, X.shape[1])
-    x = encoding_of(estimator).encode(X, method.furthest_input)
+    x = estimator.encoding_.encode(X, method.furthest_input)
     return method, TrainingRows(x, task.encode(y, rng, x), weight, groups)
 
 
@@ -219,30 +235,10 @@ def warn(sentences: list[str]) -> None:
         warnings.warn(sentence, stacklevel=level)
 
 
-def encoding_of(estimator: Any) -> Encoding:
-    """Return how the columns of an estimator become inputs of its method."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return Encoding(estimator.x_scaler_, names, exposure_column(estimator))
-
-
-def exposure_column(estimator: Any) -> int | None:
-    """Return the place of the column of exposures, None where there is none; ValueError."""
-    exposure = getattr(estimator, "exposure", None)
-    if exposure is None:
-        return None
-    names = getattr(estimator, "feature_names_in_", None)
-    columns = list(range(estimator.n_features_in_))
-    columns += [] if names is None else list(names)
-    if isinstance(exposure, bool) or exposure not in columns:
-        which = f"0 to {len(columns) - 1}" if names is None else ", ".join(map(str, names[:12]))
-        raise ValueError(f"exposure must be a column of X ({which}), got {exposure!r}")
-    return columns.index(exposure) % estimator.n_features_in_
-
-
 def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> Standardiser:
     """Learn the scale of inputs, or leave them as they are."""
     if estimator.standardises_inputs:
-        return Standardiser.fit(with_log(X, exposure_column(estimator)), weight)
+        return Standardiser.fit(with_log(X, estimator.exposure_column), weight)
     return Standardiser.none(X.shape[1])
 
 
@@ -262,7 +258,7 @@ def without_gaps(
     targets
         Of chosen rows: numbers, or of every class whether it is the row's, (m, t).
     """
-    check_exposures(X, exposure_column(estimator))
+    check_exposures(X, estimator.exposure_column)
     gap = np.isnan(X)
     has_gap = np.asarray(gap.any(axis=1))
     if reset:
@@ -280,6 +276,22 @@ def without_gaps(
     rows = np.column_stack([X[has_gap], targets(has_gap)])
     filled[has_gap] = of_inputs(estimator).completed(rows, rng)[:, : X.shape[1]]
     return filled, gap
+
+
+def checked_groups(estimator: Any, groups: Any, n_rows: int) -> Int[np.ndarray, " n"]:
+    """Return numbers of groups; ValueError unless one a row, for a method that they change."""
+    if not issubclass(estimator.method_class, LeavesGroupsOut):
+        raise ValueError(
+            f"groups must be None for {type(estimator).__name__}, which leaves no rows out to judge"
+            " itself: its fit does not change with them"
+        )
+    groups = column_or_1d(groups)
+    if len(groups) != n_rows:
+        raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(groups)}")
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except TypeError as error:
+        raise ValueError("groups must hold labels of one kind: turn them all into text") from error
 
 
 def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"] | None:
@@ -304,7 +316,7 @@ def numbers_task(
     estimator: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, is_vector: bool
 ) -> Numbers:
     """Learn map and units of targets (n, o); ValueError where they do not go with the kind."""
-    kind, column = estimator.target_kind, exposure_column(estimator)
+    kind, column = estimator.target_kind, estimator.exposure_column
     if column is not None and kind != COUNT:
         raise ValueError(
             f"exposure is of counts: target_kind must be 'count' with it, got {kind!r}"
@@ -317,7 +329,7 @@ def numbers_task(
             f"nothing of a mapped target; got {noise!r}: leave it out"
         )
     target_scaler(y, weight)  # which refuses a variance that is no float64
-    x = encoding_of(estimator).standardised(X)
+    x = estimator.encoding_.standardised(X)
     learnt = learnt_map(kind, x, y, weight, None if column is None else X[:, column])
     task = Numbers(Standardiser.none(1), is_vector, learnt, column)
     spread = task.of_rows(X).encode(y, check_random_state(0), x)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def _check(estimator: Any, half_life: Any) -> None:
-    """Raise ValueError unless a half-life is a number above 0, and the method can forget."""
     if not issubclass(estimator.method_class, Merges):
         raise ValueError(
             f"half_life must be None for {type(estimator).__name__}, whose posterior cannot be "

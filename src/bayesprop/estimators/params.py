@@ -149,13 +149,6 @@ def _check_sizes(name: str, value: Any) -> None:
         check_int(name, size, of="hold ints")
 
 
-def _check_noise(name: str, value: Any) -> None:
-    if isinstance(value, str) and value not in ("learned", "input"):
-        raise ValueError(f"{name} must be 'learned', 'input' or a variance in y², got {value!r}")
-    if not isinstance(value, str):
-        check_positive(name, value)
-
-
 def _check_flag(name: str, value: Any) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
@@ -170,7 +163,7 @@ FLAG = rule(_check_flag)
 SIZES = rule(_check_sizes)
 ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
 """Those of `model/networks.py`, which loads JAX."""
-NOISE = rule(_check_noise)
+NOISE = number_or("learned", "input")
 GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
 """Shape and rate of a precision's distribution whose mean variance exists."""
 
@@ -228,3 +221,14 @@ class OfClasses(HyperParameters):
     """Whether the method learns from the order of classes; others are scored by it alone."""
     target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
     order: Sequence[Any] | None = None
+
+
+@hyper_parameters
+class PassParams(HyperParameters):
+    """Those of networks that are fitted in passes over the rows."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0

@@ -27,7 +27,7 @@ from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Stored, Streams
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.task import Standardiser, classes_of
+from bayesprop.model.task import Encoding, Standardiser, classes_of
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
@@ -79,7 +79,27 @@ class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
         """Method, as the hyper-parameters are now, task, encoding and state in one."""
         method = self.build_method(self.task_, self.n_features_in_)
         inputs = getattr(self, "inputs_", None)
-        return Fitted(method, self.task_, fitting.encoding_of(self), self.learned_, inputs)
+        return Fitted(method, self.task_, self.encoding_, self.learned_, inputs)
+
+    @property
+    def encoding_(self) -> Encoding:
+        """How columns become inputs of the method."""
+        names = getattr(self, "feature_names_in_", None)
+        return Encoding(self.x_scaler_, names, self.exposure_column)
+
+    @property
+    def exposure_column(self) -> int | None:
+        """Place of the column of exposures, None where there is none; ValueError."""
+        exposure = getattr(self, "exposure", None)
+        if exposure is None:
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        columns = list(range(self.n_features_in_))
+        columns += [] if names is None else list(names)
+        if isinstance(exposure, bool) or exposure not in columns:
+            which = f"0 to {len(columns) - 1}" if names is None else ", ".join(map(str, names[:12]))
+            raise ValueError(f"exposure must be a column of X ({which}), got {exposure!r}")
+        return columns.index(exposure) % self.n_features_in_
 
     def __sklearn_tags__(self) -> Any:
         """Missing inputs are supported; sparse input is not."""
@@ -346,7 +366,6 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], Of
 
 
 def _check_one_label(y: Any) -> None:
-    """Raise ValueError where rows have several labels."""
     shape = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
@@ -356,7 +375,6 @@ def _check_one_label(y: Any) -> None:
 
 
 def _check_labels(y: np.ndarray) -> None:
-    """Raise ValueError unless y can be labels."""
     try:
         check_classification_targets(y)
     except TypeError as error:

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop.estimators.params import check_coverage
+
 
 class Columns(NamedTuple):
     """What all weights but the intercept multiply: (column - mean) / scale, by their names."""
@@ -55,8 +57,7 @@ def weight_table(
         The central interval that holds the weight with probability `coverage`, of a Gaussian or,
         with finite `dof`, of a Student-t.
     """
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+    check_coverage(coverage)
     tail = 0.5 * (1.0 + coverage)
     reach = float(special.ndtri(tail))
     if np.isfinite(dof):

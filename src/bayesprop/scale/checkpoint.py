@@ -131,7 +131,6 @@ def _rounds(stored: Stored) -> Rounds:
 
 
 def _part(name: str, stored: Stored) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin so."""
     pairs = ((*key.split("/", 1), array) for key, array in stored.arrays.items())
     return {key: array for first, key, array in pairs if first == name}
 

@@ -1,12 +1,12 @@
-"""A table larger than memory: Parquet files in an order, read some rows at a time."""
+"""A table larger than memory: Parquet files in an order, read and encoded some rows at a time."""
 
 from __future__ import annotations
 
 import glob
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
-from bayesprop.scale.rare_values import RareValues
+from bayesprop.table.classes import MAX_CLASSES
+from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import TableError, one_line, quoted
 from bayesprop.table.files import differences, parquet_files, same_schema
+from bayesprop.table.supervised import MAX_LEVELS
 
 MOST_CELLS = 10_000_000
 """Rows times columns of a Parquet table that is still read whole; SAMPLE_CELLS where the method
@@ -28,6 +30,9 @@ PIECE_ROWS, PIECE_CELLS = 131_072, 2_800_000
 """Of what is read at a time, at most."""
 BUFFERED_PIECES = 4
 """Pieces from anywhere in the table whose rows are shuffled together."""
+ENOUGH = 5
+"""Rows of every value in a sample, where the table has so many: some are held out of a fit."""
+_AT = "\0at"
 _PARQUET = (".parquet", ".pq")
 
 
@@ -157,6 +162,62 @@ class LargeTable:
         return Part(*rare.beside(pl.concat(frames), chosen))
 
 
+class RareValues:
+    """Up to ENOUGH rows of every value of the columns that have few, from a pass over a table.
+
+    most
+        Different values, by column, beyond which it is given up: memory stays bounded.
+    """
+
+    def __init__(self, most: Mapping[str, int]) -> None:
+        self.most = dict(most)
+        self.numbers: dict[str, dict[object, int]] = {name: {} for name in most}
+        self.frames: list[pl.DataFrame] = []
+        self.places: list[Int[np.ndarray, " n"]] = []
+
+    @classmethod
+    def of(cls, columns: Iterable[str], target: str | None) -> RareValues:
+        """Look for levels of all columns, and for classes of the target."""
+        most = dict.fromkeys(columns, MAX_LEVELS)
+        return cls(most if target is None else most | {target: MAX_CLASSES})
+
+    def look(self, frame: pl.DataFrame, places: Int[np.ndarray, " n"]) -> None:
+        """Take in the rows of values that there are too few of yet."""
+        chosen: set[int] = set()
+        for name, numbers in [*self.numbers.items()]:
+            if frame[name].dtype.is_nested() or frame[name].n_unique() > self.most[name]:
+                del self.numbers[name]
+                continue
+            firsts = frame.select(pl.int_range(pl.len()).alias(_AT), name).group_by(name)
+            for value, at in firsts.agg(pl.col(_AT).head(ENOUGH)).iter_rows():
+                number = numbers.get(value, 0)
+                chosen.update(at[: ENOUGH - number])
+                numbers[value] = min(number + len(at), ENOUGH)
+            if len(numbers) > self.most[name]:
+                del self.numbers[name]
+        at = np.sort(np.fromiter(chosen, int))
+        self.frames.append(frame[at])
+        self.places.append(places[at])
+
+    def only(self, names: Collection[str]) -> None:
+        """Give up all other columns."""
+        self.numbers = {name: each for name, each in self.numbers.items() if name in names}
+
+    def beside(
+        self, frame: pl.DataFrame, places: Int[np.ndarray, " n"]
+    ) -> tuple[pl.DataFrame, Int[np.ndarray, " n"]]:
+        """Return a sample, in the order of the table, with rows of the values it has too few of."""
+        rows, at = pl.concat(self.frames), np.concatenate(self.places)
+        is_wanted = np.zeros(len(at), bool)
+        for name in self.numbers:
+            counts = frame[name].value_counts(name="\0n")
+            enough = counts.filter(pl.col("\0n") >= ENOUGH)[name]
+            is_wanted |= ~rows[name].is_in(enough.implode(), nulls_equal=True).to_numpy()
+        is_wanted &= ~np.isin(at, places)
+        order = np.argsort(both := np.concatenate([places, at[is_wanted]]))
+        return pl.concat([frame, rows.filter(is_wanted)])[order], both[order]
+
+
 def large_table(table: Any) -> LargeTable | None:
     """Open what may be larger than memory; None for what is read whole anyway.
 
@@ -247,3 +308,62 @@ def _read(lazy: pl.LazyFrame, file: Path) -> pl.DataFrame:
         raise TableError(
             f"{quoted(file, 200)} is not a readable .parquet file: {reason}"
         ) from error
+
+
+class EncodedPart(NamedTuple):
+    """Rows as they are and as numbers; `first` is the place of the first one, from 0."""
+
+    frame: pl.DataFrame
+    X: Float[np.ndarray, "n k"]
+    first: int
+
+
+class Look(NamedTuple):
+    """What a look at all rows says of them."""
+
+    n_rows: int
+    has_gaps: bool
+    warnings: list[str]
+
+
+@dataclass
+class EncodedTables:
+    """Frames, encoded; a single one once only.
+
+    tables
+        May be iterated more than once.
+    columns
+        Of every one of them.
+    """
+
+    encode: Callable[[pl.DataFrame], Encoded]
+    tables: Iterable[pl.DataFrame]
+    columns: tuple[str, ...]
+    _single: Encoded | None = field(default=None, init=False)
+
+    def looked_at(self) -> Look:
+        """Encode everything, so that what cannot be used is refused before anything is predicted.
+
+        TableError names rows; of a table in parts those of the part.
+        """
+        n_rows, has_gaps, sentences = 0, False, {}
+        for frame in self.tables:
+            try:
+                encoded = self.encode(frame)
+            except TableError as error:
+                if not n_rows and isinstance(self.tables, list):
+                    raise
+                where = f"of rows {n_rows + 1} to {n_rows + len(frame)}"
+                raise TableError(*(f"{where}: {one}" for one in error.problems)) from error
+            n_rows += len(frame)
+            has_gaps |= bool(np.isnan(encoded.X).any())
+            sentences |= dict.fromkeys(encoded.warnings)
+            self._single = encoded if isinstance(self.tables, list) else None
+        return Look(n_rows, has_gaps, list(sentences))
+
+    def __iter__(self) -> Iterator[EncodedPart]:
+        first = 0
+        for frame in self.tables:
+            encoded = self._single or self.encode(frame)
+            yield EncodedPart(frame, encoded.X, first)
+            first += len(frame)

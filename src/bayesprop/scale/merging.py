@@ -148,7 +148,6 @@ def is_linear_in_inputs(model: Any) -> bool:
 
 
 def _check_mergeable(model: Any) -> None:
-    """Raise ValueError for what has no posterior that multiplies."""
     check_is_fitted(model)
     if not issubclass(getattr(model, "method_class", object), Merges):
         raise ValueError(
@@ -159,7 +158,6 @@ def _check_mergeable(model: Any) -> None:
 
 
 def _check_alike(first: Any, model: Any, number: int) -> None:
-    """Raise ValueError where a model is another kind of model, or of other columns."""
     if type(model) is not type(first):
         raise ValueError(f"models must be of one class, got {_name(first)} and {_name(model)}")
     ours, theirs = (one.get_params(deep=False) for one in (first, model))
@@ -187,7 +185,6 @@ def _check_alike(first: Any, model: Any, number: int) -> None:
 
 
 def _check_units(first: Any, model: Any, number: int) -> None:
-    """Raise ValueError where inputs or targets are scaled otherwise than those of the first."""
     pairs = [(first.x_scaler_.to_dict(), model.x_scaler_.to_dict())]
     if isinstance(first.task_, Numbers):
         pairs.append((first.task_.to_dict(), model.task_.to_dict()))

@@ -51,11 +51,6 @@ class Shard(NamedTuple):
     y: Any
     weight: Any = None
 
-    @property
-    def weight_or_ones(self) -> np.ndarray:
-        """Weight of every row."""
-        return np.ones(len(self.y)) if self.weight is None else np.asarray(self.weight)
-
     def part(self, rows: slice) -> Shard:
         """Return some of its rows."""
         return Shard(*(None if column is None else column[rows] for column in self))
@@ -173,7 +168,6 @@ def _look(shard: Shard, has_labels: bool) -> Look:
 
 
 def _check_alike(looks: list[Look]) -> None:
-    """Raise ValueError where there are no rows, or shards have other columns."""
     if not any(one.n_rows for one in looks):
         raise ValueError("shards must hold rows, got none")
     for number, one in enumerate(looks):
@@ -211,7 +205,9 @@ def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int
     X, y = (np.concatenate([np.asarray(one[k]) for one in first]) for k in (0, 1))
     weight = None
     if any(one.weight is not None for one in first):
-        weight = np.concatenate([one.weight_or_ones for one in first])
+        weight = np.concatenate(
+            [np.ones(len(one.y)) if one.weight is None else one.weight for one in first]
+        )
     if hasattr(estimator, "predict_proba"):
         n_classes = len(np.unique(np.concatenate(labels)))
         if len(np.unique(y)) < n_classes:
@@ -329,7 +325,6 @@ class _Averaged:
 def _join(
     method: Any, origin: Learned, sites: list[Learned], accounts: list[Account]
 ) -> _Sites | _Averaged:
-    """Return how what the shards learn becomes one posterior."""
     if isinstance(method, Resumes):
         return _Averaged(method, np.array([one.weight for one in accounts]))
     return _Sites(method, origin, sites or [origin] * len(accounts))
@@ -353,11 +348,8 @@ def learnt(cavity: Any, rows: TrainingRows, factor: float, seed: tuple[int, ...]
 
 def _encoded(start: Any, shard: Shard, n_first: int) -> TrainingRows:
     """Return a shard's rows, but the first ones, as the method sees them."""
-    X, y, weight, _ = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
-    task = start.task_.of_rows(X)
-    method = start.build_method(task, X.shape[1])
-    x = fitting.encoding_of(start).encode(X, method.furthest_input)
-    return TrainingRows(x, task.encode(y, check_random_state(start.random_state), x), weight)
+    rows = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
+    return fitting.as_method_sees(start, rows, check_random_state(start.random_state))[1]
 
 
 def _account(rows: TrainingRows, has_digest: bool) -> Account:

@@ -15,8 +15,7 @@ import polars as pl
 
 from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
 from bayesprop.scale.cluster import Workers, connected, results
-from bayesprop.scale.large_table import Part
-from bayesprop.scale.rare_values import RareValues
+from bayesprop.scale.large_table import Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding

@@ -15,10 +15,9 @@ from bayesprop.estimators.params import (
     COUNT,
     NOISE,
     POSITIVE,
-    SIZES,
-    HyperParameters,
     OfClasses,
     OfNumbers,
+    PassParams,
     check_choice,
     numbers,
     rule,
@@ -52,7 +51,7 @@ def _check_optimizer(name: str, value: Any) -> None:
 
 
 @hyper_parameters
-class _Params(HyperParameters):
+class _Params(PassParams):
     """What both have.
 
     Parameters
@@ -84,7 +83,6 @@ class _Params(HyperParameters):
     """
 
     method_class: ClassVar[type] = PrunableNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
     activation: str = field(default="relu", metadata=ACTIVATION)
@@ -99,12 +97,8 @@ class _Params(HyperParameters):
     local_reparameterisation: bool = False
     prediction: Literal["draws", "mean"] = "draws"
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
         prior = NormalPrior(float(self.prior_std) ** 2)
         if self.prior == "mixture":
             prior = ScaleMixturePrior(*map(float, self.prior_mixture))

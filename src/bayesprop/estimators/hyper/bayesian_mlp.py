@@ -17,7 +17,6 @@ from bayesprop.estimators.params import (
     OfClasses,
     OfNumbers,
     as_sizes,
-    check_fields,
     optional,
 )
 from bayesprop.model.task import Classes, Numbers
@@ -56,8 +55,7 @@ class _Params(HyperParameters):
     verbose: int = 0
 
     def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range, or a network without layers."""
-        check_fields(self)
+        super().check_params()
         if self.hidden_layer_sizes is not None and not np.size(self.hidden_layer_sizes):
             raise ValueError(
                 "hidden_layer_sizes must hold at least one int >= 1, got (): for a linear model "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of
@@ -13,11 +13,9 @@ from bayesprop.estimators.params import (
     NOISE,
     NOT_NEGATIVE,
     POSITIVE,
-    SIZES,
-    HyperParameters,
     OfClasses,
     OfNumbers,
-    check_fields,
+    PassParams,
     number_or,
 )
 from bayesprop.model.task import Task
@@ -26,7 +24,7 @@ from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
 
 
 @hyper_parameters
-class _Params(HyperParameters):
+class _Params(PassParams):
     """What both have.
 
     Parameters
@@ -72,7 +70,6 @@ class _Params(HyperParameters):
     """
 
     method_class: ClassVar[type] = ClosedFormNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
@@ -86,13 +83,9 @@ class _Params(HyperParameters):
     kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
     prediction: Literal["expected", "mean", "draws"] = "expected"
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
+        super().check_params()
         if self.kl_warm_up and self.optimizer == "lbfgs":
             raise ValueError(
                 "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
@@ -100,7 +93,6 @@ class _Params(HyperParameters):
             )
 
     def build_method(self, task: Task, n_inputs: int) -> ClosedFormNetwork:
-        """Return the method that the hyper-parameters describe."""
         likelihood, scale = likelihood_of(task, self), self.prior_scale
         model = vi.Model(
             likelihood,

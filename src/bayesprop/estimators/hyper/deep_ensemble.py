@@ -7,15 +7,7 @@ from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.network_params import NetworkParams, check_stopping, members_of
-from bayesprop.estimators.params import (
-    COUNT,
-    NOISE,
-    NOT_NEGATIVE,
-    SHARE,
-    OfClasses,
-    OfNumbers,
-    check_fields,
-)
+from bayesprop.estimators.params import COUNT, NOISE, NOT_NEGATIVE, SHARE, OfClasses, OfNumbers
 from bayesprop.model.task import Task
 from bayesprop.sampling.deep_ensemble import MemberNetworks
 
@@ -49,12 +41,10 @@ class _Params(NetworkParams):
     adversarial_step: float = field(default=0.0, metadata=NOT_NEGATIVE)
 
     def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
+        super().check_params()
         check_stopping(self)
 
     def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
-        """Return the method that the hyper-parameters describe."""
         return members_of(self, task, n_inputs, adversarial_step=float(self.adversarial_step))
 
 

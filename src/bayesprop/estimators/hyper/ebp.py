@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Literal
+from typing import Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, SIZES, OfClasses, as_sizes
+from bayesprop.estimators.params import COUNT, OfClasses, PassParams, as_sizes
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import EBPNetwork
 
 
 @hyper_parameters
-class EBPClassifierParams(OfClasses):
+class EBPClassifierParams(PassParams, OfClasses):
     """Those of `EBPClassifier`.
 
     Parameters
@@ -32,13 +32,9 @@ class EBPClassifierParams(OfClasses):
     """
 
     method_class = EBPNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
     weights: Literal["binary", "real"] = "real"
     prediction: Literal["posterior", "map"] = "posterior"
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Classes, n_inputs: int) -> EBPNetwork:
         """Return the method that the hyper-parameters describe."""

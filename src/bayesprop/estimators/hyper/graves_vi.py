@@ -34,7 +34,6 @@ class _Params(NetworkParams):
     n_draws: int = field(default=100, metadata=COUNT)
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
         how = {"init_std": float(self.init_std)}
         return network_of(self, task, n_inputs, self.n_draws, graves_vi, optimizer_of(self), **how)
 

@@ -83,7 +83,6 @@ class _Params(NetworkParams):
     max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
 
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
-        """Return the method that the hyper-parameters describe."""
         likelihood = likelihood_of(task, self)
         known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
         shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from scipy import special
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, OfNumbers, number_or, optional, rule
@@ -29,7 +30,6 @@ _CLUSTERED_ROWS = 10_000
 
 
 def _check_basis(name: str, value: Any) -> None:
-    """Raise ValueError for a basis that there is not."""
     if value is None or value in ("polynomial", "radial"):
         return
     if not (callable(value) or hasattr(value, "transform")):
@@ -156,9 +156,7 @@ class _BasisLearner:
 
 
 def _check_polynomial(n_inputs: int, degree: int) -> None:
-    n_columns = 1.0
-    for i in range(1, degree + 1):
-        n_columns *= (n_inputs + i) / i
+    n_columns = special.comb(n_inputs + degree, degree)
     if n_columns > _MOST_COLUMNS:
         raise ValueError(
             f"degree {degree} of {n_inputs} inputs makes {n_columns:.3g} columns, more than "

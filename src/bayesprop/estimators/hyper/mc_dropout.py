@@ -46,7 +46,6 @@ class _Params(NetworkParams):
     n_draws: int = field(default=100, metadata=COUNT)
 
     def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
-        """Return the method that the hyper-parameters describe."""
         return network_of(
             self,
             task,

@@ -20,7 +20,6 @@ from bayesprop.estimators.params import (
     HyperParameters,
     OfClasses,
     OfNumbers,
-    check_fields,
     check_int,
     numbers,
 )
@@ -108,12 +107,10 @@ class _Params(HyperParameters):
     random_state: Any = None
 
     def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
+        super().check_params()
         check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
 
     def build_method(self, task: Task, n_inputs: int) -> MarkovChains:
-        """Return the method that the hyper-parameters describe."""
         likelihood = likelihood_of(task, self)
         priors = map(_floats, (self.weight_precision, getattr(self, "noise_prior", SIX)))
         return MarkovChains(

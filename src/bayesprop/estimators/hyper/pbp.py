@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Literal
+from typing import Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
     ACTIVATION,
     COUNT,
     GAMMA,
-    SIZES,
-    HyperParameters,
     OfClasses,
     OfNumbers,
+    PassParams,
     as_sizes,
 )
 from bayesprop.model.task import Classes, Numbers
@@ -22,7 +21,7 @@ from bayesprop.moments.pbp.state import GammaPrior
 
 
 @hyper_parameters
-class _Params(HyperParameters):
+class _Params(PassParams):
     """What both have.
 
     Parameters
@@ -54,18 +53,13 @@ class _Params(HyperParameters):
         Guards that fired, course of training, evidence, advice.
     """
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
     inference: Literal["adf", "sep"] = "adf"
     activation: str = field(default="relu", metadata=ACTIVATION)
     engine: Literal["auto", "kernel", "jax"] = "auto"
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
         super().check_params()
         self.chosen_engine()
 

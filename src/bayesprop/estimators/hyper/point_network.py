@@ -7,15 +7,7 @@ from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.network_params import NetworkParams, check_stopping, members_of
-from bayesprop.estimators.params import (
-    COUNT,
-    NOISE,
-    NOT_NEGATIVE,
-    SHARE,
-    OfClasses,
-    OfNumbers,
-    check_fields,
-)
+from bayesprop.estimators.params import COUNT, NOISE, NOT_NEGATIVE, SHARE, OfClasses, OfNumbers
 from bayesprop.model.task import Task
 from bayesprop.sampling.deep_ensemble import MemberNetworks
 from bayesprop.sampling.mc_dropout import Rates
@@ -58,14 +50,12 @@ class _Params(NetworkParams):
     dropconnect_masks: Literal["batch", "row"] = "batch"
 
     def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
+        super().check_params()
         check_stopping(self)
         if self.dropconnect_masks == "row" and self.dropconnect == 0.0:
             raise ValueError("dropconnect must be > 0 for dropconnect_masks='row', got 0")
 
     def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
-        """Return the method that the hyper-parameters describe."""
         shares = (float(s) for s in (self.input_dropout, self.dropout, self.dropconnect))
         rates = Rates(*shares, connection_by_row=self.dropconnect_masks == "row")
         return members_of(self, task, n_inputs, rates=rates)
