@@ -25,11 +25,6 @@ _CENTRE = 3.0
 _LEAST_STD_64, _LEAST_VAR_32 = 1e-100, 1e-30
 
 
-def identity(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
-    """Return m and v."""
-    return Gaussian(m, v)
-
-
 def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     """Rectified linear unit: `relu_float64`, or `relu_float32` where m and v are float32."""
     is_double = jnp.result_type(m, v) == jnp.float64
