@@ -208,8 +208,8 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
     assert found.evidence.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
     assert found.evidence.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
     assert np.diff(found.evidence.trace).min() > -1e-8
-    np.testing.assert_allclose(np.log(found.evidence.prior_prec), logs[:2], atol=2e-3)
-    np.testing.assert_allclose(found.posterior.likelihood, logs[2:], atol=2e-3)
+    np.testing.assert_allclose(np.log(found.evidence.point.prior_prec), logs[:2], atol=2e-3)
+    np.testing.assert_allclose(found.posterior.mode.likelihood, logs[2:], atol=2e-3)
 
 
 @pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
@@ -250,8 +250,8 @@ def test_known_leaves_do_not_move():
     model = LaplaceModel(APPLY, likelihood, Diagonal(), Chosen((-1,)))
     fitted = laplace(model, Draw(network(), noise), rows(y))
     drawn = sample(model, jax.random.key(0), fitted.posterior).weights
-    np.testing.assert_array_equal(drawn[0], fitted.posterior.weights[0])
-    assert (drawn[1] != fitted.posterior.weights[1]).all()
+    np.testing.assert_array_equal(drawn[0], fitted.posterior.mode.weights[0])
+    assert (drawn[1] != fitted.posterior.mode.weights[1]).all()
 
 
 def test_what_cannot_be_is_refused():

@@ -32,6 +32,7 @@ from bayesprop.model.gradient_method import Apply, Draw
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_activation
 from bayesprop.model.trained_network import is_finite
+from bayesprop.numerics.evidence import Ascent
 from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.curvature import (
@@ -45,7 +46,7 @@ from bayesprop.sampling.curvature import (
     Structure,
 )
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise, map_hessian_columns
-from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, Maximised, maximise
+from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, maximise
 
 _WORKING_VALUES = 4_000_000
 _BLOCK_ROWS = 64
@@ -89,25 +90,21 @@ class LaplaceModel:
 class Posterior(NamedTuple):
     """The approximation, and all that a prediction needs.
 
-    weights, likelihood
-        Network and likelihood at the mode.
-    prior_prec
-        Precision of the prior of every unknown leaf.
+    mode
+        Network and likelihood there: a `Draw`, or what training carries that has these fields.
     root
-        Of the covariance, in the form of the structure.
+        Of the covariance of the weights, in the form of the structure; float64.
     """
 
-    weights: Any
-    likelihood: Any
-    prior_prec: Float[Array, " l"]
+    mode: Any
     root: Any
 
 
 class Fitted(NamedTuple):
-    """A posterior, and how it was found."""
+    """A posterior, the search for the greatest evidence, which ends at a `Point`, and repairs."""
 
     posterior: Posterior
-    evidence: Maximised
+    evidence: Ascent
     n_repaired: int
 
 
@@ -147,13 +144,12 @@ def laplace(
     unknown = model.chosen.of(mode.weights)
     squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
-    maximised = maximise(curvature, fit, squares, prec, evidence)
-    likelihood = mode.likelihood
+    ascent = maximise(curvature, fit, squares, prec, evidence)
+    likelihood, noise_prec = mode.likelihood, ascent.point.noise_prec
     if isinstance(model.likelihood, LearnedNoise):
-        likelihood = likelihood + np.log(maximised.noise_factor)
-    root = curvature.root(maximised.prior_prec, 1.0 / maximised.noise_factor)
-    posterior = Posterior(mode.weights, likelihood, jnp.asarray(maximised.prior_prec), root)
-    return Fitted(posterior, maximised, curvature.n_repaired)
+        likelihood = likelihood - np.log(noise_prec)
+    root = curvature.root(ascent.point.prior_prec, noise_prec)
+    return Fitted(Posterior(Draw(mode.weights, likelihood), root), ascent, curvature.n_repaired)
 
 
 def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
@@ -257,7 +253,7 @@ def predict_linearised(
     """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
 
     def block(x: Array) -> OutputMoments:
-        linearised = linearise(model.apply, model.chosen, posterior.weights, x)
+        linearised = linearise(model.apply, model.chosen, posterior.mode.weights, x)
         return OutputMoments(
             linearised.outputs, model.structure.output_cov(posterior.root, linearised.slopes)
         )
@@ -268,19 +264,20 @@ def predict_linearised(
 
 def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:
     """Draw w - w_map, zero in the leaves that are known."""
-    drawn = model.structure.draw(posterior.root, key, model.shapes(posterior.weights))
-    nothing = jax.tree.map(jnp.zeros_like, posterior.weights)
+    weights = posterior.mode.weights
+    drawn = model.structure.draw(posterior.root, key, model.shapes(weights))
+    nothing = jax.tree.map(jnp.zeros_like, weights)
     leaves = zip(drawn, model.chosen.of(nothing), strict=True)
     return model.chosen.put(nothing, tuple(leaf.astype(zero.dtype) for leaf, zero in leaves))
 
 
 def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
     """Draw a network."""
-    moved = jax.tree.map(jnp.add, posterior.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.likelihood)
+    moved = jax.tree.map(jnp.add, posterior.mode.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.mode.likelihood)
 
 
 def sample_linear(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
     """Draw a linearised network: weights for `jacobians.tangent_apply`."""
-    moved = (posterior.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.likelihood)
+    moved = (posterior.mode.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.mode.likelihood)

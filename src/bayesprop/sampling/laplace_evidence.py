@@ -15,14 +15,12 @@ what lies below the evidence and touches it here, because log |b H + P| is conca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.numerics import evidence as numerics
-from bayesprop.numerics.evidence import FIXED, Bounds, Groups, Weights
+from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.sampling.curvature import Curvature
 
 _LEAST, _MOST = 1e-8, 1e8
@@ -71,20 +69,17 @@ class Evidence:
 BY_LEAF = Evidence()
 
 
-class Maximised(NamedTuple):
-    """Where the evidence is greatest, and how that was found.
+class Point(NamedTuple):
+    """What is believed of groups of leaves and, last, of free noise; all precisions.
 
-    noise_factor
-        The noise variance is this many times the one it was.
-    trace, n_repaired
-        As of `numerics.evidence.Ascent`.
+    noise_prec
+        Of the noise, as a multiple of the one it was.
     """
 
+    weights: Weights
+    log_evidence: float
     prior_prec: Float[np.ndarray, " l"]
-    noise_factor: float
-    trace: list[float]
-    converged: bool
-    n_repaired: int
+    noise_prec: float
 
 
 def maximise(
@@ -93,8 +88,8 @@ def maximise(
     squares: Float[np.ndarray, " l"],
     prior_prec: Float[np.ndarray, " l"],
     evidence: Evidence,
-) -> Maximised:
-    """Maximise the log evidence, starting from given precisions and the noise as it is.
+) -> Ascent:
+    """Maximise the log evidence, from given precisions and the noise as it is, to a `Point`.
 
     squares
         Sum of squares of the weights of every leaf.
@@ -103,47 +98,20 @@ def maximise(
     groups = Groups(evidence.groups(len(squares)))
     start = groups.mean(prior_prec)
     start = np.append(start, 1.0) if noise_is_free else start
-    ascent = numerics.ascend(
-        partial(_at, curvature, fit, squares, groups, prior_prec, noise_is_free),
-        start,
-        Bounds(np.full(len(start), _LEAST), np.full(len(start), _MOST)),
-        max_steps=evidence.max_steps,
-        tolerance=evidence.tolerance,
-    )
-    prec, noise_prec = ascent.point.prior_prec, ascent.point.noise_prec
-    return Maximised(prec, 1.0 / noise_prec, ascent.trace, ascent.converged, ascent.n_repaired)
 
+    def at(by_group: np.ndarray, _: Point | None) -> Point:
+        by_group, b = (by_group[:-1], float(by_group[-1])) if noise_is_free else (by_group, 1.0)
+        prec = groups.spread(by_group, prior_prec)
+        log_det, traces = curvature.spread(prec, b)
+        likelihood = fit.log_likelihood + 0.5 * (
+            fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
+        )
+        prior = float(np.sum(curvature.sizes * np.log(prec) - prec * squares))
+        weights = groups.weights(by_group, squares, traces, curvature.sizes)
+        if noise_is_free:
+            gamma = max(float(np.sum(curvature.sizes) - prec @ traces), 0.0)
+            weights = weights.with_noise(b, fit.n_values, fit.misfit, gamma)
+        return Point(weights, likelihood + 0.5 * (prior - log_det), prec, b)
 
-class _Point(NamedTuple):
-    """What is believed of groups of leaves and, last, of free noise; all precisions."""
-
-    weights: Weights
-    log_evidence: float
-    prior_prec: Float[np.ndarray, " l"]
-    noise_prec: float
-
-
-def _at(
-    curvature: Curvature,
-    fit: Fit,
-    squares: np.ndarray,
-    groups: Groups,
-    prior_prec: np.ndarray,
-    noise_is_free: bool,
-    by_group: np.ndarray,
-    before: _Point | None,
-) -> _Point:
-    """Return the evidence at the precisions of the groups of leaves and, last, of free noise."""
-    del before
-    by_group, b = (by_group[:-1], float(by_group[-1])) if noise_is_free else (by_group, 1.0)
-    prec = groups.spread(by_group, prior_prec)
-    log_det, traces = curvature.spread(prec, b)
-    likelihood = fit.log_likelihood + 0.5 * (
-        fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
-    )
-    prior = float(np.sum(curvature.sizes * np.log(prec) - prec * squares))
-    weights = groups.weights(by_group, squares, traces, curvature.sizes)
-    if noise_is_free:
-        gamma = max(float(np.sum(curvature.sizes) - prec @ traces), 0.0)
-        weights = weights.with_noise(b, fit.n_values, fit.misfit, gamma)
-    return _Point(weights, likelihood + 0.5 * (prior - log_det), prec, b)
+    bounds = Bounds(np.full(len(start), _LEAST), np.full(len(start), _MOST))
+    return ascend(at, start, bounds, max_steps=evidence.max_steps, tolerance=evidence.tolerance)
