@@ -170,12 +170,6 @@ def _pass(
     return state, jax.tree.map(jnp.sum, infos)
 
 
-def _to_host(state: PBPState, info: PBPInfo) -> tuple[PBPState, PBPInfo]:
-    counts = (int(count) for count in info[2:])
-    sums = float(info.log_z), float(info.epistemic_share)
-    return jax.tree.map(np.asarray, state), PBPInfo(*sums, *counts)
-
-
 @in_float64
 def data_pass(
     state: PBPState,
@@ -212,7 +206,10 @@ def data_pass(
     data, state = Rows(*map(jnp.asarray, parts)), jax.tree.map(jnp.asarray, state)
     n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
     rule = {"activation": activation, "inference": inference, "targets": targets}
-    return _to_host(*_pass(state, data, n_seen, **rule))
+    state, info = _pass(state, data, n_seen, **rule)
+    log_z, share, *counts = info
+    on_host = PBPInfo(float(log_z), float(share), *map(int, counts))
+    return jax.tree.map(np.asarray, state), on_host
 
 
 def _in_batches(rows: np.ndarray, size: int) -> np.ndarray:
