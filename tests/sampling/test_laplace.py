@@ -21,14 +21,16 @@ from bayesprop.sampling import laplace as laplace_module
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
 from bayesprop.sampling.jacobians import Chosen, tangent_apply
 from bayesprop.sampling.laplace import (
+    Evidence,
+    Fit,
     LaplaceModel,
     laplace,
+    maximise,
     measure,
     predict_linearised,
     sample,
     sample_linear,
 )
-from bayesprop.sampling.laplace_evidence import Evidence, Fit, maximise
 
 SIZES = (3, 4, 2)
 APPLY = partial(plain_apply, activation_name="erf")

@@ -35,8 +35,7 @@ from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
-from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior
-from bayesprop.sampling.laplace_evidence import Evidence
+from bayesprop.sampling.laplace import Evidence, Fitted, LaplaceModel, Posterior
 from bayesprop.sampling.point_network import PointState, point_network
 
 _FEW_STEPS, _STEPS = 5, 200
