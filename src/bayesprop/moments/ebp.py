@@ -311,7 +311,9 @@ class EBPNetwork(RowPasses):
         self, rows: TrainingRows, start: EBPState, orders: Orders
     ) -> Iterator[tuple[EBPState, EBPInfo]]:
         """Yield the state after each pass and its info."""
-        state, signs = start, self._signs(rows.y)
+        first = 1 if self.sizes[-1] == 1 else 0  # of two classes the second has the output
+        signs = 2.0 * (rows.y[:, None] == first + np.arange(self.sizes[-1])) - 1.0
+        state = start
         for order in orders:
             state, info = data_pass(state, rows.x, signs, order, rows.weight, weights=self.weights)
             yield state, info
@@ -340,11 +342,6 @@ class EBPNetwork(RowPasses):
                 "learn no more: take fewer epochs, or more units"
             )
         return advice
-
-    def _signs(self, codes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n o"]:
-        """Return 1 for the output of the row's class, -1 for the others."""
-        first = 1 if self.sizes[-1] == 1 else 0
-        return 2.0 * (codes[:, None] == first + np.arange(self.sizes[-1])) - 1.0
 
     def predict(self, state: EBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Average over the signs of the outputs; every network of the posterior is certain."""

@@ -77,11 +77,6 @@ class Posterior(NamedTuple):
     input_scale: Gaussian
 
 
-def memory(n_rows: int, n_outputs: int, n_units: int) -> int:
-    """Bytes of the sites, before and after a sweep."""
-    return 2 * 8 * n_rows * n_outputs * ((n_units + 1) ** 2 + 3 * n_units + 4)
-
-
 @in_float64
 def init(
     key: PRNGKeyArray, prior: Prior, n_rows: int, n_inputs: int, n_units: int, n_outputs: int
