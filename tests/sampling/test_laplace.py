@@ -21,14 +21,16 @@ from bayesprop.sampling import laplace as laplace_module
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
 from bayesprop.sampling.jacobians import Chosen, tangent_apply
 from bayesprop.sampling.laplace import (
+    Evidence,
+    Fit,
     LaplaceModel,
     laplace,
+    maximise,
     measure,
     predict_linearised,
     sample,
     sample_linear,
 )
-from bayesprop.sampling.laplace_evidence import Evidence, Fit, maximise
 
 SIZES = (3, 4, 2)
 APPLY = partial(plain_apply, activation_name="erf")
@@ -208,8 +210,8 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
     assert found.evidence.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
     assert found.evidence.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
     assert np.diff(found.evidence.trace).min() > -1e-8
-    np.testing.assert_allclose(np.log(found.evidence.prior_prec), logs[:2], atol=2e-3)
-    np.testing.assert_allclose(found.posterior.likelihood, logs[2:], atol=2e-3)
+    np.testing.assert_allclose(np.log(found.evidence.point.prior_prec), logs[:2], atol=2e-3)
+    np.testing.assert_allclose(found.posterior.mode.likelihood, logs[2:], atol=2e-3)
 
 
 @pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
@@ -250,8 +252,8 @@ def test_known_leaves_do_not_move():
     model = LaplaceModel(APPLY, likelihood, Diagonal(), Chosen((-1,)))
     fitted = laplace(model, Draw(network(), noise), rows(y))
     drawn = sample(model, jax.random.key(0), fitted.posterior).weights
-    np.testing.assert_array_equal(drawn[0], fitted.posterior.weights[0])
-    assert (drawn[1] != fitted.posterior.weights[1]).all()
+    np.testing.assert_array_equal(drawn[0], fitted.posterior.mode.weights[0])
+    assert (drawn[1] != fitted.posterior.mode.weights[1]).all()
 
 
 def test_what_cannot_be_is_refused():

@@ -168,7 +168,7 @@ def test_batches_of_an_epoch_average_to_the_whole():
     weights = (jnp.asarray(rng.standard_normal((3, 2))), jnp.asarray(rng.standard_normal((3, 3))))
     rows = Rows(jnp.asarray(rng.standard_normal((7, 2))), jnp.arange(7) % 3, jnp.ones(7))
     position = posterior.start(model, weights)
-    order = loops.shuffled(jax.random.key(0), 7, 3)
+    order = loops.shuffled(jax.random.key(0), 7, 3, 7)
     estimates = [
         posterior.log_posterior_estimate(
             model,

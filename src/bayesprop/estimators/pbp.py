@@ -31,7 +31,7 @@ class PBPRegressor(PBPRegressorParams, BayesianRegressor):
         the same rows. `fit_report_.log_evidence["prequential"]` needs neither condition: the log
         probability of every row given those before it, in the first pass.
         """
-        from bayesprop.moments.pbp.ep_evidence import ep_log_evidence
+        from bayesprop.moments.pbp.updates import ep_log_evidence
 
         self.check_params()
         check_is_fitted(self)

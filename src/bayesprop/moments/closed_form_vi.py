@@ -213,8 +213,7 @@ class Optimum(NamedTuple):
 @partial(jax.jit, static_argnames="model")
 def _loss_and_slope(model: Model, params: Params, rows: Rows) -> tuple[Array, Params]:
     def loss(params: Params) -> Array:
-        log_lik, divergence = terms(model, params, rows)
-        return (divergence - model.likelihood_weight * log_lik) / jnp.sum(rows.weight)
+        return -elbo(model, params, rows) / jnp.sum(rows.weight)
 
     return jax.value_and_grad(loss)(params)
 

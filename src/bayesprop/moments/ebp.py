@@ -34,8 +34,9 @@ from bayesprop.model.method import Stored, TrainingRows
 from bayesprop.model.networks import dense_apply, dense_propagate
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.numerics import activation_moments
-from bayesprop.numerics.filling import padded
+from bayesprop.numerics.filling import filled, padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
+from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
 
 FURTHEST = 5.0
@@ -131,14 +132,6 @@ class EBPInfo(NamedTuple):
     weights_at_bound: Any
 
 
-class Row(NamedTuple):
-    """One row: inputs, the sign that every output should have, and the weight it counts with."""
-
-    x: Float[Array, " d"]
-    y: Float[Array, " o"]
-    weight: Float[Array, ""]
-
-
 def init(rng: np.random.Generator | np.random.RandomState, sizes: Sequence[int]) -> EBPState:
     """Draw every h from N(0, 1), which breaks the symmetry of the units; without hidden layers, 0.
 
@@ -163,7 +156,7 @@ def _unit_input(w: Gaussian, z: Gaussian) -> Gaussian:
 
 
 def log_probability(
-    means: tuple[Float[Array, "i o"], ...], variances: tuple[Float[Array, "i o"], ...], row: Row
+    means: tuple[Float[Array, "i o"], ...], variances: tuple[Float[Array, "i o"], ...], row: Rows
 ) -> Float[Array, ""]:
     """Log P(y | x), nats: sum over the outputs of log Phi(y m / sqrt(v))."""
     weights = [Gaussian(*pair) for pair in zip(means, variances, strict=True)]
@@ -180,7 +173,7 @@ class Absorbed(NamedTuple):
     shortened: Int[Array, ""]
 
 
-def absorb(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
+def absorb(h: tuple, row: Rows, kind: WeightKind) -> Absorbed:
     """Absorb one row; a row of weight 0 changes nothing.
 
     One of a weight above 1 is absorbed as its copies would be, each part with the gradient that the
@@ -200,7 +193,7 @@ def absorb(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
     return jax.lax.fori_loop(1, n_parts.astype(int), step, first)
 
 
-def _absorb_part(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
+def _absorb_part(h: tuple, row: Rows, kind: WeightKind) -> Absorbed:
     moments = [kind.moments(layer) for layer in h]
     means, variances = tuple(w.m for w in moments), tuple(w.v for w in moments)
     log_z, gradient = jax.value_and_grad(log_probability)(means, variances, row)
@@ -218,8 +211,8 @@ def _absorb_part(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
 
 
 @partial(jax.jit, static_argnames="kind")
-def _pass(h: tuple, rows: Row, kind: WeightKind) -> tuple[tuple, EBPInfo]:
-    def step(h: tuple, row: Row) -> tuple[tuple, EBPInfo]:
+def _pass(h: tuple, rows: Rows, kind: WeightKind) -> tuple[tuple, EBPInfo]:
+    def step(h: tuple, row: Rows) -> tuple[tuple, EBPInfo]:
         new = absorb(h, row, kind)
         return new.h, EBPInfo(new.log_z, new.refused, new.shortened, 0)
 
@@ -251,10 +244,8 @@ def data_pass(
         "binary" or "real".
     """
     weight = np.ones(len(x)) if sample_weight is None else sample_weight
-    n_padding = _few_lengths(len(order)) - len(order)
-    visits = np.concatenate([order, np.zeros(n_padding, dtype=np.int64)])
-    counted = np.asarray(weight, np.float64)[visits] * (np.arange(len(visits)) < len(order))
-    rows = Row(*(jnp.asarray(np.asarray(a, np.float64)) for a in (x[visits], y[visits], counted)))
+    x, y, weight = (np.asarray(part, np.float64)[order] for part in (x, y, weight))
+    rows = filled(x, y, weight, _few_lengths(len(order)))
     h, info = _pass(tuple(map(jnp.asarray, state.h)), rows, KINDS[weights])
     on_host = EBPInfo(float(info.log_z), *(int(count) for count in info[1:]))
     return EBPState(tuple(map(np.asarray, h))), on_host
@@ -320,7 +311,9 @@ class EBPNetwork(RowPasses):
         self, rows: TrainingRows, start: EBPState, orders: Orders
     ) -> Iterator[tuple[EBPState, EBPInfo]]:
         """Yield the state after each pass and its info."""
-        state, signs = start, self._signs(rows.y)
+        first = 1 if self.sizes[-1] == 1 else 0  # of two classes the second has the output
+        signs = 2.0 * (rows.y[:, None] == first + np.arange(self.sizes[-1])) - 1.0
+        state = start
         for order in orders:
             state, info = data_pass(state, rows.x, signs, order, rows.weight, weights=self.weights)
             yield state, info
@@ -349,11 +342,6 @@ class EBPNetwork(RowPasses):
                 "learn no more: take fewer epochs, or more units"
             )
         return advice
-
-    def _signs(self, codes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n o"]:
-        """Return 1 for the output of the row's class, -1 for the others."""
-        first = 1 if self.sizes[-1] == 1 else 0
-        return 2.0 * (codes[:, None] == first + np.arange(self.sizes[-1])) - 1.0
 
     def predict(self, state: EBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Average over the signs of the outputs; every network of the posterior is certain."""

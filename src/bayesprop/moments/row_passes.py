@@ -72,9 +72,7 @@ class RowPasses(ABC):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch in shuffled passes."""
-        start = self.start(rng)
-        orders = self._shuffled(rows, rng)
-        return self.settled(self._learned(rows, start, 0, orders, self.n_epochs, progress), rows)
+        return self._shuffled(rows, self.start(rng), 0, rng, progress)
 
     def resume(
         self,
@@ -84,9 +82,7 @@ class RowPasses(ABC):
         progress: Progress,
     ) -> Learned:
         """Learn on in as many passes again."""
-        orders, state = self._shuffled(rows, rng), before.state
-        learned = self._learned(rows, state, before.n_iter, orders, self.n_epochs, progress)
-        return self.settled(learned, rows)
+        return self._shuffled(rows, before.state, before.n_iter, rng, progress)
 
     def absorb(
         self,
@@ -100,9 +96,18 @@ class RowPasses(ABC):
         n_before = 0 if before is None else before.n_iter
         return self._learned(rows, state, n_before, [np.arange(len(rows.x))], 1, progress)
 
-    def _shuffled(self, rows: TrainingRows, rng: np.random.RandomState) -> Orders:
+    def _shuffled(
+        self,
+        rows: TrainingRows,
+        start: Any,
+        n_before: int,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
         counted = np.flatnonzero(rows.weights)
-        return (rng.permutation(counted) for _ in range(self.n_epochs))
+        orders = (rng.permutation(counted) for _ in range(self.n_epochs))
+        learned = self._learned(rows, start, n_before, orders, self.n_epochs, progress)
+        return self.settled(learned, rows)
 
     def _learned(
         self,

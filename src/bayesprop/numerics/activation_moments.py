@@ -5,6 +5,8 @@ Every rule takes the mean m and variance v of the input and returns those of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -23,11 +25,6 @@ _FURTHEST = 12.0  # phi(12) = 2e-32 is still a normal float32
 _CENTRE = 3.0
 # Inputs that are certain, as those of a unit that lost all its weights, divide by no zero.
 _LEAST_STD_64, _LEAST_VAR_32 = 1e-100, 1e-30
-
-
-def identity(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
-    """Return m and v."""
-    return Gaussian(m, v)
 
 
 def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
@@ -79,13 +76,10 @@ def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
 
 @relu_float64.defjvp
 def _relu_float64_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
-    (m, v), (dm, dv) = primals, tangents
+    m, v = primals
     std = jnp.maximum(jnp.sqrt(v), _LEAST_STD_64)
-    density, lower, upper = _exact_bell(m / std)
-    out = relu_float64(m, v)
-    d_mean = lower * dm + 0.5 * density / std * dv
-    d_var = 2.0 * out.m * upper * dm + (lower - out.m * density / std) * dv
-    return out, Gaussian(d_mean, d_var)
+    out, bell = relu_float64(m, v), _exact_bell(m / std)
+    return out, _relu_tangent(out.m, bell, bell.density / std, *tangents)
 
 
 @jax.custom_jvp
@@ -95,34 +89,30 @@ def relu_float32(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     Fast enough for a training step, which needs no more of the lower tail: one exponential, and no
     branch.
     """
-    return _relu_and_slopes(m, v)[0]
+    return _quick_relu(m, v)[0]
 
 
-def _relu_and_slopes(m: Array, v: Array) -> tuple[Gaussian, _Slopes]:
+def _quick_relu(m: Array, v: Array) -> tuple[Gaussian, Callable[[Array, Array], Gaussian]]:
+    """Return the moments, and how they change with those of the input."""
     # sqrt(1 / v): XLA turns m / sqrt(v) into a reciprocal square root that it cannot vectorise.
     per_std = jnp.sqrt(1.0 / jnp.maximum(v, _LEAST_VAR_32))
     a = m * per_std
-    density, lower, upper = bell = _quick_bell(a)
-    mean = m * lower + v * per_std * density
+    bell = _quick_bell(a)
+    mean = m * bell.lower + v * per_std * bell.density
     moments = Gaussian(jnp.maximum(mean, 0.0), v * jnp.maximum(_relu_share(a, bell), 0.0))
-    density_per_std = density * per_std
-    by_v = lower - mean * density_per_std
-    return moments, _Slopes(lower, 0.5 * density_per_std, 2.0 * mean * upper, by_v)
+    return moments, partial(_relu_tangent, mean, bell, bell.density * per_std)
 
 
 @relu_float32.defjvp
 def _relu_float32_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
-    dm, dv = tangents
-    out, slopes = _relu_and_slopes(*primals)
-    d_mean = slopes.m_by_m * dm + slopes.m_by_v * dv
-    return out, Gaussian(d_mean, slopes.v_by_m * dm + slopes.v_by_v * dv)
+    out, tangent = _quick_relu(*primals)
+    return out, tangent(*tangents)
 
 
-class _Slopes(NamedTuple):
-    m_by_m: Array
-    m_by_v: Array
-    v_by_m: Array
-    v_by_v: Array
+def _relu_tangent(mean: Array, bell: _Bell, peak: Array, dm: Array, dv: Array) -> Gaussian:
+    """Change of mean and variance; peak is the density of the input at the kink."""
+    d_mean = bell.lower * dm + 0.5 * peak * dv
+    return Gaussian(d_mean, 2.0 * mean * bell.upper * dm + (bell.lower - mean * peak) * dv)
 
 
 def _mills_polynomial(degree: int) -> tuple[float, ...]:

@@ -85,14 +85,13 @@ def permutation(
 
 
 def shuffled(
-    key: PRNGKeyArray, n_rows: int | Int[Array, ""], batch_size: int, n_slots: int | None = None
+    key: PRNGKeyArray, n_rows: int | Int[Array, ""], batch_size: int, n_slots: int
 ) -> _Order:
     """Partition all rows at random into batches; padding repeats rows and is marked not real.
 
     n_slots
         Room for how many rows: batches beyond `count_batches(n_rows, batch_size)` are all padding.
     """
-    n_slots = int(n_rows) if n_slots is None else n_slots
     order = permutation(key, n_rows, n_slots)
     count = count_batches(n_slots, batch_size)
     slot = jnp.arange(count * batch_size)
@@ -127,17 +126,10 @@ def epoch(
     n_total = jnp.sum(data.weight)
 
     def step(place: Array, state: Any) -> tuple[Any, Any]:
-        rows = order.rows[place]
-        weight = jnp.where(order.is_real[place], data.weight[rows], 0.0)
-        x, y, weight = dealt_out((data.x[rows], jax.tree.map(lambda y: y[rows], data.y), weight))
-        batch = Batch(
-            x=x,
-            y=y,
-            weight=weight,
-            place=place,
-            n_batches=count,
-            n_total=n_total,
-        )
+        some: Rows = jax.tree.map(lambda column: column[order.rows[place]], data)
+        weight = jnp.where(order.is_real[place], some.weight, 0.0)
+        some = dealt_out(some._replace(weight=weight))
+        batch = Batch(*some, place, count, n_total)
         return update(jax.random.fold_in(key_steps, place), state, batch)
 
     def add(place: Array, sums: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -189,14 +181,8 @@ def replay(
     def step(at: tuple[Any, PRNGKeyArray], place: Int[Array, ""]) -> tuple[Any, Any]:
         state, (key, key_rows, key_step) = at
         rows = jax.random.randint(key_rows, (batch_size,), 0, n_rows)
-        batch = Batch(
-            x=data.x[rows],
-            y=jax.tree.map(lambda y: y[rows], data.y),
-            weight=data.weight[rows],
-            place=place,
-            n_batches=n_total / batch_size,
-            n_total=n_total,
-        )
+        some: Rows = jax.tree.map(lambda column: column[rows], data)
+        batch = Batch(*some, place, n_total / batch_size, n_total)
         state, info = update(key_step, state, batch)
         return (state, jax.random.split(key, 3)), info
 

@@ -63,14 +63,14 @@ def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
     def update(key: PRNGKeyArray, state: Any, batch: Batch) -> tuple[Any, Info]:
         keys = jax.random.split(key, n_members)
         if not isinstance(state, Lessons):
-            return _updated(lambda key, own: member.update(key, own, batch), keys, state)
+            return _of_each(lambda key, own: member.update(key, own, batch), keys, state)
 
         def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
             x, y, weight = jax.tree.map(lambda column: column[rows], state.data)
             own = batch._replace(x=x, y=y, weight=batch.weight * weight, n_total=state.n_total)
             return member.update(key, member_state, own)
 
-        members, info = _updated(one, keys, state.members, batch.x.T)
+        members, info = _of_each(one, keys, state.members, batch.x.T)
         return state._replace(members=members), info
 
     def sample(key: PRNGKeyArray, state: Any) -> Draw:
@@ -88,24 +88,21 @@ def _members(state: Any) -> Any:
     return state.members if isinstance(state, Lessons) else state
 
 
-def _updated(one: Callable[..., Any], *parts: Any) -> tuple[Any, Info]:
-    members, infos = _of_each(one, *parts)
-    return members, Info(*(jnp.mean(values, axis=0) for values in infos))
-
-
-def _of_each(one: Callable[..., Any], keys: Array, members: Any, *rows: Array) -> Any:
-    """Map over members: small networks side by side, large ones one after another.
+def _of_each(one: Callable[..., Any], keys: Array, members: Any, *rows: Array) -> tuple[Any, Info]:
+    """Map over members, small networks side by side, large ones one after another; average info.
 
     A matrix product for several members at once is slower on a CPU than as many products where each
     of them fills it. Over a mesh every device has members of its own; an only one its batches.
     """
-    n_members = keys.shape[0]
-    if is_meshed() and n_members > 1:
-        return jax.vmap(one)(*dealt_out((keys, members, *rows)))
+    n_members, parts = keys.shape[0], (keys, members, *rows)
     size = sum(leaf.size for leaf in jax.tree.leaves(members)) // n_members
-    if size < _LARGE_NETWORK:
-        return jax.vmap(one)(keys, members, *rows)
-    return jax.lax.map(lambda of_member: one(*of_member), (keys, members, *rows))
+    if is_meshed() and n_members > 1:
+        members, infos = jax.vmap(one)(*dealt_out(parts))
+    elif size < _LARGE_NETWORK:
+        members, infos = jax.vmap(one)(*parts)
+    else:
+        members, infos = jax.lax.map(lambda of_member: one(*of_member), parts)
+    return members, Info(*(jnp.mean(values, axis=0) for values in infos))
 
 
 @partial(jax.jit, static_argnames="n_members")

@@ -9,8 +9,19 @@ sign nor logarithm), or the generalised Gauss-Newton matrix in their place,
 
 which is never negative, and for least squares is the Levenberg-Marquardt approximation. H may be
 full, diagonal, or a Kronecker product a layer (Ritter, Botev & Barber 2018), over all weights or
-some leaves of them, such as the last layer's (Daxberger et al. 2021). Precisions and noise maximise
-the evidence (`laplace_evidence.py`).
+some leaves of them, such as the last layer's (Daxberger et al. 2021).
+
+Precisions and noise maximise the evidence. With b the factor of the noise precision, N values
+observed, Q their squared residuals over the noise variance, and leaf l of the weights w having n_l
+weights of prior precision p_l:
+
+    log p(y) ~ log p(y | w) + sum_l (n_l log p_l - p_l |w_l|²) / 2 - log |b H + P| / 2
+
+(MacKay 1992, "A practical Bayesian framework for backpropagation networks", eq. 3.8; Immer et al.
+2021, eq. 5) at fixed w and H. MacKay's fixed point is p = gamma / |w|², b = (N - gamma) / Q, with
+gamma = n - p tr (b H + P)^-1 the well-determined weights. It may overshoot: a step that lowers the
+evidence is replaced by p = n / (|w|² + tr), b = N / (Q + gamma / b). That one cannot: it maximises
+what lies below the evidence and touches it here, because log |b H + P| is concave in b and p.
 
 Predictions are those of the network linearised in its weights, f(x, w_map) + J (w - w_map), whose
 outputs are Gaussian with covariance J (H + P)^-1 J' (MacKay 1992; Immer, Korzepa & Bauer 2021), or
@@ -26,12 +37,13 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_activation
 from bayesprop.model.trained_network import is_finite
+from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.curvature import (
@@ -45,10 +57,10 @@ from bayesprop.sampling.curvature import (
     Structure,
 )
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise, map_hessian_columns
-from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, Maximised, maximise
 
 _WORKING_VALUES = 4_000_000
 _BLOCK_ROWS = 64
+_LEAST, _MOST = 1e-8, 1e8
 
 
 @dataclass(frozen=True)
@@ -86,28 +98,80 @@ class LaplaceModel:
         return tuple(tuple(leaf.shape) for leaf in self.chosen.of(weights))
 
 
+class Fit(NamedTuple):
+    """How well the network at the mode fits, under its own noise.
+
+    log_likelihood
+        Sum over rows, nats.
+    misfit
+        Sum of squared residuals over the noise variance; 0 where the noise is not free.
+    n_values
+        Sum of the weights of the observed values.
+    """
+
+    log_likelihood: float
+    misfit: float
+    n_values: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is maximised over.
+
+    prior
+        "one" precision for all weights, one "by-leaf", or "known".
+    noise
+        Whether the noise variance is free; all targets' by a common factor.
+    tolerance
+        Largest derivative of the log evidence by a logarithm at the end, nats.
+    """
+
+    prior: str = "by-leaf"
+    noise: bool = True
+    max_steps: int = 200
+    tolerance: float = 0.05
+
+    def groups(self, n_leaves: int) -> Int[np.ndarray, " l"]:
+        """Leaves with the same number share a precision; `FIXED`: known."""
+        if self.prior == "by-leaf":
+            return np.arange(n_leaves)
+        return np.full(n_leaves, 0 if self.prior == "one" else FIXED)
+
+
+BY_LEAF = Evidence()
+
+
+class Point(NamedTuple):
+    """What is believed of groups of leaves and, last, of free noise; all precisions.
+
+    noise_prec
+        Of the noise, as a multiple of the one it was.
+    """
+
+    weights: Weights
+    log_evidence: float
+    prior_prec: Float[np.ndarray, " l"]
+    noise_prec: float
+
+
 class Posterior(NamedTuple):
     """The approximation, and all that a prediction needs.
 
-    weights, likelihood
-        Network and likelihood at the mode.
-    prior_prec
-        Precision of the prior of every unknown leaf.
+    mode
+        Network and likelihood there: a `Draw`, or what training carries that has these fields.
     root
-        Of the covariance, in the form of the structure.
+        Of the covariance of the weights, in the form of the structure; float64.
     """
 
-    weights: Any
-    likelihood: Any
-    prior_prec: Float[Array, " l"]
+    mode: Any
     root: Any
 
 
 class Fitted(NamedTuple):
-    """A posterior, and how it was found."""
+    """A posterior, the search for the greatest evidence, which ends at a `Point`, and repairs."""
 
     posterior: Posterior
-    evidence: Maximised
+    evidence: Ascent
     n_repaired: int
 
 
@@ -147,13 +211,12 @@ def laplace(
     unknown = model.chosen.of(mode.weights)
     squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
-    maximised = maximise(curvature, fit, squares, prec, evidence)
-    likelihood = mode.likelihood
+    ascent = maximise(curvature, fit, squares, prec, evidence)
+    likelihood, noise_prec = mode.likelihood, ascent.point.noise_prec
     if isinstance(model.likelihood, LearnedNoise):
-        likelihood = likelihood + np.log(maximised.noise_factor)
-    root = curvature.root(maximised.prior_prec, 1.0 / maximised.noise_factor)
-    posterior = Posterior(mode.weights, likelihood, jnp.asarray(maximised.prior_prec), root)
-    return Fitted(posterior, maximised, curvature.n_repaired)
+        likelihood = likelihood - np.log(noise_prec)
+    root = curvature.root(ascent.point.prior_prec, noise_prec)
+    return Fitted(Posterior(Draw(mode.weights, likelihood), root), ascent, curvature.n_repaired)
 
 
 def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
@@ -250,6 +313,41 @@ def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Fl
     return jnp.stack([total, misfit, likelihood.n_targets * jnp.sum(batch.weight)])
 
 
+def maximise(
+    curvature: Curvature,
+    fit: Fit,
+    squares: Float[np.ndarray, " l"],
+    prior_prec: Float[np.ndarray, " l"],
+    evidence: Evidence,
+) -> Ascent:
+    """Maximise the log evidence, from given precisions and the noise as it is, to a `Point`.
+
+    squares
+        Sum of squares of the weights of every leaf.
+    """
+    noise_is_free = evidence.noise and fit.misfit > 0.0
+    groups = Groups(evidence.groups(len(squares)))
+    start = groups.mean(prior_prec)
+    start = np.append(start, 1.0) if noise_is_free else start
+
+    def at(by_group: np.ndarray, _: Point | None) -> Point:
+        by_group, b = (by_group[:-1], float(by_group[-1])) if noise_is_free else (by_group, 1.0)
+        prec = groups.spread(by_group, prior_prec)
+        log_det, traces = curvature.spread(prec, b)
+        likelihood = fit.log_likelihood + 0.5 * (
+            fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
+        )
+        prior = float(np.sum(curvature.sizes * np.log(prec) - prec * squares))
+        weights = groups.weights(by_group, squares, traces, curvature.sizes)
+        if noise_is_free:
+            gamma = max(float(np.sum(curvature.sizes) - prec @ traces), 0.0)
+            weights = weights.with_noise(b, fit.n_values, fit.misfit, gamma)
+        return Point(weights, likelihood + 0.5 * (prior - log_det), prec, b)
+
+    bounds = Bounds(np.full(len(start), _LEAST), np.full(len(start), _MOST))
+    return ascend(at, start, bounds, max_steps=evidence.max_steps, tolerance=evidence.tolerance)
+
+
 @partial(jax.jit, static_argnames="model")
 def predict_linearised(
     model: LaplaceModel, posterior: Posterior, x: Float[Array, "n ..."]
@@ -257,7 +355,7 @@ def predict_linearised(
     """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
 
     def block(x: Array) -> OutputMoments:
-        linearised = linearise(model.apply, model.chosen, posterior.weights, x)
+        linearised = linearise(model.apply, model.chosen, posterior.mode.weights, x)
         return OutputMoments(
             linearised.outputs, model.structure.output_cov(posterior.root, linearised.slopes)
         )
@@ -268,19 +366,20 @@ def predict_linearised(
 
 def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:
     """Draw w - w_map, zero in the leaves that are known."""
-    drawn = model.structure.draw(posterior.root, key, model.shapes(posterior.weights))
-    nothing = jax.tree.map(jnp.zeros_like, posterior.weights)
+    weights = posterior.mode.weights
+    drawn = model.structure.draw(posterior.root, key, model.shapes(weights))
+    nothing = jax.tree.map(jnp.zeros_like, weights)
     leaves = zip(drawn, model.chosen.of(nothing), strict=True)
     return model.chosen.put(nothing, tuple(leaf.astype(zero.dtype) for leaf, zero in leaves))
 
 
 def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
     """Draw a network."""
-    moved = jax.tree.map(jnp.add, posterior.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.likelihood)
+    moved = jax.tree.map(jnp.add, posterior.mode.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.mode.likelihood)
 
 
 def sample_linear(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
     """Draw a linearised network: weights for `jacobians.tangent_apply`."""
-    moved = (posterior.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.likelihood)
+    moved = (posterior.mode.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.mode.likelihood)

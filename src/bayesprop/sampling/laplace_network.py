@@ -35,8 +35,7 @@ from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
-from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior
-from bayesprop.sampling.laplace_evidence import Evidence
+from bayesprop.sampling.laplace import Evidence, Fitted, LaplaceModel, Posterior
 from bayesprop.sampling.point_network import PointState, point_network
 
 _FEW_STEPS, _STEPS = 5, 200
@@ -61,19 +60,6 @@ class ModeState(NamedTuple):
     prior_prec: Float[Array, " l"]
 
 
-class LaplaceState(NamedTuple):
-    """The trained network, and a root of the covariance of its weights (float64)."""
-
-    mode: ModeState
-    root: Any
-
-    def posterior(self, model: LaplaceModel) -> Posterior:
-        """Return the approximation."""
-        places = np.array(model.chosen.numbers(len(self.mode.weights)))
-        prec = self.mode.prior_prec[places]
-        return Posterior(self.mode.weights, self.mode.likelihood, prec, self.root)
-
-
 def laplace_draws(
     apply: Apply,
     likelihood: NetworkLikelihood,
@@ -83,7 +69,7 @@ def laplace_draws(
 ) -> GradientMethod:
     """Build training to the mode under priors N(0, 1 / p), one p a leaf; draws of the posterior.
 
-    The state of training is a `ModeState`, that of draws a `LaplaceState`.
+    The state of training is a `ModeState`, that of draws a `Posterior` at one.
 
     shape
         What `LaplaceModel` takes after apply and likelihood.
@@ -114,20 +100,13 @@ def laplace_draws(
     def mean(state: ModeState) -> Draw:
         return Draw(state.weights, state.likelihood)
 
-    def sample(key: PRNGKeyArray, state: LaplaceState) -> Draw:
-        return laplace.sample(model, key, state.posterior(model))
-
-    return GradientMethod(init, update, sample, mean)
+    return GradientMethod(init, update, partial(laplace.sample, model), mean)
 
 
 @lru_cache(maxsize=64)
 def _linear_draws(model: LaplaceModel) -> tuple[Any, Any]:
     """Return the linearised network and how its weights are drawn; always the very same."""
-
-    def sample(key: Any, state: LaplaceState) -> Draw:
-        return laplace.sample_linear(model, key, state.posterior(model))
-
-    return tangent_apply(model.apply), sample
+    return tangent_apply(model.apply), partial(laplace.sample_linear, model)
 
 
 @dataclass(frozen=True)
@@ -168,7 +147,7 @@ class LaplaceNetwork(TrainedNetwork):
     ) -> Learned:
         """Train, and choose precisions and noise by the evidence, n_rounds times over."""
         started, mode = time.perf_counter(), start
-        if isinstance(start.network, LaplaceState):
+        if isinstance(start.network, Posterior):
             mode = start._replace(network=start.network.mode)
         laplace.check_memory(self.model, mode.network.weights, self.max_gigabytes)
         n_rounds = min(self.n_rounds, self.n_epochs)
@@ -188,7 +167,7 @@ class LaplaceNetwork(TrainedNetwork):
             if trained.n_undone or in_time.is_over:
                 in_time.is_cut(turn + 1, n_rounds, "rounds")
                 break
-        state = gathered(LaplaceState(mode.network, rounds[-1][1].posterior.root))
+        state = gathered(Posterior(mode.network, rounds[-1][1].posterior.root))
         report = self._report(rounds, rows, time.perf_counter() - started)
         return Learned(mode._replace(network=state), report, epoch)
 
@@ -208,9 +187,9 @@ class LaplaceNetwork(TrainedNetwork):
     def _at_evidence(self, trained: Trained, fitted: Fitted) -> ModeState:
         """Put what the evidence chose in its place."""
         prec = np.array(trained.state.prior_prec)
-        prec[list(self.model.chosen.numbers(len(prec)))] = fitted.evidence.prior_prec
+        prec[list(self.model.chosen.numbers(len(prec)))] = fitted.evidence.point.prior_prec
         as_float32 = partial(jnp.asarray, dtype=np.float32)
-        likelihood = jax.tree.map(as_float32, fitted.posterior.likelihood)
+        likelihood = jax.tree.map(as_float32, fitted.posterior.mode.likelihood)
         return trained.state._replace(likelihood=likelihood, prior_prec=jnp.asarray(prec))
 
     def _report(
@@ -253,7 +232,8 @@ class LaplaceNetwork(TrainedNetwork):
     @in_float64
     def output_moments(self, state: NetworkState, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (n, k) and covariances (n, k, k) of the linearised network's outputs, float64."""
-        posterior = _wide(state.network.posterior(self.model))
+        mode, root = state.network
+        posterior = _wide(Posterior(self.built.gradient.mean(mode), root))
         moments = laplace.predict_linearised(self.model, posterior, jnp.asarray(padded(x)))
         return np.asarray(moments.mean)[: len(x)], np.asarray(moments.cov)[: len(x)]
 
@@ -270,7 +250,7 @@ class LaplaceNetwork(TrainedNetwork):
         mode = jax.eval_shape(partial(self.started, 0))
         with jax.enable_x64(True):
             root = self.model.structure.shape_of_root(self.model.shapes(mode.weights))
-            state = from_named_leaves(LaplaceState(mode, root), _todays(stored.arrays))
+            state = from_named_leaves(Posterior(mode, root), _todays(stored.arrays))
         return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
 
 

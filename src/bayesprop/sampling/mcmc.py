@@ -106,70 +106,70 @@ def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any
             )
 
 
-def _of_vector(
-    log_density: LogDensity, start: Any, data: tuple[Any, ...]
-) -> tuple[Array, Callable[[Array], Any], Callable[[Array], Array]]:
-    """Return a position as one vector, the way back, and the density of such vectors.
+class _Chain(NamedTuple):
+    """How a chain goes on, its position in whatever form is quickest.
 
-    The sampler's own arithmetic is then one operation, not one a leaf.
+    warm_up
+        From a key to the state after warm-up.
+    draw
+        (state, key) -> (state, `Chains` of one draw).
+    position
+        From a position of these back to the caller's.
     """
+
+    warm_up: Callable[[Array], Any]
+    draw: Callable[[Any, Array], tuple[Any, Chains]]
+    position: Callable[[Any], Any]
+
+
+def _chain(
+    log_density: LogDensity, plan: Plan | StochasticPlan, start: Any, data: tuple[Any, ...]
+) -> _Chain:
+    if isinstance(plan, StochasticPlan):
+        return _chain_on_batches(log_density, plan, start, *data)
+    # The sampler's own arithmetic on one vector is one operation, not one a leaf.
     flat, unravel = ravel_pytree(start)
-    return flat, unravel, lambda flat: log_density(unravel(flat), *data)
+    is_walk = plan.sampler == "random-walk"
+
+    def density(flat: Array) -> Array:
+        return log_density(unravel(flat), *data)
+
+    def warm_up(key: Array) -> tuple[Any, Any]:
+        if is_walk:
+            return _warm_walk(density, flat, key, plan.n_warmup)
+        return _warm_hamiltonian(density, flat, key, plan)
+
+    def draw(warm: tuple[Any, Any], key: Array) -> tuple[Any, Chains]:
+        state, by = warm
+        if is_walk:
+            step, step_size = _walk_step(density, by), by.size
+        else:
+            step, step_size = _algorithm(plan)(density, **by, **_own(plan)).step, by["step_size"]
+        state, infos = jax.lax.scan(
+            lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
+        )
+        diverged: Any = getattr(infos, "is_divergent", jnp.zeros(plan.thin, bool))
+        kept = state.position, state.logdensity, diverged.any(), infos.acceptance_rate.mean()
+        return (state, by), Chains(*kept, step_size)
+
+    return _Chain(warm_up, draw, unravel)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _warm_up(
-    log_density: LogDensity,
-    plan: Plan | StochasticPlan,
-    start: Any,
-    key: Array,
-    *,
-    data: tuple[Any, ...],
+    log_density: LogDensity, plan: Any, start: Any, key: Array, *, data: tuple[Any, ...]
 ) -> Any:
-    """Return the state of a chain after warm-up, and what its steps are taken by.
-
-    On mini-batches, the position after steps that are thrown away.
-    """
-    if isinstance(plan, StochasticPlan):
-        return _steps(log_density, plan, *data).run(start, plan.n_warmup, key)
-    flat, _, density = _of_vector(log_density, start, data)
-    if plan.sampler == "random-walk":
-        return _warm_walk(density, flat, key, plan.n_warmup)
-    return _warm_hamiltonian(density, flat, key, plan)
+    return _chain(log_density, plan, start, data).warm_up(key)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _draw(
-    log_density: LogDensity,
-    plan: Plan | StochasticPlan,
-    start: Any,
-    warm: Any,
-    keys: Array,
-    *,
-    data: tuple[Any, ...],
+    log_density: LogDensity, plan: Any, start: Any, warm: Any, keys: Array, *, data: tuple[Any, ...]
 ) -> tuple[Any, Chains]:
     """Draw once a key: the state after that, and `Chains` of one axis, that of the draws."""
-    if isinstance(plan, StochasticPlan):
-        return _draw_batches(log_density, plan, warm, keys, *data)
-    _, unravel, density = _of_vector(log_density, start, data)
-    state, by = warm
-    if plan.sampler == "random-walk":
-        step, step_size = _walk_step(density, by), by.size
-    else:
-        step, step_size = _algorithm(plan)(density, **by, **_own(plan)).step, by["step_size"]
-
-    def draw(state: Any, key: Array) -> tuple[Any, tuple[Any, ...]]:
-        state, infos = jax.lax.scan(
-            lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
-        )
-        diverged = getattr(infos, "is_divergent", jnp.zeros(plan.thin, bool))
-        kept = (state.position, state.logdensity, diverged.any(), infos.acceptance_rate.mean())
-        return state, kept
-
-    state, kept = jax.lax.scan(draw, state, keys)
-    draws, *of_draws = kept
-    fields: Any = jax.vmap(unravel)(draws), *of_draws, jnp.full(len(keys), step_size)
-    return (state, by), Chains(*fields)
+    chain = _chain(log_density, plan, start, data)
+    state, drawn = jax.lax.scan(chain.draw, warm, keys)
+    return state, drawn._replace(draws=jax.vmap(chain.position)(drawn.draws))
 
 
 def _algorithm(plan: Plan) -> Any:
@@ -252,18 +252,8 @@ def _warm_walk(
     return state, _Scale(jnp.exp(log_size), _spread(mean, square))
 
 
-class _Steps(NamedTuple):
-    """A step of a chain on mini-batches, (position, key) -> (position, None); draws of batches."""
-
-    step: Callable[[Any, Array], tuple[Any, None]]
-    batch_of: Callable[[Array], Batch]
-
-    def run(self, position: Any, n: int, key: Array) -> Any:
-        """Take n steps."""
-        return jax.lax.scan(self.step, position, jax.random.split(key, n))[0]
-
-
-def _steps(estimate: LogDensity, plan: StochasticPlan, rows: Rows) -> _Steps:
+def _chain_on_batches(estimate: LogDensity, plan: StochasticPlan, start: Any, rows: Rows) -> _Chain:
+    """Warm up by steps that are thrown away; the state is the position."""
     import blackjax
 
     n_rows = rows.weight.shape[0]
@@ -288,20 +278,15 @@ def _steps(estimate: LogDensity, plan: StochasticPlan, rows: Rows) -> _Steps:
         epsilon = plan.step_size / n_total**power
         return kernel.step(key_noise, position, batch_of(key_rows), epsilon), None
 
-    return _Steps(step, batch_of)
+    def stepped(position: Any, n: int, key: Array) -> Any:
+        return jax.lax.scan(step, position, jax.random.split(key, n))[0]
 
-
-def _draw_batches(
-    estimate: LogDensity, plan: StochasticPlan, position: Any, keys: Array, rows: Rows
-) -> tuple[Any, Chains]:
-    steps = _steps(estimate, plan, rows)
-
-    def draw(position: Any, key: Array) -> tuple[Any, tuple[Any, Array]]:
+    def draw(position: Any, key: Array) -> tuple[Any, Chains]:
         key_steps, key_rows = jax.random.split(key)
-        position = steps.run(position, plan.thin, key_steps)
-        return position, (position, estimate(position, steps.batch_of(key_rows)))
+        position = stepped(position, plan.thin, key_steps)
+        log_p = estimate(position, batch_of(key_rows))
+        one, never = jnp.ones((), log_p.dtype), jnp.zeros((), bool)
+        fields: Any = position, log_p, never, one, one * plan.step_size
+        return position, Chains(*fields)
 
-    position, (draws, log_p) = jax.lax.scan(draw, position, keys)
-    one, never = jnp.ones(log_p.shape, log_p.dtype), jnp.zeros(log_p.shape, bool)
-    fields: Any = draws, log_p, never, one, one * plan.step_size
-    return position, Chains(*fields)
+    return _Chain(partial(stepped, start, plan.n_warmup), draw, lambda position: position)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.simd.floats import at_least, at_most
+from bayesprop.simd.floats import at_most
 from bayesprop.simd.lanes import (
     absolute,
     called,
@@ -20,10 +20,8 @@ from bayesprop.simd.lanes import (
     spread8,
     total,
 )
-from bayesprop.simd.normals import LARGEST_ALPHA, exp2, normal_pdf, tail_integrals
+from bayesprop.simd.normals import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
 
-_LOG2_E = 1.0 / math.log(2.0)
-_LEAST_EXPONENT = -1000.0
 _N_NEWTON, _TOLERANCE = 60, 1e-9
 
 
@@ -120,15 +118,9 @@ def spread(share, m, precision, levels, z, n_nodes, ends, out):
 
 
 @inlined
-def _exp(x):
-    """e^x for x < 700, no less than 1e-301."""
-    return exp2(at_least(x * _LOG2_E, _LEAST_EXPONENT))
-
-
-@inlined
 def _heights(z, shape):
     """Density of a log Gamma of rate `shape` over that of 0, the highest."""
-    return _exp(shape * (1.0 + z - _exp(z)))
+    return exp(shape * (1.0 + z - exp(z)))
 
 
 @compiled
@@ -150,6 +142,6 @@ def scale_shares(at, l_v, shape, z_m, z_std, place, width, inner, inner_weight, 
             height_more = _heights(z_more, shape[e]) * load8(width, 8)
             for j in range(at.shape[1]):
                 far, far_more = at[e, j] - z, at[e, j] - z_more
-                near = _exp(far * far * (-0.5 / var)) * height
-                near_more = _exp(far_more * far_more * (-0.5 / var)) * height_more
+                near = exp(far * far * (-0.5 / var)) * height
+                near_more = exp(far_more * far_more * (-0.5 / var)) * height_more
                 out[e, j] = total(near + near_more) * width[j]

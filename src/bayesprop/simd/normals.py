@@ -24,6 +24,7 @@ become subnormal numbers, which cost a hundred cycles each."""
 
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the lowest bits
 _LOG2_E = 1.0 / math.log(2.0)
+_LEAST_EXPONENT = -1000.0
 _PHI_0 = 1.0 / math.sqrt(2.0 * math.pi)
 
 # 2^f on [-1/2, 1/2]: interpolation at the Chebyshev nodes, relative error 3e-16.
@@ -100,6 +101,13 @@ def exp2(x):
     """2^x for |x| < 1022."""
     shifted = x + _ROUND
     return scaled_by_power(_exp2_fraction(x - (shifted - _ROUND)), shifted)
+
+
+@inlined
+def exp(x):
+    """e^x for x < 700, no less than 1e-301."""
+    x = x * _LOG2_E
+    return exp2(select(x < _LEAST_EXPONENT, _LEAST_EXPONENT, x))
 
 
 @inlined

@@ -12,7 +12,7 @@ from scipy import integrate, special, stats
 
 from bayesprop.moments.pbp import engine, kernel_probit, updates
 from bayesprop.moments.pbp import state as pbp_state
-from bayesprop.moments.pbp.kernel_workspace import pack_work
+from bayesprop.moments.pbp.kernel_workspace import work_of
 from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 from bayesprop.simd import lanes
 
@@ -25,7 +25,7 @@ def meet_class(work, scratch, y):
 
 def kernel_log_z(m, v, y):
     """log Z and its gradient by the compiled engine."""
-    work = pack_work(pbp_state.init(np.random.default_rng(0), (1, len(m))))
+    work = work_of(pbp_state.init(np.random.default_rng(0), (1, len(m))))
     work.f_m[:], work.f_v[:] = m, v
     log_z = meet_class(work, kernel_probit.scratch_for(len(m)), np.array([[float(y)]]))
     return log_z, np.array([work.grad_f_m, work.grad_f_v])

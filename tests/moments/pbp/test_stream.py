@@ -114,5 +114,5 @@ def test_equal_inputs_have_equal_values_and_a_stream_of_many_falls_back_on_weigh
 
 def test_inputs_of_another_width_are_refused():
     stream = PBPStream(problem((3, 4, 1), 1)[0])
-    with pytest.raises(ValueError, match=r"x must be \(k, 3\), got shape \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"x must be \(n, 3\), got shape \(2, 4\)"):
         stream.draw(np.random.default_rng(0), np.zeros((2, 4)), 1)

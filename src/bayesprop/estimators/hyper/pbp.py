@@ -85,7 +85,7 @@ class PBPRegressorParams(_Params, OfNumbers):
             self.n_epochs,
             GammaPrior(*self.weight_prior),
             GammaPrior(*self.noise_prior),
-            task.scaler.scale,
+            y_scale=task.scaler.scale,
         )
 
 

@@ -27,7 +27,7 @@ from bayesprop.numerics.filling import padded
 from bayesprop.numerics.gaussian import Gaussian, Joint
 
 _LEAST_ROWS = 16
-_LARGEST_MEMORY = 4 << 30
+_LARGEST_MEMORY = 4 << 30  # of the sites before and after a sweep, bytes
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class BatchEPNetwork:
 
     def _check_memory(self, n_rows: int) -> None:
         _, n_units, n_outputs = self.sizes
-        needed = ep.memory(n_rows, n_outputs, n_units)
+        needed = 2 * 8 * n_rows * n_outputs * ((n_units + 1) ** 2 + 3 * n_units + 4)
         if needed > _LARGEST_MEMORY:
             raise ValueError(
                 f"the sites of {n_rows} rows and {n_units} units need "

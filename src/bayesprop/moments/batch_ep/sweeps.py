@@ -3,8 +3,8 @@
 After Jylänki, Nummenmaa & Vehtari (2014), derived anew from what the paper on probabilistic
 backpropagation says of it. Every datum keeps Gaussian sites on the input of every hidden unit, on
 the output weights and on the log noise variance; every input weight one for its prior, whose scale
-is unknown. Sites are taken out, matched to the moments of the tilted distribution
-(`tilted.py`) and put back, all at once, with damping, until the predictions stay.
+is unknown. Sites are taken out, matched to the moments of the tilted distribution and put back, all
+at once, with damping, until the predictions stay.
 
 Sites of the data never have negative precisions: the mean is matched and the precision set to the
 nearest that is allowed, so that no cavity is improper and weights without a use stay in their
@@ -23,16 +23,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.batch_ep import tilted
-from bayesprop.moments.batch_ep.sites import (
-    Posterior,
-    Prior,
-    Sites,
-    noise_variance,
-    outputs,
-    posterior_of,
-    with_one,
-)
+from bayesprop.moments.batch_ep import sites as ep
+from bayesprop.moments.batch_ep.sites import Posterior, Prior, Sites
 from bayesprop.numerics.gaussian import (
     Gaussian,
     Natural,
@@ -101,7 +93,7 @@ def fit(
     max_sweeps
         At least 1, rounded up to tens.
     """
-    rows = with_one(x), jnp.asarray(y), jnp.asarray(weight)
+    rows = ep.with_one(x), jnp.asarray(y), jnp.asarray(weight)
     start, done, history = sites.weight, 0, []
     while True:
         number = done + np.arange(_SWEEPS_AT_ONCE)
@@ -133,7 +125,7 @@ def _sweeps(
     """Sweep as often as `held` says how far the input weights are held at their start."""
 
     def whole(sites: Sites) -> Posterior:
-        return posterior_of(sites, prior, x, weight, per_input=per_input)
+        return ep.posterior_of(sites, prior, x, weight, per_input=per_input)
 
     def sweep(carry: tuple[Sites, Posterior], held: Array) -> tuple[tuple, Sweeps]:
         sites, q = carry
@@ -222,13 +214,13 @@ def _match(
         without(a, unit_site), without(v, output_site), without(noise, noise_site)
     )  # fmt: skip
     a_cavity, v_cavity, noise_cavity = from_natural(a_rest), joint(v_rest), from_natural(noise_rest)
-    nodes = tilted.gauss_hermite(noise_cavity, tilted.N_NOISE_NODES)
-    u = tilted.units(a_cavity)
-    f = tilted.output(u, v_cavity)
-    log_z = tilted.log_evidence(y, f, nodes)
-    new_unit = site(tilted.unit_moments(y, a_cavity, v_cavity, nodes), a_rest, least=0.0)
-    new_output = tilted.output_weight_site(y, u, v_cavity, nodes)
-    new_noise = site(tilted.noise_moments(y, f, noise_cavity), noise_rest)
+    nodes = ep.gauss_hermite(noise_cavity, ep.N_NOISE_NODES)
+    u = ep.units(a_cavity)
+    f = ep.output(u, v_cavity)
+    log_z = ep.log_evidence(y, f, nodes)
+    new_unit = site(ep.unit_moments(y, a_cavity, v_cavity, nodes), a_rest, least=0.0)
+    new_output = ep.output_weight_site(y, u, v_cavity, nodes)
+    new_noise = site(ep.noise_moments(y, f, noise_cavity), noise_rest)
     is_proper = (a_rest.precision > 0.0).all() & (noise_rest.precision > 0.0)
     for leaf in jax.tree.leaves((v_cavity, new_unit, new_output, new_noise, log_z)):
         is_proper &= jnp.isfinite(leaf).all()
@@ -250,7 +242,7 @@ def _prior_sites(sites: Sites, q: Posterior) -> tuple[Natural, Natural, Array]:
     scale = jax.tree.map(
         lambda p, s: jnp.broadcast_to(p, s.shape) - s, to_natural(q.input_scale), sites.scale
     )
-    of_scale, of_w = jax.vmap(jax.vmap(tilted.scale_and_weight))(w, from_natural(scale))
+    of_scale, of_w = jax.vmap(jax.vmap(ep.scale_and_weight))(w, from_natural(scale))
     new_w, new_scale = site(of_w, w), site(of_scale, scale)
     is_proper = scale.precision > 0.0
     for leaf in (*new_w, *new_scale):
@@ -263,8 +255,8 @@ def _prior_sites(sites: Sites, q: Posterior) -> tuple[Natural, Natural, Array]:
 
 
 def _predictive(q: Posterior, x: Array) -> Gaussian:
-    f = outputs(q, x)
-    return Gaussian(f.m, f.v + noise_variance(q)[None])
+    f = ep.outputs(q, x)
+    return Gaussian(f.m, f.v + ep.noise_variance(q)[None])
 
 
 def _where(condition: Array, yes: T, no: T) -> T:

@@ -168,14 +168,6 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
 
 
 @compiled
-def refresh(weights, sites, variational, start_counts, least_information, guarded):
-    """Refresh every prior factor: see `refresh_prior_factors`."""
-    return refresh_prior_factors(
-        weights, sites, variational, start_counts, least_information, guarded
-    )
-
-
-@compiled
 def predict_rows(work, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
@@ -218,8 +210,12 @@ class Run:
         guarded: bool = True,
     ) -> None:
         weight = np.ones(len(x)) if sample_weight is None else sample_weight
-        _check_rows(state, x, y, weight, targets)
-        self._rows = tuple(_contiguous(a) for a in (x, y, weight))
+        x = checked("x", x, state.layer_sizes[0])
+        y = checked("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
+        if not len(x) == len(y) == len(weight):
+            lengths = f"{len(x)}, {len(y)} and {len(weight)}"
+            raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
+        self._rows = x, y, _contiguous(weight)
         self._has_absent_rows = sample_weight is not None and not np.all(weight)
         self._begin(state, with_average=inference == "sep")
         self._inference: Inference = inference
@@ -297,7 +293,7 @@ def refreshed(
     counts = not start_in_prior(inference, targets)
     variational = counts and len(packed.work.layers) > 2
     least = 0.0 if counts else LEAST_INFORMATION[targets]
-    kept, uninformed = refresh(
+    kept, uninformed = refresh_prior_factors(
         packed.work.weights, packed.sites, variational, counts, least, guarded
     )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
@@ -320,13 +316,13 @@ def predict_moments(
     state: PBPState | CompiledState, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and variance of the outputs at standardised rows, noise not included."""
-    _check_columns("x", x, state.layer_sizes[0])
+    x = checked("x", x, state.layer_sizes[0])
     n, n_out = len(x), state.layer_sizes[-1]
     m, v = np.empty((n, n_out)), np.empty((n, n_out))
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        predict_rows(work_of(state), _contiguous(x[rows]), m[rows], v[rows])
+        predict_rows(work_of(state), x[rows], m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
     if len(starts) == 1:
@@ -359,24 +355,11 @@ def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
     return _contiguous(m), _contiguous(v), kernel_probit.scratch_for(m.shape[1])
 
 
-def _check_rows(
-    state: PBPState | CompiledState,
-    x: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    targets: Targets,
-) -> None:
-    """Raise ValueError where rows do not fit the state; compiled code checks no bounds."""
-    _check_columns("x", x, state.layer_sizes[0])
-    _check_columns("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
-    if not len(x) == len(y) == len(weight):
-        lengths = f"{len(x)}, {len(y)} and {len(weight)}"
-        raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
-
-
-def _check_columns(name: str, table: np.ndarray, n_columns: int) -> None:
+def checked(name: str, table: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return a table as compiled code takes it, which checks no bounds; ValueError for a misfit."""
     if np.ndim(table) != 2 or np.shape(table)[1] != n_columns:
         raise ValueError(f"{name} must be (n, {n_columns}), got shape {np.shape(table)}")
+    return _contiguous(table)
 
 
 def _contiguous(table: np.ndarray) -> np.ndarray:

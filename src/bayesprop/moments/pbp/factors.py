@@ -16,16 +16,9 @@ from bayesprop.model.networks import mlp_propagate
 from bayesprop.moments.pbp.state import PBPInfo, PBPState
 from bayesprop.numerics import gaussian
 from bayesprop.numerics.gaussian import Gaussian, Natural
+from bayesprop.numerics.loops import Rows
 
 _SMALLEST_VAR = 1e-100
-
-
-class Rows(NamedTuple):
-    """One row in standardised units and the weight it counts with, or b of them in a first axis."""
-
-    x: Float[Array, "... d"]
-    y: Float[Array, "... o"]
-    weight: Float[Array, "..."]
 
 
 class Gamma(NamedTuple):

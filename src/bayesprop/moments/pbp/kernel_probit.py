@@ -32,13 +32,11 @@ from bayesprop.simd.lanes import (
     store,
     total,
 )
-from bayesprop.simd.normals import LARGEST_ALPHA, exp2, normal_pdf, tail_integrals
+from bayesprop.simd.normals import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
 
 _REACH = 8.0
 _STEP, _STEP_A_CLASS = 0.48, 0.05
 _MOST_STEPS = 1024.0
-_LOG2_E = 1.0 / math.log(2.0)
-_LEAST_EXPONENT = -1000.0
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 _PER_ROOT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -158,8 +156,7 @@ def win(m, v, label, scratch, with_gradient):
                 log_w = log_w + part
                 w = w * (factor * scratch[references + j])
                 store(scratch, ratios + BLOCK * j, ratio)
-        log_w = _LOG2_E * log_w
-        w = w * exp2(select(log_w > _LEAST_EXPONENT, log_w, _LEAST_EXPONENT))
+        w = w * exp(log_w)
         mass = mass + w
         if with_gradient:
             square = square + w * (from_centre * from_centre)
@@ -263,9 +260,7 @@ def expected_entropies(m, v, nodes, scratch, out):
                 below = spread8(1.0)
                 for j in range(n):
                     exponent, factor, ratio = _cdf_in_parts(u - scratch[f + j])
-                    exponent = _LOG2_E * exponent
-                    exponent = select(exponent > _LEAST_EXPONENT, exponent, _LEAST_EXPONENT)
-                    below = below * (factor * exp2(exponent))
+                    below = below * (factor * exp(exponent))
                     store(scratch, sums + BLOCK * (n + j), ratio)
                 for j in range(n):
                     at = sums + BLOCK * j

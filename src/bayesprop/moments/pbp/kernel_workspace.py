@@ -100,7 +100,6 @@ class _Plan(NamedTuple):
     layers: Int[np.ndarray, "l 4"]
     scales: Float[np.ndarray, " l"]
     places: Int[np.ndarray, " w"]  # by layer, then unit, then input: the order of the paper
-    var_places: Int[np.ndarray, " w"]
     start_var: Float[np.ndarray, " w"]
     blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
 
@@ -133,7 +132,7 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
     table, flat = np.array(layers), np.concatenate(places)
     scales = 1.0 / np.sqrt(table[:, N_ROWS])
-    arrays = table, scales, flat, flat + BLOCK, np.concatenate(start_var), blank
+    arrays = table, scales, flat, np.concatenate(start_var), blank
     for array in arrays:
         array.setflags(write=False)  # threads share them
     return _Plan(*arrays)
@@ -184,19 +183,20 @@ def copied(packed: Packed) -> Packed:
     work, (places, start_var, *sites), average = packed
     if average is not None:
         average = AverageFactor._make(part.copy() for part in average)
-    return Packed(
-        _workspace(work.layers, work.scales, work.weights, work.noise_shape, work.noise_rate),
-        Sites(places, start_var, *(part.copy() for part in sites)),
-        average,
-    )
+    sites = Sites(places, start_var, *(part.copy() for part in sites))
+    return Packed(_workspace(work, work.weights, work), sites, average)
 
 
 def work_of(state: PBPState | CompiledState) -> Workspace:
-    """Return what a prediction needs, with scratch memory of its own."""
+    """Copy what a prediction needs; scratch memory of its own."""
     if isinstance(state, CompiledState):
         work = state.packed.work
-        return _workspace(*work[:3], work.noise_shape, work.noise_rate)
-    return pack_work(state)
+        return _workspace(work, work.weights, work)
+    plan = _plan(state.layer_sizes)
+    weights = plan.blank.copy()
+    weights[plan.places] = _flatten(state.m)
+    weights[plan.places + BLOCK] = _flatten(state.v)
+    return _workspace(plan, weights, state)
 
 
 def pack(state: PBPState, *, with_average: bool = False) -> Packed:
@@ -205,35 +205,23 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     prior = np.array([state.prior_shape, state.prior_rate], dtype=np.float64)
     plan = _plan(state.layer_sizes)
     sites = Sites._make((plan.places, plan.start_var, *flat, prior))
-    return Packed(pack_work(state), sites, _pack_average(state) if with_average else None)
-
-
-def pack_work(state: PBPState) -> Workspace:
-    """Copy what a prediction needs."""
-    plan = _plan(state.layer_sizes)
-    weights = plan.blank.copy()
-    weights[plan.places] = _flatten(state.m)
-    weights[plan.var_places] = _flatten(state.v)
-    return _workspace(plan.layers, plan.scales, weights, state.noise_shape, state.noise_rate)
+    return Packed(work_of(state), sites, _pack_average(state) if with_average else None)
 
 
 def _workspace(
-    layers: np.ndarray,
-    scales: np.ndarray,
-    weights: np.ndarray,
-    noise_shape: np.ndarray,
-    noise_rate: np.ndarray,
+    plan: _Plan | Workspace, weights: np.ndarray, noise: PBPState | Workspace
 ) -> Workspace:
     """Lay copies of weights and of the noise's Gammas beside scratch memory."""
+    layers = plan.layers
     last_rows, n_out, _, inputs = layers[-1].tolist()
     n_units, n_weights = inputs + round_up(last_rows, UNIT_STEP), len(weights)
     units, rows = n_weights + 9 * n_units, ROW_STEP * int(layers[0, N_ROWS])
     room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
     outputs = room[units + rows :].reshape(6, n_out)
-    room[:n_weights], outputs[4], outputs[5] = weights, noise_shape, noise_rate
+    room[:n_weights], outputs[4], outputs[5] = weights, noise.noise_shape, noise.noise_rate
     arrays = [
         layers,
-        scales,
+        plan.scales,
         room[:n_weights],
         *room[n_weights:units].reshape(9, n_units),
         room[units : units + rows],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from bayesprop.moments.pbp.state import (
     PBPState,
     Targets,
     init,
+    product,
     start_in_prior,
 )
 from bayesprop.moments.row_passes import Orders, RowPasses
@@ -90,12 +91,23 @@ class PBPNetwork(RowPasses):
     sizes: tuple[int, ...]
     n_epochs: int
     weight_prior: GammaPrior
+    noise_prior: GammaPrior = GammaPrior()  # noqa: RUF009  (an immutable tuple)
 
     targets: ClassVar[Targets]
 
     @abstractmethod
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         """Return what the engine meets."""
+
+    def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
+        """Return the posterior of no rows; its random means break the symmetry of the units."""
+        return init(
+            rng,
+            self.sizes,
+            weight_prior=self.weight_prior,
+            noise_prior=self.noise_prior,
+            start_in_prior=start_in_prior(self.engine.inference, self.targets),
+        )
 
     def passes(
         self, rows: TrainingRows, start: State, orders: Orders
@@ -140,13 +152,12 @@ class PBPNetwork(RowPasses):
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt: the weights' prior factors, the noise's prior."""
-        state = learned.state.plain.prior_factors(getattr(self, "noise_prior", None))
+        state = learned.state.plain.prior_factors(self.noise_prior)
         return Learned(state, merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Multiply what the rows of the parts say, then refresh the factors of the prior."""
         from bayesprop.moments.pbp import engine
-        from bayesprop.moments.pbp.product import product
 
         state, undone = product([part.state.plain for part in parts], powers)
         state, refreshed = engine.refresh_prior(state, targets=self.targets)
@@ -205,8 +216,7 @@ class PBPNumbers(PBPNetwork):
         One standardised unit of every target, in y: the report's noise and evidence are in y.
     """
 
-    noise_prior: GammaPrior
-    y_scale: Float[np.ndarray, " o"]
+    y_scale: Float[np.ndarray, " o"] = field(kw_only=True)
 
     targets = "numbers"
 
@@ -214,16 +224,6 @@ class PBPNumbers(PBPNetwork):
     def log_unit(self) -> float:
         """Log of one standardised unit of every target, in y, summed."""
         return float(np.sum(np.log(self.y_scale)))
-
-    def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
-        """Return the posterior of no rows; its random means break the symmetry of the units."""
-        return init(
-            rng,
-            self.sizes,
-            weight_prior=self.weight_prior,
-            noise_prior=self.noise_prior,
-            start_in_prior=start_in_prior(self.engine.inference, self.targets),
-        )
 
     def stream(self, rng: np.random.Generator, **recall: Any) -> PBPStream:
         """Return the posterior of no rows in compiled memory, to be taught row by row.
@@ -275,11 +275,6 @@ class PBPClasses(PBPNetwork):
     """A network for classes: two have one output, more have one each."""
 
     targets = "classes"
-
-    def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
-        """Return the posterior of no rows."""
-        in_prior = start_in_prior(self.engine.inference, self.targets)
-        return init(rng, self.sizes, weight_prior=self.weight_prior, start_in_prior=in_prior)
 
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n 1"]:
         """Return signs of two classes, codes of more."""

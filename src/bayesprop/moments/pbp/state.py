@@ -6,6 +6,7 @@ engine never has to load JAX.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -141,16 +142,14 @@ class PBPState(NamedTuple):
             lik_prec=flat, lik_prec_mean=flat, lik_noise_shape=none, lik_noise_rate=none
         )
 
-    def prior_factors(self, noise_prior: GammaPrior | None) -> PBPState:
-        """Keep of every weight its prior's factor alone, of the noise its prior; None: as it is."""
-        weights = {
-            "m": tuple(h / p for h, p in zip(self.site_prec_mean, self.site_prec, strict=True)),
-            "v": tuple(1.0 / p for p in self.site_prec),
-        }
-        if noise_prior is not None:
-            weights["noise_shape"] = np.full_like(self.noise_shape, noise_prior.shape)
-            weights["noise_rate"] = np.full_like(self.noise_rate, noise_prior.rate)
-        return self.without_average_factor()._replace(**weights)
+    def prior_factors(self, noise_prior: GammaPrior) -> PBPState:
+        """Keep of every weight its prior's factor alone, of the noise its prior."""
+        return self.without_average_factor()._replace(
+            m=tuple(h / p for h, p in zip(self.site_prec_mean, self.site_prec, strict=True)),
+            v=tuple(1.0 / p for p in self.site_prec),
+            noise_shape=np.full_like(self.noise_shape, noise_prior.shape),
+            noise_rate=np.full_like(self.noise_rate, noise_prior.rate),
+        )
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
@@ -241,3 +240,43 @@ def init(
         prior_shape=np.asarray(float(weight_prior.shape)),
         prior_rate=np.asarray(float(weight_prior.rate)),
     )
+
+
+def product(states: Sequence[PBPState], powers: Sequence[float]) -> tuple[PBPState, PBPInfo]:
+    """Multiply posteriors to powers that add up to 1: natural parameters add.
+
+    A posterior is the prior's factors times what its rows say. What rows say multiplies; the
+    prior's factors are there once, those of the first posterior. So one machine's part of the rows
+    is a site of expectation propagation (Hasenclever et al. 2017, "Distributed Bayesian learning
+    with stochastic natural gradient expectation propagation and the posterior server"; Vehtari et
+    al. 2020, "Expectation propagation as a way of life", section 3), and q(gamma) of the noise
+    likewise: (shape - 1, rate) are its natural parameters up to sign.
+
+    Where a variance would be negative, or a Gamma improper, those of the first part stand.
+    """
+
+    def total(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        return np.sum([power * array for array, power in zip(arrays, powers, strict=True)], axis=0)
+
+    first, m, v, n_undone = states[0], [], [], 0
+    for layer, (old_m, old_v) in enumerate(zip(first.m, first.v, strict=True)):
+        prec = first.site_prec[layer] + total(
+            1.0 / one.v[layer] - one.site_prec[layer] for one in states
+        )
+        slope = first.site_prec_mean[layer] + total(
+            one.m[layer] / one.v[layer] - one.site_prec_mean[layer] for one in states
+        )
+        is_proper = (prec > 0.0) & np.isfinite(prec) & np.isfinite(slope)
+        v.append(np.where(is_proper, 1.0 / np.where(is_proper, prec, 1.0), old_v))
+        m.append(np.where(is_proper, v[-1] * slope, old_m))
+        n_undone += int(np.sum(~is_proper))
+    shape = total(state.noise_shape for state in states)
+    rate = total(state.noise_rate for state in states)
+    is_gamma = (shape > 1.0) & (rate > 0.0) & np.isfinite(shape) & np.isfinite(rate)
+    state = first.without_average_factor()._replace(
+        m=tuple(m),
+        v=tuple(v),
+        noise_shape=np.where(is_gamma, shape, first.noise_shape),
+        noise_rate=np.where(is_gamma, rate, first.noise_rate),
+    )
+    return state, PBPInfo(weights_undone=n_undone, noise_kept=int(np.sum(~is_gamma)))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.pbp.engine import absorb_and_recall, predict_rows, refreshed
+from bayesprop.moments.pbp.engine import absorb_and_recall, checked, predict_rows, refreshed
 from bayesprop.moments.pbp.kernel_layers import n_blocks
 from bayesprop.moments.pbp.kernel_workspace import (
     BLOCK,
@@ -111,7 +111,7 @@ class PBPStream:
         self, x: Float[np.ndarray, "k d"]
     ) -> tuple[Float[np.ndarray, "k o"], Float[np.ndarray, "k o"]]:
         """Mean and variance of the outputs, noise not included."""
-        x = self._checked(x)
+        x = checked("x", x, self.layer_sizes[0])
         m, v = np.empty((2, len(x), self.layer_sizes[-1]))
         predict_rows(self._packed.work, x, m, v)
         return m, v
@@ -123,7 +123,7 @@ class PBPStream:
 
         Beyond 64 rows weights are drawn, which is cheaper then.
         """
-        x = self._checked(x)
+        x = checked("x", x, self.layer_sizes[0])
         if len(x) > _MOST_JOINT:
             from bayesprop.moments.pbp.updates import sample_functions
 
@@ -161,11 +161,6 @@ class PBPStream:
         stream = PBPStream(posterior, **recall)
         stream._x[:], stream._y[:], stream._n_seen = x, y, n_seen
         return stream
-
-    def _checked(self, x: np.ndarray) -> np.ndarray:
-        if x.ndim != 2 or x.shape[1] != self.layer_sizes[0]:
-            raise ValueError(f"x must be (k, {self.layer_sizes[0]}), got shape {x.shape}")
-        return read_only(np.ascontiguousarray(x, dtype=np.float64))
 
 
 def n_normals(layer_sizes, k):
