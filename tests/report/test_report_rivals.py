@@ -15,7 +15,7 @@ from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.rivals import (
+from bayesprop.report.scores import (
     Comparison,
     Lead,
     Rival,

@@ -23,8 +23,7 @@ from bayesprop.report.calibration import MIN_ROWS
 from bayesprop.report.contents import Contents
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
-from bayesprop.report.rivals import verdict_in_words
-from bayesprop.report.scores import Score
+from bayesprop.report.scores import Score, verdict_in_words
 from bayesprop.report.svg import STYLE
 
 
