@@ -71,7 +71,14 @@ def run(options: Update) -> None:
         )
         seconds = time.perf_counter() - started
     warn(updated.warnings)
-    metadata = _metadata(options, model, target, updated)
+    about = {
+        "source": options.table,
+        "rows": len(target),
+        "refitted": bool(options.known),
+        "target_sha256": fingerprint(target),
+    }
+    updates = [*model.notes.updates, about]
+    metadata = noted(model, options.words, updated.rows, updated.judged, updates)
     save_model(out, updated.estimator, table=model.encoding, metadata=metadata)
     if options.as_json:
         facts = {
@@ -175,27 +182,28 @@ def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:
     ]
 
 
-def _metadata(
-    options: Update, model: TableModel, target: np.ndarray, updated: Updated
+def noted(
+    model: TableModel,
+    words: Sequence[str],
+    rows: dict[str, int],
+    judged: Judged,
+    updates: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the notes of the fit, as they are after the update."""
-    about = {
-        "source": options.table,
-        "rows": len(target),
-        "refitted": bool(options.known),
-        "target_sha256": fingerprint(target),
-    }
-    judged = updated.judged
+    """Return the notes of a model's fit, as they are after a command by which it has learnt more.
+
+    updates
+        What it has learnt beside the rows of its fit.
+    """
     return plain(
         {
             **model.saved.metadata,
-            "command": continued(model.notes.command, options.words),
-            "rows": updated.rows,
+            "command": continued(model.notes.command, words),
+            "rows": rows,
             "held_out": judged.scores,
             "standard_errors": dict(judged.errors),
             "judged_by": model.notes.judged_by if judged.scores else "",
             "baselines": judged.baselines and judged.baselines.to_dict(),
-            "updates": [*model.notes.updates, about],
+            "updates": updates,
         }
     )
 
