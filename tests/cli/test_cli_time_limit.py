@@ -7,7 +7,7 @@ import time
 import pytest
 
 import bayesprop
-from bayesprop.cli import bar
+from bayesprop.cli import console
 from bayesprop.cli.console import progress
 from bayesprop.model.progress import current
 
@@ -45,7 +45,7 @@ def test_compare_limits_every_fit(cli, houses, tmp_path):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(bar, "LINE_EVERY", 0.02)
+    monkeypatch.setattr(console, "LINE_EVERY", 0.02)
 
 
 def test_lines_now_and_then_where_nobody_watches(quick, capfd):

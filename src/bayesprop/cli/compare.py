@@ -14,10 +14,18 @@ import polars as pl
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import describe, note, print_json, print_table, progress, warn
+from bayesprop.cli.console import (
+    TerminalListener,
+    describe,
+    limited,
+    note,
+    print_json,
+    print_table,
+    progress,
+    warn,
+)
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import row_request
-from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
 from bayesprop.model.target_maps import NUMBERS

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.console import command_line, note, print_json, print_scores
+from bayesprop.cli.console import (
+    TerminalListener,
+    command_line,
+    limited,
+    note,
+    print_json,
+    print_scores,
+)
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import fit_request
-from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table

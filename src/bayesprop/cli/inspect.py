@@ -11,8 +11,8 @@ from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import SavedModel, load_model
-from bayesprop.table.classes import class_text
 from bayesprop.table.errors import one_line
+from bayesprop.table.target import class_text
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import figure, plain
 from bayesprop.table_model.target_kind import WORDS, classes_in_words

@@ -9,9 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.console import progress
+from bayesprop.cli.console import TerminalListener, progress
 from bayesprop.cli.options import check_output
-from bayesprop.cli.terminal_listener import TerminalListener
 from bayesprop.datasets import registry
 from bayesprop.scale.encoded_tables import EncodedTables
 from bayesprop.scale.large_table import large_table

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from bayesprop.table.classes import MAX_CLASSES
 from bayesprop.table.supervised import MAX_LEVELS
+from bayesprop.table.target import MAX_CLASSES
 
 ENOUGH = 5
 """Rows of every value in a sample, where the table has so many: some are held out of a fit."""

@@ -19,9 +19,15 @@ from jaxtyping import Float
 
 from bayesprop.table.date_forms import check_dates
 from bayesprop.table.dates import DateColumn, fit_dates
-from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import TableError, counted, quoted, together
-from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
+from bayesprop.table.encoded import (
+    Encoded,
+    EncodedColumn,
+    FittedColumn,
+    LevelsColumn,
+    of_unseen,
+    places_of,
+)
+from bayesprop.table.errors import Remark, TableError, counted, joined, quoted, together
 from bayesprop.table.limits import (
     SIDES,
     has_limits,
@@ -31,7 +37,6 @@ from bayesprop.table.limits import (
     sides,
     unknown_limits,
 )
-from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
 from bayesprop.table.stray_words import FEW_LEVELS, stand_in, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn

@@ -28,8 +28,7 @@ from bayesprop.table.date_forms import (
     read_dates,
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import counted, quoted
-from bayesprop.table.remarks import Remark
+from bayesprop.table.errors import Remark, counted, quoted
 from bayesprop.table.stray_words import taken_for_missing
 
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0

@@ -13,30 +13,23 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.classes import (
-    Label,
-    choose_task,
-    class_codes,
-    classes_from_stored,
-    fit_classes,
-)
 from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
-from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
     counted,
     did_you_mean,
+    joined,
+    left_out_rows,
     listed,
     quoted,
     together,
 )
-from bayesprop.table.informative_text import Target
-from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.nominal_numbers import nominal_columns_of
-from bayesprop.table.remarks import joined, left_out_rows
 from bayesprop.table.stray_words import stand_in
 from bayesprop.table.supervised import (
+    Target,
     levels_if_nominal,
     marked_where_telling,
     numbers_of,
@@ -44,8 +37,17 @@ from bayesprop.table.supervised import (
     target_encoded_if_many,
     text_if_informative,
 )
+from bayesprop.table.target import (
+    Label,
+    Marks,
+    choose_task,
+    class_codes,
+    classes_from_stored,
+    fit_classes,
+    marks_of,
+    target_numbers,
+)
 from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
-from bayesprop.table.target_numbers import Marks, marks_of, target_numbers
 from bayesprop.table.text_column import TextColumn
 from bayesprop.table.values import as_levels, column_of
 

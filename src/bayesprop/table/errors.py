@@ -1,11 +1,14 @@
-"""What a table, a data file or a data set can get wrong, said in one line."""
+"""What is said of a table, a data file or a data set: errors, each in one line, and remarks.
+
+What is to be remarked on several columns is said once.
+"""
 
 from __future__ import annotations
 
 import difflib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,3 +121,53 @@ def listing(words: Sequence[str], at_most: int = 12) -> str:
     """Join words for a message, leaving most of a long list out."""
     shown = ", ".join(words[:at_most])
     return f"{shown}, ... ({len(words)} in all)" if len(words) > at_most else shown
+
+
+_MOST_NAMES = 8
+
+
+class Remark(str):
+    """A sentence on one column, which others may share.
+
+    shared
+        What stands before the names where it is said of several columns.
+    name
+        The column as it is listed there, perhaps with a detail: "'age' 3".
+    """
+
+    shared: str
+    name: str
+
+    def __new__(cls, sentence: str, shared: str, column: str, detail: object = "") -> Self:
+        """Make a sentence that begins "column 'age'" from what comes then."""
+        made = super().__new__(cls, f"column {quoted(column)}{sentence}")
+        made.shared, made.name = shared, f"{quoted(column)} {detail}".rstrip()
+        return made
+
+
+def joined(sentences: Iterable[str]) -> list[str]:
+    """Return sentences in their order, and one for all remarks of several columns that share it."""
+    groups: dict[str, list[str]] = {}
+    for sentence in sentences:
+        key = sentence.shared if isinstance(sentence, Remark) else sentence
+        groups.setdefault(key, []).append(sentence)
+    return [_of_all(shared, group) for shared, group in groups.items()]
+
+
+def _of_all(shared: str, group: list[str]) -> str:
+    if len(group) == 1 or not all(isinstance(one, Remark) for one in group):
+        return group[0]
+    names = [one.name for one in group if isinstance(one, Remark)]
+    n_more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
+    return f"{len(group)} columns {shared}: {shown}"
+
+
+def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[str]:
+    """Return sentences on rows without a target, and on those of a wider limit, if any."""
+    reasons = {"no value of": n, "a wider limit than the one that counts, of": n_limits}
+    return [
+        f"{counted(rows, 'row')} left out: {reason} the target {quoted(target)}"
+        for reason, rows in reasons.items()
+        if rows
+    ]

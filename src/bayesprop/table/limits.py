@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from bayesprop.table.errors import TableError, counted, quoted
-from bayesprop.table.remarks import Remark
+from bayesprop.table.errors import Remark, TableError, counted, quoted
 from bayesprop.table.stray_words import are_few
 from bayesprop.table.values import cleaned
 

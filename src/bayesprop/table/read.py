@@ -18,11 +18,10 @@ from pathlib import Path
 
 import polars as pl
 
-from bayesprop.table.blanks import tabbed
 from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
 from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
-from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of
+from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of, tabbed
 from bayesprop.table.values import all_cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}

@@ -6,8 +6,7 @@ from typing import cast
 
 import polars as pl
 
-from bayesprop.table.errors import counted, listing, quoted
-from bayesprop.table.remarks import Remark
+from bayesprop.table.errors import Remark, counted, listing, quoted
 from bayesprop.table.values import (
     are_codes,
     hold_codes,

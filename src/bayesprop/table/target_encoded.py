@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.levels import LevelsColumn, levels_of, of_unseen, places_of
+from bayesprop.table.encoded import LevelsColumn, levels_of, of_unseen, places_of
 
 N_FOLDS = 10
 

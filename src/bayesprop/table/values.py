@@ -9,6 +9,7 @@ import polars as pl
 
 from bayesprop.table.errors import (
     CORRECT_IT,
+    Remark,
     TableError,
     at_rows,
     did_you_mean,
@@ -16,7 +17,6 @@ from bayesprop.table.errors import (
     one_line,
     quoted,
 )
-from bayesprop.table.remarks import Remark
 
 MISSING = (
     "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
