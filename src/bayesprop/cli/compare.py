@@ -128,7 +128,6 @@ def _plans(train: Rows, task: str) -> Plans:
 
 
 def _check(options: Compare) -> None:
-    """Refuse what can be refused before the table is read."""
     if options.test_fraction == 0.0:
         raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
     if options.time is not None and options.splits > 1:
@@ -142,7 +141,6 @@ def _check(options: Compare) -> None:
 
 
 def _chosen(asked: Sequence[str], task: str) -> list[str]:
-    """Return methods that do the task, in the order of the table of methods."""
     for name in asked:
         method_of(name, task, f"the target asks for {task}")
     able = methods_for(task)
@@ -233,7 +231,6 @@ def _fitted(
 
 
 def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
-    """Draw the plot, warn of failures, print the summaries."""
     options, parts = of.options, of.parts
     ratio = parts.counts["held_out"] / parts.counts["train"]
     summaries = summarise_trials(trials, names, parts.task, ratio)
@@ -270,7 +267,6 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
 
 
 def _draw(of: Table, summaries: Sequence[Summary]) -> bool:
-    """Draw what has a score; say whether anything has."""
     from bayesprop.report.comparison_figure import Point, draw
 
     is_class = of.parts.task == CLASSIFICATION
@@ -315,7 +311,6 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
 def _show_winner(
     of: Table, trials: Sequence[Trial], summaries: Sequence[Summary], ratio: float
 ) -> None:
-    """Say whether the best peer of scikit-learn or the best method is better, or neither."""
     peers = {plan.peer.name for plan in of.peers.each}
     good = [summary.method for summary in summaries if summary.score is not None]
     peer = next((name for name in good if name in peers), None)

@@ -39,7 +39,6 @@ def run(options: Fit) -> None:
 def _saved(
     options: Fit, request: FitRequest, listener: TerminalListener
 ) -> tuple[Fitted, TableModel]:
-    """Read, split, fit, judge and save."""
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with listener.doing(f"reading {options.table}"):

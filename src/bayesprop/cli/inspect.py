@@ -28,7 +28,6 @@ def run(options: Inspect) -> None:
 
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
-    """Gather what a model file says; a model that Python saved knows less."""
     notes, estimator = Notes(saved), saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
     return {
@@ -66,7 +65,6 @@ def _hidden_sizes(estimator: Any) -> list[int]:
 
 
 def _features(saved: SavedModel) -> list[dict[str, Any]]:
-    """Return every raw column with its kind and the inputs that it becomes."""
     scalings = _scalings(saved.estimator.x_scaler_)
     names = getattr(saved.estimator, "feature_names_in_", None)
     if saved.table is not None:

@@ -51,7 +51,6 @@ def run(options: Merge) -> None:
 
 
 def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
-    """Refuse a model of another method, target or encoding."""
     ours, theirs = first.saved.header["method"], model.saved.header["method"]
     if ours != theirs:
         raise InputError(f"{path} is a model by {theirs}, the others by {ours}: use one method")
@@ -78,7 +77,6 @@ def _rows_learnt(models: list[TableModel], start: TableModel | None) -> dict[str
 
 
 def _updates(models: list[TableModel]) -> list[dict[str, Any]]:
-    """Return what each model was fitted to, and has learnt since."""
     fits = [
         {
             "source": one.notes.source,

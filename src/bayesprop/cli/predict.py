@@ -71,7 +71,6 @@ def _request(options: Predict) -> PredictRequest:
 
 
 def _quantiles(texts: Sequence[str]) -> list[float]:
-    """Read levels, several in a text."""
     words = [word.strip() for text in texts for word in text.split(",")]
     try:
         return [float(word) for word in words]
@@ -81,7 +80,6 @@ def _quantiles(texts: Sequence[str]) -> list[float]:
 
 
 def _tables(model: TableModel, source: str) -> EncodedTables:
-    """Read a table, or open one larger than memory."""
     large = None if registry.find(source) is not None else large_table(source)
     if large is not None and large.is_large:
         return EncodedTables(model.encode, large, large.columns)

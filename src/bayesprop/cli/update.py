@@ -100,10 +100,7 @@ def run(options: Update) -> None:
 
 
 def _measured(table: str, model: TableModel) -> tuple[Rows, np.ndarray]:
-    """Read the rows of a table to learn, with their weights if the fit had any.
-
-    Returned beside is the target, that of rows of weight 0, too.
-    """
+    """Read the rows to learn, with their weights; beside, the target, of weight 0, too."""
     frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
     asked, target = model.notes.learning(table), model.encoding.target_name
@@ -189,11 +186,7 @@ def noted(
     judged: Judged,
     updates: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the notes of a model's fit, as they are after a command by which it has learnt more.
-
-    updates
-        What it has learnt beside the rows of its fit.
-    """
+    """Return the notes of a model's fit, as they are after a command by which it learnt more."""
     return plain(
         {
             **model.saved.metadata,

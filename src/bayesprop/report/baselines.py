@@ -365,7 +365,6 @@ def _line(
 
 
 def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:
-    """Store a line field by field, its classes apart."""
     if line is None:
         return None
     return {

@@ -297,7 +297,6 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
 
 
 def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
-    """Say what missing values cost the rows that are judged, if it is more than a little."""
     gap = np.asarray(np.isnan(rows.X).any(axis=1))
     if not gap.any():
         return ()

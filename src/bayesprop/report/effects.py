@@ -79,7 +79,6 @@ def _of_numbers(column: Any, at: int) -> list[Feature]:
 
 
 def _categories(column: Any, at: int, x: np.ndarray) -> list[Feature]:
-    """One feature for all levels, behind the numbers that they may be."""
     if column.is_numbers:
         return [Feature(column.name, (at,)), _category(column, at + 1, x[:, 1:])]
     return [_category(column, at, x)]
@@ -243,7 +242,6 @@ def effects(
 
 
 def _background(rng: np.random.Generator, x: np.ndarray, n_values: int, *, most: int) -> np.ndarray:
-    """Take some rows, of which each costs so many values."""
     affordable = _VALUE_BUDGET // max(n_values, 1)
     n = min(len(x), int(np.clip(affordable, 5, most)))
     return x[np.sort(rng.choice(len(x), n, replace=False))]

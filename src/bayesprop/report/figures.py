@@ -140,7 +140,6 @@ def residual(contents: Contents[NumberDetails]) -> Figure:
 
 
 def _rows(contents: Contents[NumberDetails]) -> list[str]:
-    """Say of each row drawn what was predicted and what came."""
     return [
         f"row {row.number}: predicted {row.answer.text[0]} ({row.answer.text[1]}), "
         f"actual {row.answer.actual}"

@@ -84,7 +84,6 @@ def guard_sentence(fit: FitReport) -> str:
 
 
 def _text(kind: str, name: str) -> dict[str, Any]:
-    """Return what is said of a guard or diagnostic; its own name where it is not known."""
     return TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
 
 

@@ -342,7 +342,6 @@ def _confidence(
 
 
 def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
-    """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
     # Of two classes one says everything; more are as many tests.

@@ -122,7 +122,6 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
 
 
 def _shortened(extent: Int[np.ndarray, " n"]) -> str:
-    """Say how many rows tell less than others."""
     lacks = {YEAR: "only the year", MONTH: "only the month", DAY: "no time"}
     counts = {lack: (extent == much).sum() for much, lack in lacks.items() if much < extent.max()}
     return "".join(f", in {counted(n, 'row')} {lack}" for lack, n in counts.items() if n)

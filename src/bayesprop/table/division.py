@@ -234,7 +234,6 @@ def _check_target(series: pl.Series, task: str | None) -> None:
 
 
 def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
-    """Raise TableError for what was asked of columns and does not go together."""
     if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
         raise TableError(f"--test-fraction must be 0 to {MOST_HELD_OUT}, got {hold_out.share}")
     if hold_out.group is not None and hold_out.time is not None:

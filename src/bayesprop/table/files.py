@@ -195,7 +195,6 @@ def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
 
 
 def _chosen(names: list[str], part: str | None, path: Path) -> str:
-    """Return the name of the table to read."""
     if not names:
         raise TableError(f"{quoted(path, 200)} holds no table: name another file")
     if part is None and len(names) != 1:

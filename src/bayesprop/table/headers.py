@@ -216,7 +216,6 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def _free(name: str, place: int, counts: Counter[str], taken: set[str]) -> str:
-    """Return a name that no column has."""
     if not name:
         made = f"unnamed_{place}"
         while made in taken:

@@ -164,10 +164,7 @@ def _decoded(content: bytes, where: str) -> str:
 
 
 def _wide_codec(content: bytes) -> str | None:
-    """Return the form of UTF-16 that text has, by its mark or the zeros of its ASCII letters.
-
-    Or UTF-32 by its mark, which begins with that of UTF-16.
-    """
+    """Return the form of UTF-16 or UTF-32, by its mark or the zeros of its ASCII letters."""
     if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -252,10 +249,7 @@ def _places(n_columns: int) -> list[str]:
 
 
 def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.Series], list[str]]:
-    """Give columns their types, with decimal points for commas where semicolons separate.
-
-    Also what is wrong with them.
-    """
+    """Give columns types, with points for commas where semicolons separate; also their faults."""
     pointed = [_with_decimal_points(c) if separator == ";" else c for c in columns]
     with_commas = [c.name for c, p in zip(columns, pointed, strict=True) if c is not p]
     problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
@@ -273,10 +267,7 @@ def _with_decimal_points(text: pl.Series) -> pl.Series:
 
 
 def _of_thousands(text: pl.Series) -> str | None:
-    """Return a complaint where a dot among decimal commas would be taken for a decimal point.
-
-    It parts thousands if every number with dots looks as "2.593" does.
-    """
+    """Return a complaint where dots among decimal commas part thousands, as "2.593" does."""
     known = text.drop_nulls()
     dotted = known.filter(known.str.contains(r"^[+-]?[\d.]*\.[\d.]*$"))
     if dotted.is_empty() or not dotted.str.contains(_THOUSANDS).all():

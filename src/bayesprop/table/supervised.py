@@ -253,7 +253,6 @@ def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Targ
 
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
-    """Whether levels are many, or many a row."""
     text = levels_of(series, is_numbers=column.is_numbers)
     n_known = len(text) - text.null_count()
     return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))

@@ -350,10 +350,7 @@ def marks_of(target: pl.Series) -> Marks | None:
 
 
 def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
-    """Return numbers for text in which all have one unit or are plain; else the text.
-
-    As the marks have them where that is possible. TableError where it is another unit than theirs.
-    """
+    """Return numbers for text of one unit or none; else the text. TableError on another unit."""
     marked = None if marks is None else unmarked(text, marks.written)
     marked = unmarked(text) if marked is None and typed(text).dtype == pl.String else marked
     if marked is None:
@@ -369,7 +366,6 @@ def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
 
 
 def _refuse_mixed(text: pl.Series, marks: Marks) -> None:
-    """Name two values of a target that no one reading serves."""
     known = text.drop_nulls().unique(maintain_order=True)
     others = (v for v in known if unmarked(pl.Series([known[0], v])) is None)
     other = next(others, known[0])

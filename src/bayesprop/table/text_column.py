@@ -138,7 +138,6 @@ def _trigrams(text: pl.Series) -> pl.DataFrame:
 
 
 def _frequent(text: pl.Series) -> tuple[str, ...]:
-    """Return the most frequent trigrams, but of those of all rows, sorted."""
     rows = _trigrams(text).group_by("trigram").len()
     rows = rows.filter(pl.col("len").is_between(FEWEST_ROWS, len(text) - 1))
     frequent = rows.sort(["len", "trigram"], descending=[True, False]).head(MOST_TRIGRAMS)
@@ -156,7 +155,6 @@ def _counts(text: pl.Series, trigrams: Sequence[str]) -> csr_array:
 
 
 def _penalty(counts: csr_array, y: Float[np.ndarray, "n k"]) -> float:
-    """Choose a penalty by rows left out one by one."""
     from sklearn.linear_model import RidgeCV
 
     some = np.sort(np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS])
@@ -167,7 +165,6 @@ def _penalty(counts: csr_array, y: Float[np.ndarray, "n k"]) -> float:
 def _ridge(
     counts: csr_array, y: Float[np.ndarray, "n k"], penalty: float
 ) -> tuple[Float[np.ndarray, "t k"], Float[np.ndarray, " k"]]:
-    """Return weights and intercepts."""
     from sklearn.linear_model import Ridge
 
     ridge = Ridge(penalty, solver="sparse_cg", tol=_TOLERANCE).fit(counts, _scaled(y))

@@ -263,10 +263,7 @@ def unmarked(
 
 
 def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
-    """Return the unit of all numbers, with `_MAGNITUDES` where these are thousands or millions.
-
-    None where they have several, or not the one asked for.
-    """
+    """Return the one unit of all numbers, with `_MAGNITUDES` where there are thousands; or None."""
     currencies = (parts["1"] + parts["3"]).unique().to_list()
     suffixes = parts["5"].unique().to_list()
     are_scaled = set(suffixes) <= set(_SCALES)
