@@ -29,18 +29,20 @@ from bayesprop.table.encoded import (
 )
 from bayesprop.table.errors import Remark, TableError, counted, joined, quoted, together
 from bayesprop.table.limits import (
+    FEW_LEVELS,
     SIDES,
     has_limits,
     is_text,
     limits_as_values,
     read_limits,
     sides,
+    stand_in,
+    stray_words,
+    taken_for_missing,
     unknown_limits,
 )
 from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.stray_words import FEW_LEVELS, stand_in, stray_words, taken_for_missing
-from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.text_column import TextColumn
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.values import (
     WRITTEN,
     are_codes,

@@ -29,7 +29,7 @@ from bayesprop.table.date_forms import (
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import Remark, counted, quoted
-from bayesprop.table.stray_words import taken_for_missing
+from bayesprop.table.limits import taken_for_missing
 
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3

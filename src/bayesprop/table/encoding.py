@@ -26,8 +26,8 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.limits import stand_in
 from bayesprop.table.nominal_numbers import nominal_columns_of
-from bayesprop.table.stray_words import stand_in
 from bayesprop.table.supervised import (
     Target,
     levels_if_nominal,
@@ -47,8 +47,7 @@ from bayesprop.table.target import (
     marks_of,
     target_numbers,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
-from bayesprop.table.text_column import TextColumn
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.values import as_levels, column_of
 
 VERSION = 1

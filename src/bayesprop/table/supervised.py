@@ -21,8 +21,7 @@ from bayesprop.table.errors import Remark, counted, listing, quoted
 from bayesprop.table.nominal_numbers import explained_by_curve, of_few_levels, residuals_without
 from bayesprop.table.row_numbers import are_numbered
 from bayesprop.table.target import Label, class_text
-from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, folds_of
-from bayesprop.table.text_column import TextColumn
+from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.values import as_levels, as_numbers
 
 _MOST_ROWS = 10_000

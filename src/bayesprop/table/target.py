@@ -12,14 +12,15 @@ import polars as pl
 from bayesprop.table.date_forms import check_dates, dated
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.limits import (
+    FEW_LEVELS,
     ends_in_words,
     ends_of,
     has_limits,
     limits_as_values,
     sides,
+    stray_words,
     within,
 )
-from bayesprop.table.stray_words import FEW_LEVELS, stray_words
 from bayesprop.table.values import (
     PLAIN,
     WRITTEN,
