@@ -28,9 +28,8 @@ from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import row_request
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
-from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import ORDERED, classes_of
-from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline, MappedTarget
+from bayesprop.report.baselines import Baselines
 from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
@@ -77,7 +76,8 @@ def run(options: Compare) -> None:
     train, _ = first.encoded(encoding)
     listener = TerminalListener(quiet=options.quiet)
     kind = settings_of_kind(request, encoding, train, first.frame[target.name], listener)
-    peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
+    classes = np.unique(train.y) if first.task == CLASSIFICATION else None
+    peers = Plans((), ()) if options.no_peers else plans(*train.X.shape, classes)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     positive = positive_of(encoding.classes, options.positive, train.y)
     of = Table(options, target.name, first, kind, train.y, peers, positive)
@@ -120,13 +120,6 @@ class Table(NamedTuple):
         return _METRICS[self.parts.task]
 
 
-def _plans(train: Rows, task: str) -> Plans:
-    """Choose the peers; those of classes know the classes of the rows that they are given."""
-    classes = np.unique(train.y) if task == CLASSIFICATION else None
-    n, d = train.X.shape
-    return plans(n, d, classes)
-
-
 def _check(options: Compare) -> None:
     if options.test_fraction == 0.0:
         raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
@@ -144,11 +137,7 @@ def _chosen(asked: Sequence[str], task: str) -> list[str]:
     for name in asked:
         method_of(name, task, f"the target asks for {task}")
     able = methods_for(task)
-    return [name for name in able if (name in asked if asked else not _is_slow(name))]
-
-
-def _is_slow(name: str) -> bool:
-    return catalogue.METHODS[name].is_slow
+    return [one for one in able if (one in asked if asked else not catalogue.METHODS[one].is_slow)]
 
 
 def _divisions(
@@ -208,26 +197,18 @@ def _fitted(
     name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Any]:
     """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
-    plan = next((one for one in _plans(train, task).each if one.peer.name == name), None)
-    if plan is None and name != CONSTANT:
+    if name in catalogue.METHODS:
         estimator = make_estimator(Settings(kind), name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator.predict_dist
     if task == CLASSIFICATION:
-        if plan is None:
-            return FrequencyBaseline.fit(train.y, np.unique(train.y)).predict_dist
-        return plan.fitted(train.X, train.y).predict_dist
-    target, of_constant, mapped = None, train.y, train.y
-    if kind["target_kind"] != NUMBERS:
-        of_kind = kind["target_kind"], kind.get("exposure")
-        target, of_constant, mapped = MappedTarget.learn(*of_kind, train.X, train.y)
-    is_mapped = plan is None or plan.peer.is_mapped
-    learnt: Any = (
-        plan.fitted(train.X, train.y, mapped) if plan else ConstantBaseline.fit(of_constant)
-    )
-    if target is None or not is_mapped:
-        return learnt.predict_dist
-    return lambda x: target.decode(learnt.predict_dist(x), x)
+        baselines = Baselines.fit(train.X, train.y, np.unique(train.y), names=(name,))
+    else:
+        about = {"kind": kind["target_kind"], "exposure": kind.get("exposure")}
+        baselines = Baselines.fit(train.X, train.y, **about, names=(name,))
+    if name not in baselines.models:
+        raise InputError(baselines.peer_notes[-1])
+    return lambda x: baselines.predict(x)[name]
 
 
 def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
@@ -302,8 +283,8 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
         note(choice_in_words(of.positive, options.positive), quiet=options.quiet)
     for sentence in of.peers.notes:
         note(sentence, quiet=options.quiet)
-    slow = [name for name in methods_for(task) if _is_slow(name) and not options.method]
-    if slow:
+    slow = [name for name in methods_for(task) if catalogue.METHODS[name].is_slow]
+    if slow and not options.method:
         note(f"left out, because slow: {', '.join(slow)}; name them with --method",
              quiet=options.quiet)  # fmt: skip
 

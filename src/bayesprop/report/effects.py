@@ -62,7 +62,10 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
                 name, last = column.feature_names[-1], at + width - 1
                 features.append(Feature(name, (last,), yes_no, ("no", "yes")))
         else:
-            features += _categories(column, at, x[:, at : at + width])
+            if column.is_numbers:  # they stand before their levels
+                features.append(Feature(column.name, (at,)))
+            first = at + column.is_numbers
+            features.append(_category(column, first, x[:, first : at + width]))
         at += width
     return tuple(features)
 
@@ -76,12 +79,6 @@ def _of_numbers(column: Any, at: int) -> list[Feature]:
         columns, levels = tuple(at + k for k in days), tuple(calendar.day_name)
         features.append(Feature(f"{column.name} (weekday)", columns, np.eye(len(days)), levels))
     return features
-
-
-def _categories(column: Any, at: int, x: np.ndarray) -> list[Feature]:
-    if column.is_numbers:
-        return [Feature(column.name, (at,)), _category(column, at + 1, x[:, 1:])]
-    return [_category(column, at, x)]
 
 
 def _category(column: Any, at: int, x: np.ndarray) -> Feature:

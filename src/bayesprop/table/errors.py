@@ -84,19 +84,19 @@ def at_rows(values: pl.Series, wrong: pl.Series) -> str:
         number = f"{value:g}" if isinstance(value, float) else quoted(value)
         text = "no value" if value is None else number
         rows.setdefault(text, []).append(place + 1)
-    shown = [f"{text} in data {_numbered('row', at)}" for text, at in rows.items()]
+    shown = [f"{text} in data {_numbered(at)}" for text, at in rows.items()]
     n_more = sum(map(len, list(rows.values())[_SHOWN_VALUES:]))
     more = [f"other values in {counted(n_more, 'row')}"] if n_more else []
     return ", ".join([*shown[:_SHOWN_VALUES], *more])
 
 
-def _numbered(singular: str, numbers: Sequence[int]) -> str:
+def _numbered(numbers: Sequence[int]) -> str:
     """Return "row 3", "rows 3, 5 and 8 more"."""
     if len(numbers) == 1:
-        return f"{singular} {numbers[0]}"
+        return f"row {numbers[0]}"
     shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
     n_more = len(numbers) - _SHOWN_ROWS
-    return f"{singular}s {shown}" + (f" and {n_more} more" if n_more > 0 else "")
+    return f"rows {shown}" + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def counted(n: int, singular: str) -> str:

@@ -28,8 +28,10 @@ def numbers_rows(numbers: pl.Series) -> bool:
         return False
     if not bool((known == known.round()).all()):
         return False
-    is_counter = _COUNTER_NAME.fullmatch(name) and known.n_unique() == len(known)
-    return bool(_ID_NAME.fullmatch(name) or (is_counter and _count_up(known)))
+    if _ID_NAME.fullmatch(name):
+        return True
+    counts_up = 0.0 <= known[0] <= _FIRST and _are_dense(known) and known.is_sorted()
+    return bool(_COUNTER_NAME.fullmatch(name)) and counts_up and known.n_unique() == len(known)
 
 
 def are_numbered(text: pl.Series) -> bool:
@@ -41,10 +43,6 @@ def are_numbered(text: pl.Series) -> bool:
     if known.null_count() or known.n_unique() < len(known):
         return False
     return bool(_ID_NAME.fullmatch(text.name.strip())) or _are_dense(known.sort())
-
-
-def _count_up(known: pl.Series) -> bool:
-    return 0.0 <= known[0] <= _FIRST and _are_dense(known) and known.is_sorted()
 
 
 def _are_dense(known: pl.Series) -> bool:
