@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from bayesprop.cli.actions import Fit
@@ -50,17 +51,13 @@ def _saved(
 
 
 def _check_paths(options: Fit) -> None:
-    inputs = [options.table, options.test]
-    check_output(options.out, "--out", inputs)
-    if options.report is not None:
-        check_output(options.report, "--report", inputs)
-        if options.report.resolve() == options.out.resolve():
-            raise InputError("--report and --out must be two different files")
-    if options.checkpoint is not None:
-        check_output(options.checkpoint, "--checkpoint", inputs)
-        for name, path in (("--out", options.out), ("--report", options.report)):
-            if path is not None and path.resolve() == options.checkpoint.resolve():
-                raise InputError(f"--checkpoint and {name} must be two different files")
+    named = {"--out": options.out, "--report": options.report, "--checkpoint": options.checkpoint}
+    outputs = [(name, path) for name, path in named.items() if path is not None]
+    for name, path in outputs:
+        check_output(path, name, [options.table, options.test])
+    for (name, path), (other, own) in combinations(outputs, 2):
+        if path.resolve() == own.resolve():
+            raise InputError(f"{other} and {name} must be two different files")
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
