@@ -33,7 +33,9 @@ def run(options: Predict) -> None:
     beside = _beside(table.columns, options.columns)
     answering = Answering.of(model, request, listener, ("row", *(beside or ())))
     if beside is not None:
-        _check_names(beside, answering.names)
+        taken = one_line(listing([name for name in beside if name in answering.names]))
+        if taken:
+            raise InputError(f"--columns: the table already has {taken}; rename, or leave it out")
     with listener.doing(f"looking at {options.table}"):
         looked = table.looked_at()
     listener.warn(looked.warnings)
@@ -103,14 +105,6 @@ def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:
     if _ALL in names:
         return list(columns)
     return list(dict.fromkeys(names)) or None
-
-
-def _check_names(beside: Sequence[str], names: Sequence[str]) -> None:
-    taken = [name for name in beside if name in names]
-    if taken:
-        raise InputError(
-            f"--columns: the table already has {one_line(listing(taken))}; rename, or leave it out"
-        )
 
 
 def _predictions(

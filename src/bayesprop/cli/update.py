@@ -157,15 +157,9 @@ def _division(table: str, model: TableModel) -> Division:
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    weights = [part.weight for part in parts if part.weight is not None]
-    groups = [part.group for part in parts if part.group is not None]
-    return Rows(
-        np.concatenate([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.numbers for part in parts]),
-        np.concatenate(weights) if weights else None,
-        group=np.concatenate(groups) if groups else None,
-    )
+    X, y, numbers, weights, _, groups = zip(*parts, strict=True)
+    weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
+    return Rows(*map(np.concatenate, (X, y, numbers)), weight, group=group)
 
 
 def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:

@@ -52,8 +52,9 @@ class Feature(NamedTuple):
 def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[Feature, ...]:
     """Group encoded columns by the columns of the table; levels come most frequent first."""
     features: list[Feature] = []
+    columns: tuple[Any, ...] = encoding.columns
     at = 0
-    for column in encoding.columns:
+    for column in columns:
         width = len(column.feature_names)
         if not hasattr(column, "levels"):
             features += _of_numbers(column, at)

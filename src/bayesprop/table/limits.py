@@ -1,11 +1,12 @@
-"""Values among numbers that are none: limits, words, and what stands for missing ones.
+"""Values among numbers that measure nothing: limits, words, and what stands for missing ones.
 
 Of "<0.5", below what an instrument detects, only the limit is known; words stand in a few rows;
-a number such as -999 may stand for a missing value.
+a number such as -999 may stand for a missing value; and some columns number the rows.
 """
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import numpy as np
@@ -22,6 +23,49 @@ from bayesprop.table.values import (
     unmarked,
     without,
 )
+
+_ID_NAME = re.compile(
+    r"(?i:unnamed.*|index|idx|id|row|row[_. ]?(id|no|nr|numbers?|names?)|.*[_. ]id"
+    r"|(study|case|subj(ect)?|pt|patient|person|user|customer|client|record|obs|row|p|u)id)"
+    r"|.*[a-z](ID|Id)"
+)
+_COUNTER_NAME = re.compile(r"X|#|(?i:no|nr|num|number|obs|observation|case|record|seqn?|serial)\.?")
+_LEAST_ROWS = 11
+_MOSTLY = 0.9  # of the rows have a number of their own
+_FIRST, _DENSITY = 10.0, 0.5
+"""What a counter of rows may begin with, and rows a whole number, for some rows may be gone."""
+
+
+def numbers_rows(numbers: pl.Series) -> bool:
+    """Say whether a column named like an identifier holds another whole number in nearly each row.
+
+    Where the name may as well be that of a number, as "case", only if they rise with the rows.
+    """
+    known, name = numbers.drop_nulls(), numbers.name.strip()
+    if len(known) < _LEAST_ROWS or known.n_unique() < _MOSTLY * len(known):
+        return False
+    if not bool((known == known.round()).all()):
+        return False
+    if _ID_NAME.fullmatch(name):
+        return True
+    counts_up = 0.0 <= known[0] <= _FIRST and _are_dense(known) and known.is_sorted()
+    return bool(_COUNTER_NAME.fullmatch(name)) and counts_up and known.n_unique() == len(known)
+
+
+def are_numbered(text: pl.Series) -> bool:
+    """Say whether the digits of texts number the rows, as those of "p1" and "p2" do, in any order.
+
+    Rows are often sorted by what is to be predicted: their numbers then tell of the table alone.
+    """
+    known = text.drop_nulls().str.replace_all(r"\D", "").cast(pl.Float64, strict=False)
+    if known.null_count() or known.n_unique() < len(known):
+        return False
+    return bool(_ID_NAME.fullmatch(text.name.strip())) or _are_dense(known.sort())
+
+
+def _are_dense(known: pl.Series) -> bool:
+    return len(known) >= _DENSITY * (known[-1] - known[0])
+
 
 FEW_LEVELS = 10
 """Text with so few different values is a category whatever it looks like."""
@@ -103,6 +147,8 @@ SIDES = (BELOW, ABOVE)
 """On which side of its limit a number lies."""
 Ends = tuple[float | None, float | None]
 """The limit below and the one above, None where there is none."""
+READ = "read as that number, and marked in a column beside"
+UNKNOWN = "where the training data had no such limit: taken for missing"
 _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
@@ -196,17 +242,8 @@ def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> str:
     )
 
 
-def read_limits(series: pl.Series, side: pl.Series) -> tuple[Remark, ...]:
+def on_limits(series: pl.Series, side: pl.Series, how: str) -> tuple[Remark, ...]:
     """Say how limits are read, if there are any."""
-    return _remark(series, side, "read as that number, and marked in a column beside")
-
-
-def unknown_limits(series: pl.Series, side: pl.Series) -> tuple[Remark, ...]:
-    """Say what becomes of limits on a side that the training data had none on."""
-    return _remark(series, side, "where the training data had no such limit: taken for missing")
-
-
-def _remark(series: pl.Series, side: pl.Series, how: str) -> tuple[Remark, ...]:
     n = int(side.is_not_null().sum())
     if not n:
         return ()

@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
 from bayesprop.table.encoded import FittedColumn, levels_of
 from bayesprop.table.errors import Remark, counted, listing, quoted
+from bayesprop.table.limits import are_numbered
 from bayesprop.table.nominal_numbers import explained_by_curve, of_few_levels, residuals_without
-from bayesprop.table.row_numbers import are_numbered
 from bayesprop.table.target import Label, class_text
 from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.values import as_levels, as_numbers
@@ -64,9 +64,8 @@ def informative_text(series: pl.Series, target: Target, **own: Any) -> TextColum
         As `TextColumn.fit` takes it.
     """
     known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(target.residual[:, 0])
-    rows = np.flatnonzero(known)
-    if len(rows) > _MOST_ROWS:
-        rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(known))
+    rows = np.sort(rows[:_MOST_ROWS])
     some, residual = series[rows], target.residual[rows]
     column = TextColumn.fit(some, residual, target.labels)
     if column is None or not _is_informative(column, some, residual):
