@@ -159,7 +159,8 @@ def _division(table: str, model: TableModel) -> Division:
 def _joined(parts: Sequence[Rows]) -> Rows:
     X, y, numbers, weights, _, groups = zip(*parts, strict=True)
     weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
-    return Rows(*map(np.concatenate, (X, y, numbers)), weight, group=group)
+    rows = map(np.concatenate, (X, y, numbers))
+    return Rows(*rows, weight=weight, group=group)
 
 
 def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:
