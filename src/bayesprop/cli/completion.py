@@ -15,19 +15,8 @@ from pathlib import Path
 
 import typer
 
-_TABLES = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".gz",
-    ".parquet",
-    ".pq",
-    ".xlsx",
-    ".ods",
-    ".db",
-    ".json",
-    ".jsonl",
-)
+_TEXT = (".csv", ".tsv", ".txt")
+_TABLES = (*_TEXT, ".gz", ".parquet", ".pq", ".xlsx", ".ods", ".db", ".json", ".jsonl")
 _HEADER_BYTES, _SEPARATORS = 2**20, ",;\t|"
 
 
@@ -73,7 +62,7 @@ def column_names(source: str) -> list[str]:
         import polars as pl
 
         return list(pl.read_parquet_schema(path))
-    if not {".csv", ".tsv", ".txt"} & set(kinds):
+    if not {*_TEXT} & {*kinds}:
         return []
     opened: Callable = gzip.open if kinds[-1] == ".gz" else open
     with opened(path, "rb") as file:

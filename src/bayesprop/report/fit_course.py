@@ -129,14 +129,11 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
     set_limits(ax, steps, course[np.isfinite(course)])
     unit = label(name, 30).replace("_", " ")
     if name in TEXTS["traces"]:
-        unit = TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
+        own = label(contents.unit) if 0 < len(contents.unit) <= 20 else ""
+        of_target = own or f"units of {label(contents.target, 28)}"
+        unit = TEXTS["traces"][name].get("unit") or of_target
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return named(ax, contents.fit.step.capitalize(), times(unit, power))
-
-
-def _unit_of_target(contents: Contents[Any]) -> str:
-    unit = contents.unit
-    return label(unit) if 0 < len(unit) <= 20 else f"units of {label(contents.target, 28)}"
 
 
 def _ends(values: Sequence[float]) -> str:

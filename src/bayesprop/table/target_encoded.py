@@ -85,9 +85,8 @@ class TargetEncodedColumn(LevelsColumn):
         texts = text.unique().sort().to_list()
         codes = places_of(text, texts)
         encoder = TargetEncoder(target_type="continuous")
-        power = np.frexp(np.abs(y).max())[1]  # it squares them
-        scaled = [encoder.fit(codes[:, None], one).encodings_[0] for one in np.ldexp(y, -power).T]
-        means = [np.ldexp(one, power).tolist() for one in scaled]
+        scaled = [encoder.fit(codes[:, None], one).encodings_[0] for one in _scaled(y).T]
+        means = [np.ldexp(one, _power(y)).tolist() for one in scaled]
         return cls(
             text.name,
             texts=tuple(texts),
