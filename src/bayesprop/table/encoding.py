@@ -259,11 +259,6 @@ class TableEncoding:
             X[:, own] = column.cross_fitted(frame[column.name], y, fold)
         return X
 
-    def _averaged(self, X: Float[np.ndarray, "n k"], frame: pl.DataFrame) -> None:
-        """Let levels without a place stand for an average one of no rows."""
-        for column, own in self._of(TargetEncodedColumn):
-            X[:, own] = column.averaged(X[:, own], frame[column.name])
-
     def _of(self, *kinds: type[T]) -> Iterator[tuple[T, slice]]:
         """Yield the columns of some kinds, and their places in a matrix."""
         first = 0
@@ -309,7 +304,8 @@ class TableEncoding:
             lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
         )
         if averages_unseen:
-            self._averaged(encoded.X, frame)
+            for column, own in self._of(TargetEncodedColumn):
+                encoded.X[:, own] = column.averaged(encoded.X[:, own], frame[column.name])
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], target, places + 1, None, remarks)

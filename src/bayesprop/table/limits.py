@@ -16,7 +16,6 @@ from bayesprop.table.errors import Remark, TableError, counted, listing, quoted
 from bayesprop.table.values import (
     are_codes,
     cleaned,
-    hold_codes,
     is_number,
     looks_like_number,
     typed,
@@ -87,7 +86,8 @@ def stray_words(text: pl.Series) -> tuple[str, ...]:
     in "113803" beside "A/5 21171", or numbers begin with 0.
     """
     known = text.drop_nulls()
-    if known.is_empty() or are_few(known) or are_codes(known) or hold_codes(known):
+    hold_codes = known.str.contains(r"^0\d+(\.\d+)?$").any()  # "01.1" beside "A"
+    if known.is_empty() or are_few(known) or are_codes(known) or hold_codes:
         return ()
     plain, marked = is_number(known), looks_like_number(known)
     for are_numbers, most in ((plain | marked, _MOST_ROWS), (plain, _FEW_ROWS)):

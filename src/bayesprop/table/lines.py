@@ -71,15 +71,10 @@ def separator_of(text: str) -> str:
     header, first = [*text.split("\n", 2)[:2], ""][:2]
 
     def fits(one: str) -> tuple[int, bool]:
-        n_columns = count_fields(header, one)
-        return n_columns, n_columns == count_fields(first, one)
+        n_columns = len(fields_of(header, one))
+        return n_columns, n_columns == len(fields_of(first, one))
 
     return max(SIGNS, key=fits)
-
-
-def count_fields(line: str, separator: str) -> int:
-    """Return how many fields a line has; 0 if one is without end."""
-    return len(fields_of(line, separator))
 
 
 def fields_of(line: str, separator: str) -> list[str]:

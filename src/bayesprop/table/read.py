@@ -21,7 +21,7 @@ import polars as pl
 from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
 from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
-from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of, tabbed
+from bayesprop.table.lines import SIGNS, Row, fields_of, of_ragged, rows_of, separator_of, tabbed
 from bayesprop.table.values import all_cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
@@ -179,7 +179,7 @@ def _wide_codec(content: bytes) -> str | None:
 def _tabbed(text: str) -> str | None:
     """Return text with tabs where nothing but blanks parts its columns."""
     header = text.split("\n", 1)[0].strip()
-    is_parted = max(count_fields(header, one) for one in SIGNS) > 1
+    is_parted = max(len(fields_of(header, one)) for one in SIGNS) > 1
     try:
         return None if is_parted or " " not in header else tabbed(text)
     except csv.Error:  # a field without end, told where the rows are read

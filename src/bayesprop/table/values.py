@@ -190,11 +190,6 @@ def are_codes(known: pl.Series) -> bool:
     )
 
 
-def hold_codes(known: pl.Series) -> bool:
-    """Whether numbers among words are codes, as "01.1" beside "A" is: no number begins so."""
-    return bool(known.str.contains(r"^0\d+(\.\d+)?$").any())
-
-
 def is_number(text: pl.Series) -> pl.Series:
     """Say of every value whether it is a plain number; false where it is missing."""
     return text.cast(pl.Float64, strict=False).is_not_null()
