@@ -77,7 +77,7 @@ def run(options: Compare) -> None:
     listener = TerminalListener(quiet=options.quiet)
     kind = settings_of_kind(request, encoding, train, first.frame[target.name], listener)
     classes = np.unique(train.y) if first.task == CLASSIFICATION else None
-    peers = Plans((), ()) if options.no_peers else plans(*train.X.shape, classes)
+    peers = Plans((), ()) if options.no_peers else plans(len(train.X), train.X.shape[1], classes)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     positive = positive_of(encoding.classes, options.positive, train.y)
     of = Table(options, target.name, first, kind, train.y, peers, positive)

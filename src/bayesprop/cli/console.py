@@ -35,6 +35,10 @@ _WIDE = 100
 """Columns below which scores stand without what they mean."""
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BAR_AFTER, LINE_EVERY = 2.0, 10.0
+"""Seconds before there is a bar, and between lines."""
+_FRAME = 0.1
+_BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is small
 
 
 def print_json(value: Any) -> None:
@@ -233,12 +237,6 @@ def _os_failure(error: OSError) -> Failure:
     return Failure(BAD_INPUT if known else UNEXPECTED, one_line(f"{where}{reason}"))
 
 
-BAR_AFTER, LINE_EVERY = 2.0, 10.0
-"""Seconds before there is a bar, and between lines."""
-_FRAME = 0.1
-_BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is small
-
-
 class Display:
     """Follows one computation from a thread of its own, on stderr."""
 
@@ -287,11 +285,11 @@ class Display:
 
         console = Console(stderr=True)
         width = _SMALL_BAR if console.width < _NARROW else _BAR
-        one_line = Column(no_wrap=True, overflow="ellipsis")
+        narrow = Column(no_wrap=True, overflow="ellipsis")
         columns = (
-            TextColumn("{task.description}", markup=False, table_column=one_line),
+            TextColumn("{task.description}", markup=False, table_column=narrow),
             BarColumn(width),
-            TextColumn("{task.fields[words]}", markup=False, table_column=one_line),
+            TextColumn("{task.fields[words]}", markup=False, table_column=narrow),
         )
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(self.text, total=None, words="")

@@ -25,6 +25,22 @@ from bayesprop.report.words import alike, percent
 from bayesprop.table.encoding import Rows, TableEncoding
 
 MAX_LINES = 20
+KIND_NOTES = {
+    POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
+    NONNEGATIVE: "The target is taken for numbers from 0 on, and 0 has a probability of its own: "
+    "no interval reaches below, log-likelihoods are of a probability at 0 and of a density above "
+    "it, and PIT values of 0 are drawn between 0 and that probability.",
+    CENSORED: "The target is taken for numbers with a limit beyond which nothing is told apart: "
+    "the limit stands for all of it and has a probability of its own, no interval reaches "
+    "beyond, and PIT values there are drawn within that probability.",
+    SHARE: "The target is taken for shares: every interval lies between 0 and 1, or 0 and 100 %.",
+    COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
+    "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
+}
+_LITTLE = 0.01  # of the doubt
+_LINES = [home for name in SIMPLE if name in METHODS for home in METHODS[name].homes.values()]
+"""Estimators to which the line beside them is the same model, learnt in another way."""
+Details = TypeVar("Details", NumberDetails, ClassDetails)
 
 
 class WeightLine(NamedTuple):
@@ -91,24 +107,6 @@ def weights_of(estimator: Any, names: Sequence[str]) -> Weights | None:
         for i in order[:MAX_LINES]
     )
     return Weights(lines, len(order) - len(lines)) if lines else None
-
-
-KIND_NOTES = {
-    POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
-    NONNEGATIVE: "The target is taken for numbers from 0 on, and 0 has a probability of its own: "
-    "no interval reaches below, log-likelihoods are of a probability at 0 and of a density above "
-    "it, and PIT values of 0 are drawn between 0 and that probability.",
-    CENSORED: "The target is taken for numbers with a limit beyond which nothing is told apart: "
-    "the limit stands for all of it and has a probability of its own, no interval reaches "
-    "beyond, and PIT values there are drawn within that probability.",
-    SHARE: "The target is taken for shares: every interval lies between 0 and 1, or 0 and 100 %.",
-    COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
-    "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
-}
-_LITTLE = 0.01  # of the doubt
-_LINES = [home for name in SIMPLE if name in METHODS for home in METHODS[name].homes.values()]
-"""Estimators to which the line beside them is the same model, learnt in another way."""
-Details = TypeVar("Details", NumberDetails, ClassDetails)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, inline_svg, with_values
 from bayesprop.report.words import label, number, plural
 
+MAX_BALANCED = 12
+
 
 def draw(contents: Contents[Any]) -> dict[str, str]:
     """Draw every figure that the contents allow, as SVG elements by name."""
@@ -145,9 +147,6 @@ def _rows(contents: Contents[NumberDetails]) -> list[str]:
         f"actual {row.answer.actual}"
         for row in contents.listed
     ]
-
-
-MAX_BALANCED = 12
 
 
 def reliability(contents: Contents[ClassDetails]) -> Figure | None:

@@ -29,6 +29,12 @@ from bayesprop.report.words import label, number, percent
 
 LIKELIER = 0.5
 _N_THRESHOLDS = 181
+MAX_MATRIX, MAX_CLASSES = 30, 200
+LEFT_OUT = 0.1
+_MAX_PAIRS = 20
+_N_EXAMPLES = 3
+_N_TOP = 3
+_CONFORMAL = 0.9
 
 
 @dataclass(frozen=True)
@@ -140,14 +146,6 @@ def _cost_curve(
         least = (1.0, 100.0 * never)
     curve = Curve(grid, *(100.0 * y for y in (mean, np.maximum(mean - half, 0.0), mean + half)))
     return CostCurve(curve, least, 100.0 * at.cost(costs), 100.0 * never, 100.0 * always)
-
-
-MAX_MATRIX, MAX_CLASSES = 30, 200
-LEFT_OUT = 0.1
-_MAX_PAIRS = 20
-_N_EXAMPLES = 3
-_N_TOP = 3
-_CONFORMAL = 0.9
 
 
 class ClassScore(NamedTuple):

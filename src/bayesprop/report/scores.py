@@ -13,13 +13,14 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from bayesprop import metrics
-from bayesprop.metrics import brier_of_rows, clustered_error
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.words import alike, join, percent
 
 LEVELS = (0.5, 0.9, 0.95)
+_MIN_ROWS = 10
+_COVERAGE = 0.9
 
 
 class Metric(NamedTuple):
@@ -136,10 +137,6 @@ def _of_classes(
     return summary
 
 
-_MIN_ROWS = 10
-_COVERAGE = 0.9
-
-
 class Comparison(NamedTuple):
     """How far a mean score of the model is ahead of another's on the same rows, and its s.e."""
 
@@ -230,7 +227,7 @@ def compare(
         gain = model.log_prob(y) - baseline.log_prob(y)
     if not np.all(np.isfinite(gain)):
         return None
-    error = clustered_error(gain, group)
+    error = metrics.clustered_error(gain, group)
     return None if np.isnan(error) else Comparison(float(np.mean(gain)), error)
 
 
@@ -239,7 +236,7 @@ def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:
     if isinstance(predicted, ClassPredictive):
         return (
             Loss("log loss", "nats", -predicted.log_prob(y)),
-            Loss("Brier score", "", brier_of_rows(predicted, y)),
+            Loss("Brier score", "", metrics.brier_of_rows(predicted, y)),
         )
     return (
         Loss("CRPS", "y", predicted.crps(y)),
@@ -269,7 +266,7 @@ def _lead(own: Loss, other: Loss, group: np.ndarray | None) -> Lead | None:
         gap = each[1] - each[0]
     if not np.all(np.isfinite(gap)):
         return None
-    error = clustered_error(gap, group)
+    error = metrics.clustered_error(gap, group)
     return Lead(own.name, own.unit, Comparison(means[1] - means[0], float(np.nan_to_num(error))))
 
 

@@ -18,6 +18,9 @@ from jaxtyping import Float, Int
 from bayesprop.table.errors import Remark, counted, listing, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, without
 
+_SHOWN = 30  # characters of a level in a message
+_WHOLE = re.compile(r"-?\d+")
+
 
 class Encoded(NamedTuple):
     """Columns as numbers, and sentences about values that had to be interpreted."""
@@ -127,10 +130,6 @@ class FittedColumn(NamedTuple):
         """Drop a column for a reason, which others may share."""
         remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
         return cls(name, None, (remark,))
-
-
-_SHOWN = 30  # characters of a level in a message
-_WHOLE = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, kw_only=True)

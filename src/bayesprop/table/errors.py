@@ -17,6 +17,7 @@ MOST_PROBLEMS = 20
 """That one error lists; of more it says how many."""
 CORRECT_IT = "correct it, or leave it empty if it is missing"
 _SHOWN_VALUES, _SHOWN_ROWS = 3, 5
+_MOST_NAMES = 8
 
 
 class TableError(ValueError):
@@ -121,9 +122,6 @@ def listing(words: Sequence[str], at_most: int = 12) -> str:
     """Join words for a message, leaving most of a long list out."""
     shown = ", ".join(words[:at_most])
     return f"{shown}, ... ({len(words)} in all)" if len(words) > at_most else shown
-
-
-_MOST_NAMES = 8
 
 
 class Remark(str):

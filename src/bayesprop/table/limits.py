@@ -33,6 +33,20 @@ _LEAST_ROWS = 11
 _MOSTLY = 0.9  # of the rows have a number of their own
 _FIRST, _DENSITY = 10.0, 0.5
 """What a counter of rows may begin with, and rows a whole number, for some rows may be gone."""
+FEW_LEVELS = 10
+"""Text with so few different values is a category whatever it looks like."""
+_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
+_MOST_ROWS, _FEW_ROWS = 0.5, 0.1
+"""Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
+BELOW, ABOVE = "below", "above"
+SIDES = (BELOW, ABOVE)
+"""On which side of its limit a number lies."""
+Ends = tuple[float | None, float | None]
+"""The limit below and the one above, None where there is none."""
+READ = "read as that number, and marked in a column beside"
+UNKNOWN = "where the training data had no such limit: taken for missing"
+_LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
+_SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
 
 def numbers_rows(numbers: pl.Series) -> bool:
@@ -64,13 +78,6 @@ def are_numbered(text: pl.Series) -> bool:
 
 def _are_dense(known: pl.Series) -> bool:
     return len(known) >= _DENSITY * (known[-1] - known[0])
-
-
-FEW_LEVELS = 10
-"""Text with so few different values is a category whatever it looks like."""
-_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
-_MOST_ROWS, _FEW_ROWS = 0.5, 0.1
-"""Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
 
 
 def are_few(known: pl.Series) -> bool:
@@ -140,17 +147,6 @@ def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
                 " all others: if that stands for a missing value, leave it empty",
             )
     return ()
-
-
-BELOW, ABOVE = "below", "above"
-SIDES = (BELOW, ABOVE)
-"""On which side of its limit a number lies."""
-Ends = tuple[float | None, float | None]
-"""The limit below and the one above, None where there is none."""
-READ = "read as that number, and marked in a column beside"
-UNKNOWN = "where the training data had no such limit: taken for missing"
-_LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
-_SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
 
 def is_text(series: pl.Series) -> bool:

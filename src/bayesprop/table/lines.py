@@ -16,6 +16,9 @@ from bayesprop.table.errors import TableError, counted, quoted
 
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
+_LOOKED_AT = 100  # lines
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
+ROW_NAMES = "rownames"
 
 
 class Row(NamedTuple):
@@ -97,11 +100,6 @@ def of_ragged(ragged: Sequence[Row], separator: str, n_columns: int, where: str)
         f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
         f" the {rows}"
     )
-
-
-_LOOKED_AT = 100  # lines
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
-ROW_NAMES = "rownames"
 
 
 def tabbed(text: str) -> str | None:

@@ -31,6 +31,15 @@ _LEAST_GAIN, _ERRORS = 0.01, 1.5
 and standard errors that it is above that."""
 PULLS = 2.0 ** np.arange(-11, 12)
 """Rows of the mean of all that are counted beside those of a level."""
+_TELLING, _LEAST_ROWS = 1e-3, 8
+"""Probability of such a difference by chance, and rows on either side from which it is asked."""
+_LEAST_SHARE = 0.05
+"""Share of the target's variance for which a number of rows is asked about."""
+MAX_LEVELS = 50
+"""Columns that one column of text may become."""
+_MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
+"""Rows of each number, on average, that a shorter table has where means stand beside numbers: where
+they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +113,6 @@ def least_error_of_levels(
     total = np.column_stack([others(column) for column in y.T])
     errors = [np.mean((y - total / (count + pull)) ** 2, axis=1) for pull in PULLS]
     return min([np.mean(y**2, axis=1), *errors], key=np.mean)
-
-
-_TELLING, _LEAST_ROWS = 1e-3, 8
-"""Probability of such a difference by chance, and rows on either side from which it is asked."""
-_LEAST_SHARE = 0.05
-"""Share of the target's variance for which a number of rows is asked about."""
-MAX_LEVELS = 50
-"""Columns that one column of text may become."""
-_MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
-"""Rows of each number, on average, that a shorter table has where means stand beside numbers: where
-they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
 
 
 def marked_where_telling(

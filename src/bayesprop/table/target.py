@@ -41,6 +41,8 @@ Label = str | bool | int
 MAX_CLASSES = 1000  # beyond this a target is no class
 _EXACT = 2.0**53
 _FEWEST_BINARY = 4  # rows from which two different whole numbers are classes
+OFTEN = 10
+"""Rows for one from which a few values or words may well be classes."""
 
 
 class TaskChoice(NamedTuple):
@@ -229,10 +231,6 @@ def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
             f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
             f" {row + 1}: write plain numbers without units or thousands separators"
         )
-
-
-OFTEN = 10
-"""Rows for one from which a few values or words may well be classes."""
 
 
 @dataclass(frozen=True)

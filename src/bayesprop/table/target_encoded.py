@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 N_FOLDS = 10
+FEWEST_ROWS, MOST_TRIGRAMS = 3, 1000
+"""Rows that hold a trigram, and how many there are, the most frequent ones."""
+_PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
+_MOST_ROWS = 1000
+"""Rows by which one of these is chosen, drawn from more."""
+_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +181,6 @@ def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray,
     number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     deal = np.random.default_rng(0).permutation(number.max(initial=0) + 1)
     return deal[number] % N_FOLDS
-
-
-FEWEST_ROWS, MOST_TRIGRAMS = 3, 1000
-"""Rows that hold a trigram, and how many there are, the most frequent ones."""
-_PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
-_MOST_ROWS = 1000
-"""Rows by which one of these is chosen, drawn from more."""
-_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
