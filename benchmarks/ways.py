@@ -11,7 +11,7 @@ import polars as pl
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
-from bayesprop.table.classes import choose_task
+from bayesprop.table.target import choose_task
 from benchmarks.tables import asked_for, divided, encoded, mean_of, rows_of, run_missing
 
 MOST_ROWS = 4_000

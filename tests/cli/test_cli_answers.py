@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop.cli.bar import duration
+from bayesprop.cli.console import duration
 from bayesprop.cli.options import seconds_of
 from bayesprop.table_model.answers import rounded
 from bayesprop.table_model.plain_values import figure_beside

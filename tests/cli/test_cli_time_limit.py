@@ -10,7 +10,7 @@ import time
 import pytest
 
 import bayesprop
-from bayesprop.cli import bar
+from bayesprop.cli import console
 from bayesprop.cli.console import progress
 from bayesprop.model.progress import current
 
@@ -48,7 +48,7 @@ def test_compare_limits_every_fit(cli, houses, tmp_path):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(bar, "LINE_EVERY", 0.02)
+    monkeypatch.setattr(console, "LINE_EVERY", 0.02)
 
 
 def test_lines_now_and_then_where_nobody_watches(quick, capfd):
@@ -77,10 +77,10 @@ class Terminal(io.StringIO):
 def test_a_bar_has_room_beside_long_texts(width, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(bar, "BAR_AFTER", 0.01)
+    monkeypatch.setattr(console, "BAR_AFTER", 0.01)
     monkeypatch.setenv("COLUMNS", f"{width}")
     monkeypatch.setenv("TERM", "xterm")
-    with bar.Display("fitting mlp to 442 rows x 10 inputs") as display:
+    with console.Display("fitting mlp to 442 rows x 10 inputs") as display:
         display.show(0.5, "cross-validation, fold 3 of 10, epoch 1000")
         time.sleep(0.4)
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "\n")

@@ -13,6 +13,7 @@ from bayesprop import metrics
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.report import baselines
 from bayesprop.report.baselines import (
+    EVERY,
     Baselines,
     ConstantBaseline,
     FrequencyBaseline,
@@ -150,7 +151,7 @@ def test_wide_tables_and_many_classes_say_why_there_is_no_line():
         (many, "30,000 weights"),
         (Baselines.from_dict(many.to_dict()), "30,000 weights"),
     ):
-        assert made.line is None
+        assert set(made.models) == {"constant"}
         assert reason in made.note
 
 
@@ -235,17 +236,17 @@ def test_a_line_is_averaged_over_gaps(kind):
 def test_a_gaussian_process_sees_a_kind_through_its_map():
     """Its counts have probabilities, and its prices are those of a process on their map."""
     x, y = of_kind("count", 200)
-    process = Baselines.fit(x, y, kind="count", with_peers=True).predict(x)["GaussianProcess"]
+    process = Baselines.fit(x, y, kind="count", names=EVERY).predict(x)["GaussianProcess"]
     total = sum(np.exp(process.log_prob(np.full(200, float(n)))) for n in range(400))
     np.testing.assert_allclose(total, 1.0, atol=1e-6)
     x, y = of_kind("positive", 200)
-    baselines = Baselines.fit(x, y, kind="positive", with_peers=True)
+    baselines = Baselines.fit(x, y, kind="positive", names=EVERY)
     found, target = baselines.predict(x), baselines.target.map
     own = GaussianProcess().fit(x, target.forward(y)).predict_dist(x)
     np.testing.assert_allclose(
         found["GaussianProcess"].quantile(0.1), target.inverse(own.quantile(0.1)), rtol=1e-6
     )
-    assert not baselines.peers["HistGradientBoosting"].is_mapped
+    assert not baselines.models["HistGradientBoosting"].is_mapped
 
 
 def test_counts_grow_with_their_exposure():

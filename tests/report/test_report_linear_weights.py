@@ -9,8 +9,7 @@ from page_reader import HOSTILE, Page, plain
 from report_fakes import given, table
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
-from bayesprop.report.contents import collect
-from bayesprop.report.linear_weights import MAX_LINES, weights_of
+from bayesprop.report.contents import MAX_LINES, collect, weights_of
 from bayesprop.report.page import write_report
 
 RNG = np.random.default_rng(3)

@@ -11,11 +11,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from bayesprop.report import peers
-from bayesprop.report.baselines import Baselines
+from bayesprop.report.baselines import EVERY, Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.rivals import (
+from bayesprop.report.scores import (
     Comparison,
     Lead,
     Rival,
@@ -28,7 +28,7 @@ from bayesprop.report.rivals import (
 def judged(task, estimator):
     train, test = task
     classes = getattr(estimator, "classes_", None)
-    fitted = Baselines.fit(train.X, train.y, classes, with_peers=True)
+    fitted = Baselines.fit(train.X, train.y, classes, names=EVERY)
     return {"model": estimator.predict_dist(test.X), **fitted.predict(test.X)}, fitted
 
 

@@ -8,7 +8,7 @@ from report_fakes import FRAUD, METADATA, classifier, given
 
 from bayesprop.decisions.thresholds import Costs, Rule
 from bayesprop.report.contents import collect
-from bayesprop.report.two_classes import two_classes
+from bayesprop.report.of_classes import two_classes
 from bayesprop.report.verdict import of_classes
 
 COSTS = Costs(fn=10.0, fp=1.0)

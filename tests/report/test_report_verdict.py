@@ -9,8 +9,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.calibration import anderson_darling, temperature
-from bayesprop.report.rivals import compare
-from bayesprop.report.scores import scores
+from bayesprop.report.scores import compare, scores
 from bayesprop.report.verdict import judge, of_classes, verdict
 from bayesprop.report.words import percent
 

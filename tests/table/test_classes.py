@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_encoding import stored_and_back
 
-from bayesprop.table.classes import choose_task, class_codes, fit_classes
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
+from bayesprop.table.target import choose_task, class_codes, fit_classes
 
 N = 40
 X = pl.Series("x", np.arange(N) ** 2 / 7.0)

@@ -12,9 +12,9 @@ from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
+from bayesprop.table.limits import stand_in
 from bayesprop.table.read import read_table
-from bayesprop.table.stray_words import stand_in
-from bayesprop.table.target_numbers import Marks
+from bayesprop.table.target import Marks
 from bayesprop.table.values import unmarked
 
 

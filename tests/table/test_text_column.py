@@ -10,9 +10,8 @@ from stored_encoding import assert_refused, stored_and_back
 import bayesprop
 from bayesprop.table.columns import fit_columns
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.informative_text import PULLS, Target, least_error_of_levels
-from bayesprop.table.target_encoded import folds_of
-from bayesprop.table.text_column import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn
+from bayesprop.table.supervised import PULLS, Target, least_error_of_levels
+from bayesprop.table.target_encoded import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn, folds_of
 
 N = 200
 TITLES = {"Mr": 3.0, "Mrs": -2.0, "Miss": -4.0, "Dr": 6.0}

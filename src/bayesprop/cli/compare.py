@@ -14,15 +14,22 @@ import polars as pl
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import describe, note, print_json, print_table, progress, warn
+from bayesprop.cli.console import (
+    TerminalListener,
+    describe,
+    limited,
+    note,
+    print_json,
+    print_table,
+    progress,
+    warn,
+)
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import row_request
-from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
-from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import ORDERED, classes_of
-from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline, MappedTarget
+from bayesprop.report.baselines import Baselines
 from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
@@ -69,7 +76,8 @@ def run(options: Compare) -> None:
     train, _ = first.encoded(encoding)
     listener = TerminalListener(quiet=options.quiet)
     kind = settings_of_kind(request, encoding, train, first.frame[target.name], listener)
-    peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
+    classes = np.unique(train.y) if first.task == CLASSIFICATION else None
+    peers = Plans((), ()) if options.no_peers else plans(len(train.X), train.X.shape[1], classes)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     positive = positive_of(encoding.classes, options.positive, train.y)
     of = Table(options, target.name, first, kind, train.y, peers, positive)
@@ -112,15 +120,7 @@ class Table(NamedTuple):
         return _METRICS[self.parts.task]
 
 
-def _plans(train: Rows, task: str) -> Plans:
-    """Choose the peers; those of classes know the classes of the rows that they are given."""
-    classes = np.unique(train.y) if task == CLASSIFICATION else None
-    n, d = train.X.shape
-    return plans(n, d, classes)
-
-
 def _check(options: Compare) -> None:
-    """Refuse what can be refused before the table is read."""
     if options.test_fraction == 0.0:
         raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
     if options.time is not None and options.splits > 1:
@@ -134,15 +134,10 @@ def _check(options: Compare) -> None:
 
 
 def _chosen(asked: Sequence[str], task: str) -> list[str]:
-    """Return methods that do the task, in the order of the table of methods."""
     for name in asked:
         method_of(name, task, f"the target asks for {task}")
     able = methods_for(task)
-    return [name for name in able if (name in asked if asked else not _is_slow(name))]
-
-
-def _is_slow(name: str) -> bool:
-    return catalogue.METHODS[name].is_slow
+    return [one for one in able if (one in asked if asked else not catalogue.METHODS[one].is_slow)]
 
 
 def _divisions(
@@ -202,30 +197,21 @@ def _fitted(
     name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Any]:
     """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
-    plan = next((one for one in _plans(train, task).each if one.peer.name == name), None)
-    if plan is None and name != CONSTANT:
+    if name in catalogue.METHODS:
         estimator = make_estimator(Settings(kind), name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator.predict_dist
     if task == CLASSIFICATION:
-        if plan is None:
-            return FrequencyBaseline.fit(train.y, np.unique(train.y)).predict_dist
-        return plan.fitted(train.X, train.y).predict_dist
-    target, of_constant, mapped = None, train.y, train.y
-    if kind["target_kind"] != NUMBERS:
-        of_kind = kind["target_kind"], kind.get("exposure")
-        target, of_constant, mapped = MappedTarget.learn(*of_kind, train.X, train.y)
-    is_mapped = plan is None or plan.peer.is_mapped
-    learnt: Any = (
-        plan.fitted(train.X, train.y, mapped) if plan else ConstantBaseline.fit(of_constant)
-    )
-    if target is None or not is_mapped:
-        return learnt.predict_dist
-    return lambda x: target.decode(learnt.predict_dist(x), x)
+        baselines = Baselines.fit(train.X, train.y, np.unique(train.y), names=(name,))
+    else:
+        about = {"kind": kind["target_kind"], "exposure": kind.get("exposure")}
+        baselines = Baselines.fit(train.X, train.y, **about, names=(name,))
+    if name not in baselines.models:
+        raise InputError(baselines.peer_notes[-1])
+    return lambda x: baselines.predict(x)[name]
 
 
 def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
-    """Draw the plot, warn of failures, print the summaries."""
     options, parts = of.options, of.parts
     ratio = parts.counts["held_out"] / parts.counts["train"]
     summaries = summarise_trials(trials, names, parts.task, ratio)
@@ -262,7 +248,6 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
 
 
 def _draw(of: Table, summaries: Sequence[Summary]) -> bool:
-    """Draw what has a score; say whether anything has."""
     from bayesprop.report.comparison_figure import Point, draw
 
     is_class = of.parts.task == CLASSIFICATION
@@ -298,8 +283,8 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
         note(choice_in_words(of.positive, options.positive), quiet=options.quiet)
     for sentence in of.peers.notes:
         note(sentence, quiet=options.quiet)
-    slow = [name for name in methods_for(task) if _is_slow(name) and not options.method]
-    if slow:
+    slow = [name for name in methods_for(task) if catalogue.METHODS[name].is_slow]
+    if slow and not options.method:
         note(f"left out, because slow: {', '.join(slow)}; name them with --method",
              quiet=options.quiet)  # fmt: skip
 
@@ -307,7 +292,6 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
 def _show_winner(
     of: Table, trials: Sequence[Trial], summaries: Sequence[Summary], ratio: float
 ) -> None:
-    """Say whether the best peer of scikit-learn or the best method is better, or neither."""
     peers = {plan.peer.name for plan in of.peers.each}
     good = [summary.method for summary in summaries if summary.score is not None]
     peer = next((name for name in good if name in peers), None)

@@ -79,7 +79,6 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:
-    """List files of a folder that begin so and end so, and folders with a slash."""
     paths = sorted(glob.glob(f"{glob.escape(incomplete)}*"))
     named = [f"{path}/" if os.path.isdir(path) else path for path in paths]
     return [name for name in named if name.lower().endswith(("/", *endings))]

@@ -1,4 +1,4 @@
-"""What goes to stdout (results) and to stderr (warnings, progress, failures).
+"""What goes to stdout (results) and to stderr (warnings, failures, how far a computation is).
 
 Light, because `--help` imports it.
 """
@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shlex
 import shutil
+import signal
 import sys
 import textwrap
+import threading
+import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple, TextIO
+from threading import Event, Thread
+from typing import Any, NamedTuple, Self, TextIO
 
-from bayesprop.cli.bar import Display
-from bayesprop.model.progress import Progress, begun, following
+import typer
+
+from bayesprop.model.progress import Progress, begun, following, time_limit
 from bayesprop.table.errors import TableError, TableWarning, one_line
+from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import LABELS, Scores, figure, plain
 
 _PIPE_WIDTH = 120
@@ -28,6 +35,10 @@ _WIDE = 100
 """Columns below which scores stand without what they mean."""
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BAR_AFTER, LINE_EVERY = 2.0, 10.0
+"""Seconds before there is a bar, and between lines."""
+_FRAME = 0.1
+_BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is small
 
 
 def print_json(value: Any) -> None:
@@ -224,3 +235,130 @@ def _os_failure(error: OSError) -> Failure:
     known = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
     where = f"cannot use{name}: " if name else ""
     return Failure(BAD_INPUT if known else UNEXPECTED, one_line(f"{where}{reason}"))
+
+
+class Display:
+    """Follows one computation from a thread of its own, on stderr."""
+
+    def __init__(self, text: str, deadline: float = math.inf) -> None:
+        self.text = text
+        self._started, self._deadline = time.monotonic(), deadline
+        self._share, self._where = 0.0, ""
+        self._done = Event()
+        self._thread = Thread(target=self._bar if sys.stderr.isatty() else self._lines, daemon=True)
+
+    def show(self, share: float, where: str) -> None:
+        """Take note of the share that is done, which never falls, and of where that is."""
+        self._share, self._where = max(self._share, share), where
+
+    def __enter__(self) -> Self:
+        """Begin to follow."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Take the bar away."""
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def words(self) -> str:
+        """Percent, seconds so far and left, and where: "42 %, 12 s, 16 s left, epoch 3"."""
+        share, elapsed = self._share, time.monotonic() - self._started
+        parts = [duration(elapsed)]
+        if share > 0.0:
+            left = min(elapsed * (1.0 - share) / share, self._deadline - time.monotonic())
+            percent = f"{100.0 * min(share, 1.0):.0f} %"
+            parts = [percent, *parts, f"{duration(max(left, 0.0))} left"]
+        return ", ".join([*parts, self._where] if self._where else parts)
+
+    def _lines(self) -> None:
+        while not self._done.wait(LINE_EVERY):
+            print(f"{self.text}: {self.words}", file=sys.stderr, flush=True)
+
+    def _bar(self) -> None:
+        if self._done.wait(BAR_AFTER):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        console = Console(stderr=True)
+        width = _SMALL_BAR if console.width < _NARROW else _BAR
+        room = console.width - width - 2  # columns have a blank between them
+        before = min(len(self.text), room // 2)
+
+        def text(name: str, width: int) -> TextColumn:
+            column = Column(no_wrap=True, overflow="ellipsis", max_width=width)
+            return TextColumn(f"{{task.{name}}}", markup=False, table_column=column)
+
+        columns = (
+            text("description", before),
+            BarColumn(width, table_column=Column(min_width=width)),
+            text("fields[words]", room - before),
+        )
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(self.text, total=None, words="")
+            while not self._done.wait(_FRAME):
+                total = 1.0 if self._share > 0.0 else None
+                bar.update(task, total=total, completed=self._share, words=self.words)
+
+
+def duration(seconds: float) -> str:
+    """Word a time as a person would: "12 s", "3 min", "1.5 h"."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 5970.0 else f"{seconds / 3600.0:.1f} h"
+
+
+class TerminalListener(Listener):
+    """Tells a person at the terminal how a fit goes, and asks whether to save what Ctrl-C ended."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def doing(self, text: str, *, time_share: float = 1.0) -> AbstractContextManager[Progress]:
+        """Show how far it is."""
+        return progress(text, quiet=self._quiet, time_share=time_share)
+
+    @contextmanager
+    def stoppable(self, progress: Progress) -> Iterator[None]:
+        """Let a first Ctrl-C in a terminal ask a fit to end with what it has; a second ends it."""
+        if not _can_ask():
+            yield
+            return
+
+        def ask(_signal: int, _frame: object) -> None:
+            if progress.stop.is_set():
+                raise KeyboardInterrupt
+            progress.stop.set()
+            note("stopping where that is next possible; Ctrl-C again ends at once")
+
+        before = signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def offer(self, why: str) -> None:
+        """Ask whether to go on to save; KeyboardInterrupt if not, or where nobody can be asked."""
+        if not (_can_ask() and typer.confirm(f"{why}: save the model as it is?", err=True)):
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        note(text, quiet=self._quiet)
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Print a line for each, quiet or not."""
+        warn(sentences)
+
+
+def limited(seconds: float | None) -> AbstractContextManager[None]:
+    """Return what ends the fits within after some seconds; None: never."""
+    return nullcontext() if seconds is None else time_limit(seconds)
+
+
+def _can_ask() -> bool:
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and sys.stdin.isatty() and sys.stderr.isatty()

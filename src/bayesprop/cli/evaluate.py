@@ -9,8 +9,8 @@ import numpy as np
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, print_scores, print_table, progress, warn, wrapped
-from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
+from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import decided as decided_by
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import figure

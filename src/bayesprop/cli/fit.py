@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.console import command_line, note, print_json, print_scores
+from bayesprop.cli.console import (
+    TerminalListener,
+    command_line,
+    limited,
+    note,
+    print_json,
+    print_scores,
+)
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import fit_request
-from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
@@ -33,7 +40,6 @@ def run(options: Fit) -> None:
 def _saved(
     options: Fit, request: FitRequest, listener: TerminalListener
 ) -> tuple[Fitted, TableModel]:
-    """Read, split, fit, judge and save."""
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with listener.doing(f"reading {options.table}"):
@@ -45,17 +51,13 @@ def _saved(
 
 
 def _check_paths(options: Fit) -> None:
-    inputs = [options.table, options.test]
-    check_output(options.out, "--out", inputs)
-    if options.report is not None:
-        check_output(options.report, "--report", inputs)
-        if options.report.resolve() == options.out.resolve():
-            raise InputError("--report and --out must be two different files")
-    if options.checkpoint is not None:
-        check_output(options.checkpoint, "--checkpoint", inputs)
-        for name, path in (("--out", options.out), ("--report", options.report)):
-            if path is not None and path.resolve() == options.checkpoint.resolve():
-                raise InputError(f"--checkpoint and {name} must be two different files")
+    named = {"--out": options.out, "--report": options.report, "--checkpoint": options.checkpoint}
+    outputs = [(name, path) for name, path in named.items() if path is not None]
+    for name, path in outputs:
+        check_output(path, name, [options.table, options.test])
+    for (name, path), (other, own) in combinations(outputs, 2):
+        if path.resolve() == own.resolve():
+            raise InputError(f"{other} and {name} must be two different files")
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import SavedModel, load_model
-from bayesprop.table.classes import class_text
 from bayesprop.table.errors import one_line
+from bayesprop.table.target import class_text
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import figure, plain
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
@@ -28,7 +28,6 @@ def run(options: Inspect) -> None:
 
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
-    """Gather what a model file says; a model that Python saved knows less."""
     notes, estimator = Notes(saved), saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
     return {
@@ -66,7 +65,6 @@ def _hidden_sizes(estimator: Any) -> list[int]:
 
 
 def _features(saved: SavedModel) -> list[dict[str, Any]]:
-    """Return every raw column with its kind and the inputs that it becomes."""
     scalings = _scalings(saved.estimator.x_scaler_)
     names = getattr(saved.estimator, "feature_names_in_", None)
     if saved.table is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayesprop.cli.console import continued, note, print_json
+from bayesprop.cli.console import note, print_json
 from bayesprop.cli.further_rows import Merge
 from bayesprop.cli.options import check_output
+from bayesprop.cli.update import noted
 from bayesprop.scale.merging import merge
 from bayesprop.store import save_model
+from bayesprop.table_model.judging import UNJUDGED
 from bayesprop.table_model.model import TableModel, open_model
-from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 _SHARED = {"target": "target", "columns": "columns, their kinds or levels", "classes": "classes"}
@@ -33,7 +34,7 @@ def run(options: Merge) -> None:
     with refusals_of_estimator(ValueError):
         merged = merge([one.estimator for one in models], start and start.estimator)
     rows = _rows_learnt(models, start)
-    metadata = _metadata(options, first, models, rows)
+    metadata = noted(first, options.words, rows, UNJUDGED, _updates(models))
     save_model(options.out, merged, table=first.encoding, metadata=metadata)
     if options.as_json:
         facts = {
@@ -50,7 +51,6 @@ def run(options: Merge) -> None:
 
 
 def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
-    """Refuse a model of another method, target or encoding."""
     ours, theirs = first.saved.header["method"], model.saved.header["method"]
     if ours != theirs:
         raise InputError(f"{path} is a model by {theirs}, the others by {ours}: use one method")
@@ -76,25 +76,14 @@ def _rows_learnt(models: list[TableModel], start: TableModel | None) -> dict[str
     return {"train": before + learnt, "held_out": 0}
 
 
-def _metadata(
-    options: Merge, first: TableModel, models: list[TableModel], rows: dict[str, int]
-) -> dict[str, Any]:
-    """Return the notes of the first fit, without its scores, and what the others learnt."""
-    learnt = [
-        {"source": one.notes.source, "rows": one.notes.rows.get("train", 0), "refitted": False}
-        | {"target_sha256": one.notes.target_sha256}
+def _updates(models: list[TableModel]) -> list[dict[str, Any]]:
+    fits = [
+        {
+            "source": one.notes.source,
+            "rows": one.notes.rows.get("train", 0),
+            "refitted": False,
+            "target_sha256": one.notes.target_sha256,
+        }
         for one in models
     ]
-    updates = [update for one in models for update in one.notes.updates]
-    return plain(
-        {
-            **first.saved.metadata,
-            "command": continued(first.notes.command, options.words),
-            "rows": rows,
-            "held_out": None,
-            "standard_errors": {},
-            "judged_by": "",
-            "baselines": None,
-            "updates": [*learnt, *updates],
-        }
-    )
+    return [*fits, *(update for one in models for update in one.notes.updates)]

@@ -9,9 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.console import progress
+from bayesprop.cli.console import TerminalListener, progress
 from bayesprop.cli.options import check_output
-from bayesprop.cli.terminal_listener import TerminalListener
 from bayesprop.datasets import registry
 from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.errors import did_you_mean, listing, one_line
@@ -33,7 +32,9 @@ def run(options: Predict) -> None:
     beside = _beside(table.columns, options.columns)
     answering = Answering.of(model, request, listener, ("row", *(beside or ())))
     if beside is not None:
-        _check_names(beside, answering.names)
+        taken = one_line(listing([name for name in beside if name in answering.names]))
+        if taken:
+            raise InputError(f"--columns: the table already has {taken}; rename, or leave it out")
     with listener.doing(f"looking at {options.table}"):
         looked = table.looked_at()
     listener.warn(looked.warnings)
@@ -71,7 +72,6 @@ def _request(options: Predict) -> PredictRequest:
 
 
 def _quantiles(texts: Sequence[str]) -> list[float]:
-    """Read levels, several in a text."""
     words = [word.strip() for text in texts for word in text.split(",")]
     try:
         return [float(word) for word in words]
@@ -81,7 +81,6 @@ def _quantiles(texts: Sequence[str]) -> list[float]:
 
 
 def _tables(model: TableModel, source: str) -> EncodedTables:
-    """Read a table, or open one larger than memory."""
     large = None if registry.find(source) is not None else large_table(source)
     if large is not None and large.is_large:
         return EncodedTables(model.encode, large, large.columns)
@@ -105,14 +104,6 @@ def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:
     if _ALL in names:
         return list(columns)
     return list(dict.fromkeys(names)) or None
-
-
-def _check_names(beside: Sequence[str], names: Sequence[str]) -> None:
-    taken = [name for name in beside if name in names]
-    if taken:
-        raise InputError(
-            f"--columns: the table already has {one_line(listing(taken))}; rename, or leave it out"
-        )
 
 
 def _predictions(

@@ -196,7 +196,6 @@ def _records(
 
 
 def _scores(record: dict[str, Any], n: int, unit: str) -> str:
-    """Word what one of n candidates scores."""
     score, alone = record["score"], record["score_alone"]
     percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
     words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
@@ -211,7 +210,6 @@ def _scores(record: dict[str, Any], n: int, unit: str) -> str:
 def _as_frame(
     candidates: Candidates, chosen: Chosen, records: Sequence[dict[str, Any]]
 ) -> pl.DataFrame:
-    """Put the table's own columns first, then what is said of each row."""
     own, added = candidates.frame[chosen.indices], pl.DataFrame(list(records))
     taken = set(own.columns)
     return own.hstack(
@@ -220,7 +218,6 @@ def _as_frame(
 
 
 def _cell(value: Any) -> str:
-    """Return what a candidate holds as a person reads it."""
     if value is None:
         return ""
     return f"{value:.{_CELL_DIGITS}g}" if isinstance(value, float) else str(value)

@@ -70,7 +70,8 @@ def summarise_trials(
         Rows held out for each row learnt.
     """
     own = {name: [trial for trial in trials if trial.method == name] for name in names}
-    every = sorted((_summary(name, own[name], task) for name in names), key=_order)
+    every = [_summary(name, own[name], task) for name in names]
+    every.sort(key=lambda one: np.inf if one.score is None else one.score)
     best = every[0].method
     return [
         summary._replace(behind=gap(own[summary.method], own[best], task, ratio))
@@ -78,10 +79,6 @@ def summarise_trials(
         else summary
         for summary in every
     ]
-
-
-def _order(summary: Summary) -> float:
-    return np.inf if summary.score is None else summary.score
 
 
 def score_of(metrics: dict[str, float], task: str) -> float:

@@ -71,7 +71,14 @@ def run(options: Update) -> None:
         )
         seconds = time.perf_counter() - started
     warn(updated.warnings)
-    metadata = _metadata(options, model, target, updated)
+    about = {
+        "source": options.table,
+        "rows": len(target),
+        "refitted": bool(options.known),
+        "target_sha256": fingerprint(target),
+    }
+    updates = [*model.notes.updates, about]
+    metadata = noted(model, options.words, updated.rows, updated.judged, updates)
     save_model(out, updated.estimator, table=model.encoding, metadata=metadata)
     if options.as_json:
         facts = {
@@ -93,10 +100,7 @@ def run(options: Update) -> None:
 
 
 def _measured(table: str, model: TableModel) -> tuple[Rows, np.ndarray]:
-    """Read the rows of a table to learn, with their weights if the fit had any.
-
-    Returned beside is the target, that of rows of weight 0, too.
-    """
+    """Read the rows to learn, with their weights; beside, the target, of weight 0, too."""
     frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
     asked, target = model.notes.learning(table), model.encoding.target_name
@@ -153,15 +157,10 @@ def _division(table: str, model: TableModel) -> Division:
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    weights = [part.weight for part in parts if part.weight is not None]
-    groups = [part.group for part in parts if part.group is not None]
-    return Rows(
-        np.concatenate([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.numbers for part in parts]),
-        np.concatenate(weights) if weights else None,
-        group=np.concatenate(groups) if groups else None,
-    )
+    X, y, numbers, weights, _, groups = zip(*parts, strict=True)
+    weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
+    rows = map(np.concatenate, (X, y, numbers))
+    return Rows(*rows, weight=weight, group=group)
 
 
 def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:
@@ -175,27 +174,24 @@ def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:
     ]
 
 
-def _metadata(
-    options: Update, model: TableModel, target: np.ndarray, updated: Updated
+def noted(
+    model: TableModel,
+    words: Sequence[str],
+    rows: dict[str, int],
+    judged: Judged,
+    updates: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the notes of the fit, as they are after the update."""
-    about = {
-        "source": options.table,
-        "rows": len(target),
-        "refitted": bool(options.known),
-        "target_sha256": fingerprint(target),
-    }
-    judged = updated.judged
+    """Return the notes of a model's fit, as they are after a command by which it learnt more."""
     return plain(
         {
             **model.saved.metadata,
-            "command": continued(model.notes.command, options.words),
-            "rows": updated.rows,
+            "command": continued(model.notes.command, words),
+            "rows": rows,
             "held_out": judged.scores,
             "standard_errors": dict(judged.errors),
             "judged_by": model.notes.judged_by if judged.scores else "",
             "baselines": judged.baselines and judged.baselines.to_dict(),
-            "updates": [*model.notes.updates, about],
+            "updates": updates,
         }
     )
 

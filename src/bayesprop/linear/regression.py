@@ -303,10 +303,10 @@ def _seen(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> 
     if len(groups.sizes) != 1 or not 0 < 2 * len(rows) <= len(groups.free):
         return _Seen(root, groups, fixed)
     apart = np.flatnonzero(groups.number == evidence.FIXED)
-    directions = np.linalg.qr(rows[:, groups.free].T, mode="r").T
+    directions = np.asarray(np.linalg.qr(rows[:, groups.free].T, mode="r")).T
     design = np.concatenate([rows[:, apart], directions, rows[:, -1:]], axis=1)
     small = np.zeros((design.shape[1], design.shape[1]), order="F")
-    small[: len(rows)] = np.linalg.qr(design, mode="r")
+    small[: len(rows)] = np.asarray(np.linalg.qr(design, mode="r"))
     number = np.repeat([evidence.FIXED, 0], [len(apart), len(rows)])
     return _Seen(small, Groups(number), np.append(fixed[apart], np.ones(len(rows))))
 

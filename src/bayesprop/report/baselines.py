@@ -6,9 +6,9 @@ map; the quantiles that boosting learns need none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +24,7 @@ from bayesprop.model.target_kinds import learnt_map, map_from_dict
 from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.task import Standardiser
 from bayesprop.model.transformed_predictive import transformed
-from bayesprop.report.peers import Peer, fit_peers, sampled, scaler_of, standardised
+from bayesprop.report.peers import PEERS, fit_peers, sampled, scaler_of, standardised
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
@@ -34,7 +34,7 @@ _CLASSES = "classification"
 _DAMAGED = "the stored baselines are damaged: fit the model again"
 SIMPLE = ("constant", "linear", "logistic")
 """Names of what any model should beat; others are those of peers."""
-_Line = TypeVar("_Line", "LinearBaseline", "LogisticBaseline")
+EVERY = (*SIMPLE, *PEERS)
 
 
 @dataclass(frozen=True)
@@ -224,20 +224,19 @@ class MappedTarget:
 
 @dataclass(frozen=True)
 class Baselines:
-    """The baselines of one training table; `line` is None where `note` says why.
+    """The baselines of one training table, by name.
 
+    note
+        Why there is no line, or of how many rows; empty where there is nothing to say.
     target
-        How the two simple ones see a target that is no plain number; None: as it is.
-    peers, peer_notes
-        By name, and sentences on what was left out or sampled; empty where they were not asked
-        for. They are not stored with a model.
+        How those that are mapped see a target that is no plain number; None: as it is.
+    peer_notes
+        Sentences on peers that were left out, or saw a sample. Peers are not stored with a model.
     """
 
-    constant: ConstantBaseline | FrequencyBaseline
-    line: LinearBaseline | LogisticBaseline | None = None
+    models: Mapping[str, Any]
     note: str = ""
     target: MappedTarget | None = None
-    peers: Mapping[str, Peer] = field(default_factory=dict)
     peer_notes: tuple[str, ...] = ()
 
     @classmethod
@@ -249,33 +248,36 @@ class Baselines:
         *,
         kind: str = NUMBERS,
         exposure: int | None = None,
-        with_peers: bool = False,
+        names: Collection[str] = SIMPLE,
     ) -> Baselines:
         """Fit them on the training rows; `classes` are all that the labels `y` may be.
 
         kind, exposure
             Of a target of numbers, and the place of the column that counts grow with.
+        names
+            Of those that are wanted beside the constant, out of EVERY.
         """
-        target, of_constant, original = None, y, y
-        if classes is not None:
-            y, classes = np.asarray(y), np.asarray(classes)
-            constant: Any = FrequencyBaseline.fit(y, classes)
+        target, of_constant, mapped = None, y, y
+        if classes is None and kind != NUMBERS:
+            target, of_constant, mapped = MappedTarget.learn(kind, exposure, x, y)
+        if classes is None:
+            constant: Any = ConstantBaseline.fit(of_constant)
         else:
-            if kind != NUMBERS:
-                target, of_constant, y = MappedTarget.learn(kind, exposure, x, y)
-            constant = ConstantBaseline.fit(of_constant)
-        peers, peer_notes = fit_peers(x, original, classes, y) if with_peers else ({}, ())
-        return cls(constant, *_line(x, y, classes), target, peers, peer_notes)
+            constant = FrequencyBaseline.fit(y, classes)
+        line, note = _line(x, mapped, classes) if {*names} & {*SIMPLE[1:]} else ({}, "")
+        peers, peer_notes = fit_peers(x, y, classes, mapped, names)
+        return cls({"constant": constant, **line, **peers}, note, target, peer_notes)
 
     @classmethod
     def of(
         cls, estimator: Any, x: Float[np.ndarray, "n d"], y: np.ndarray, *, with_peers: bool = False
     ) -> Baselines:
         """Fit those of the task of a fitted estimator, on training rows."""
+        names = EVERY if with_peers else SIMPLE
         if (classes := getattr(estimator, "classes_", None)) is not None:
-            return cls.fit(x, y, classes, with_peers=with_peers)
+            return cls.fit(x, y, classes, names=names)
         task = estimator.task_
-        return cls.fit(x, y, kind=task.kind, exposure=task.exposure, with_peers=with_peers)
+        return cls.fit(x, y, kind=task.kind, exposure=task.exposure, names=names)
 
     def again(
         self, x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None = None
@@ -288,7 +290,7 @@ class Baselines:
     def predict(
         self, x: Float[np.ndarray, "n d"], beside: Any = None, inputs: KnownInputs | None = None
     ) -> dict[str, Any]:
-        """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
+        """Predict rows by each, under its name.
 
         beside
             What a model predicts for them; theirs are given its positive class, and its order.
@@ -296,30 +298,26 @@ class Baselines:
             How the columns go together: over a gap the line is averaged, as the model is. None: a
             gap is filled with the mean, which peers that take none do, too.
         """
-        models: dict[str, Any] = {"constant": self.constant.predict_dist(x)}
-        if self.line is not None:
-            name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
-            of_line = self.line.predict_dist
-            if inputs is None or not np.isnan(x).any():
-                models[name] = of_line(x)
+        predicted: dict[str, Any] = {}
+        for name, one in self.models.items():
+            if name in SIMPLE[1:] and inputs is not None and np.isnan(x).any():
+                predicted[name] = over_gaps(one.predict_dist, x, inputs.model)
             else:
-                models[name] = over_gaps(of_line, x, inputs.model)
-        models |= {name: peer.predict_dist(x) for name, peer in self.peers.items()}
-        if self.target is not None:
-            mapped = [name for name in models if name in SIMPLE or self.peers[name].is_mapped]
-            models |= {name: self.target.decode(models[name], x) for name in mapped}
+                predicted[name] = one.predict_dist(x)
+            if self.target is not None and (name in SIMPLE or one.is_mapped):
+                predicted[name] = self.target.decode(predicted[name], x)
         if not isinstance(beside, ClassPredictive):
-            return models
+            return predicted
         about = {"order": beside.order, "positive": beside.positive}
-        return {name: replace(one, **about) for name, one in models.items()}
+        return {name: replace(one, **about) for name, one in predicted.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
-        line, note, constant = self.line, self.note, self.constant
+        constant, note, line = self.models["constant"], self.note, self.models.get("linear")
         if isinstance(constant, FrequencyBaseline):
             classes, share = constant.classes.tolist(), constant.share.tolist()
             head = {"task": _CLASSES, "classes": classes, "share": share}
-            return {**head, "logistic": _to_dict(line), "note": note}
+            return {**head, "logistic": _to_dict(self.models.get("logistic")), "note": note}
         if line is not None and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
             line = None
             note = (
@@ -336,36 +334,36 @@ class Baselines:
         if "task" not in stored:
             constant = ConstantBaseline(*map(float, stored["constant"]))
             target = MappedTarget.from_dict(stored["target"]) if "target" in stored else None
-            return cls(constant, _from_dict(LinearBaseline, stored["linear"]), note, target)
+            line = _from_dict(LinearBaseline, "linear", stored)
+            return cls({"constant": constant, **line}, note, target)
         classes, share = np.asarray(stored["classes"]), _numbers(stored["share"])
         if stored["task"] != _CLASSES or share.shape != classes.shape:
             raise ValueError(_DAMAGED)
-        line = _from_dict(LogisticBaseline, stored["logistic"], classes=classes)
-        return cls(FrequencyBaseline(classes, share), line, note)
+        line = _from_dict(LogisticBaseline, "logistic", stored, classes=classes)
+        return cls({"constant": FrequencyBaseline(classes, share), **line}, note)
 
 
 def _line(
     x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None
-) -> tuple[LinearBaseline | LogisticBaseline | None, str]:
+) -> tuple[dict[str, LinearBaseline | LogisticBaseline], str]:
     """Fit a line, the logistic one on as many rows as are quick to fit; say where it is not."""
     (n, d), c = x.shape, 1 if classes is None else len(classes)
     name = "linear" if classes is None else "logistic"
     if d > MAX_FEATURES or (d + 1) * c > MAX_WEIGHTS:
-        return None, (
+        return {}, (
             f"The {name} baseline is left out beyond {MAX_FEATURES:,} encoded features or "
             f"{MAX_WEIGHTS:,} weights (here: {d:,} features, {(d + 1) * c:,} weights)."
         )
     if classes is None:
-        return LinearBaseline.fit(x, y), ""
+        return {name: LinearBaseline.fit(x, y)}, ""
     most = max(_MAX_VALUES // (d + 1), 1)
     if n <= most:
-        return LogisticBaseline.fit(x, y, classes), ""
+        return {name: LogisticBaseline.fit(x, y, classes)}, ""
     note = f"The logistic baseline was fitted to {most:,} of the {n:,} training rows."
-    return LogisticBaseline.fit(*sampled(most, x, y), classes), note
+    return {name: LogisticBaseline.fit(*sampled(most, x, y), classes)}, note
 
 
 def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:
-    """Store a line field by field, its classes apart."""
     if line is None:
         return None
     return {
@@ -375,21 +373,23 @@ def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] |
     }
 
 
-def _from_dict(kind: type[_Line], stored: dict[str, Any] | None, **classes: Any) -> _Line | None:
-    if stored is None:
-        return None
+def _from_dict(
+    kind: type[LinearBaseline | LogisticBaseline], name: str, stored: dict[str, Any], **classes: Any
+) -> dict[str, LinearBaseline | LogisticBaseline]:
+    if stored[name] is None:
+        return {}
     values: dict[str, Any] = {
-        name: Standardiser(**{part: _numbers(column) for part, column in value.items()})
-        if name.endswith("_scaler")
+        part: Standardiser(**{own: _numbers(column) for own, column in value.items()})
+        if part.endswith("_scaler")
         else _numbers(value)
-        for name, value in stored.items()
+        for part, value in stored[name].items()
     }
     line = kind(**values, **classes)
     # What does not fit together cannot predict a row.
     predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
     if not np.all(predicted.is_finite):
         raise ValueError(_DAMAGED)
-    return line
+    return {name: line}
 
 
 def _numbers(stored: Any) -> np.ndarray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,17 +15,16 @@ from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.effects import Effects, effects, features_of, moments, probabilities
-from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.pictures import Pictures
-from bayesprop.report.rivals import Comparison, Rival, compare, rivals
-from bayesprop.report.scores import Score, scores
+from bayesprop.report.scores import Comparison, Rival, Score, compare, rivals, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
-from bayesprop.report.words import percent
+from bayesprop.report.words import alike, percent
 from bayesprop.table.encoding import Rows, TableEncoding
 
+MAX_LINES = 20
 KIND_NOTES = {
     POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
     NONNEGATIVE: "The target is taken for numbers from 0 on, and 0 has a probability of its own: "
@@ -42,6 +41,72 @@ _LITTLE = 0.01  # of the doubt
 _LINES = [home for name in SIMPLE if name in METHODS for home in METHODS[name].homes.values()]
 """Estimators to which the line beside them is the same model, learnt in another way."""
 Details = TypeVar("Details", NumberDetails, ClassDetails)
+
+
+class WeightLine(NamedTuple):
+    """One weight, in the target's unit (or in logits) per unit of its column.
+
+    of
+        The class whose logit it belongs to; "" for a regressor.
+    low, high
+        Bounds of the central 90 % of its posterior.
+    """
+
+    of: str
+    column: str
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0.0 or self.high < 0.0
+
+    @property
+    def texts(self) -> list[str]:
+        """Mean, low and high with as many decimals as the interval deserves."""
+        return alike([self.mean, self.low, self.high], (self.high - self.low) / 3.0)
+
+
+class Weights(NamedTuple):
+    """The lines of the table, and how many less sure ones it leaves out."""
+
+    lines: tuple[WeightLine, ...]
+    n_more: int
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes that have weights of their own, in the order of the lines."""
+        return tuple(dict.fromkeys(line.of for line in self.lines if line.of))
+
+
+def weights_of(estimator: Any, names: Sequence[str]) -> Weights | None:
+    """Return the weights but for intercepts; None where the estimator has no table of them.
+
+    names
+        What the page calls the columns of X.
+    """
+    if not hasattr(estimator, "weights"):
+        return None
+    table = estimator.weights(coverage=0.9)
+    classes = table["class"] if "class" in table else np.full(len(table["mean"]), "")
+    # By place, not by name: a column may be called "intercept", too. A basis has its own columns.
+    n_columns = len(classes) // len(set(classes.tolist()))
+    columns = [str(name) for name in table["feature"][1:n_columns]]
+    columns = list(names) if len(columns) == len(names) else columns
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sureness = np.nan_to_num(np.abs(table["mean"]) / table["std"])
+    order = [i for i in np.argsort(-sureness, kind="stable") if i % n_columns]
+    lines = tuple(
+        WeightLine(
+            str(classes[i]),
+            columns[i % n_columns - 1],
+            *(float(table[part][i]) for part in ("mean", "lower", "upper")),
+        )
+        for i in order[:MAX_LINES]
+    )
+    return Weights(lines, len(order) - len(lines)) if lines else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +295,6 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
 
 
 def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
-    """Say what missing values cost the rows that are judged, if it is more than a little."""
     gap = np.asarray(np.isnan(rows.X).any(axis=1))
     if not gap.any():
         return ()

@@ -53,7 +53,6 @@ def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str)
 
 
 def _draw_rows(ax: Axes, edges: np.ndarray, n_rows: np.ndarray) -> None:
-    """Draw a histogram of the data at the foot, and make room for it."""
     bottom, top = ax.get_ylim()
     height = _FOOT * (top - bottom)
     foot = bottom - height
@@ -107,7 +106,6 @@ def _limits(shown: Sequence[Effect]) -> tuple[float, float]:
 
 
 def _texts(effect: Effect, settings: Sequence[str]) -> list[str]:
-    """Say of each setting what is predicted on average, and two epistemic standard deviations."""
     curve, name = effect.curve, label(effect.name, 30)
     stds = np.zeros(len(settings)) if curve.epistemic_std is None else curve.epistemic_std
     return [

@@ -52,8 +52,9 @@ class Feature(NamedTuple):
 def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[Feature, ...]:
     """Group encoded columns by the columns of the table; levels come most frequent first."""
     features: list[Feature] = []
+    columns: tuple[Any, ...] = encoding.columns
     at = 0
-    for column in encoding.columns:
+    for column in columns:
         width = len(column.feature_names)
         if not hasattr(column, "levels"):
             features += _of_numbers(column, at)
@@ -62,7 +63,10 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
                 name, last = column.feature_names[-1], at + width - 1
                 features.append(Feature(name, (last,), yes_no, ("no", "yes")))
         else:
-            features += _categories(column, at, x[:, at : at + width])
+            if column.is_numbers:  # they stand before their levels
+                features.append(Feature(column.name, (at,)))
+            first = at + column.is_numbers
+            features.append(_category(column, first, x[:, first : at + width]))
         at += width
     return tuple(features)
 
@@ -76,13 +80,6 @@ def _of_numbers(column: Any, at: int) -> list[Feature]:
         columns, levels = tuple(at + k for k in days), tuple(calendar.day_name)
         features.append(Feature(f"{column.name} (weekday)", columns, np.eye(len(days)), levels))
     return features
-
-
-def _categories(column: Any, at: int, x: np.ndarray) -> list[Feature]:
-    """One feature for all levels, behind the numbers that they may be."""
-    if column.is_numbers:
-        return [Feature(column.name, (at,)), _category(column, at + 1, x[:, 1:])]
-    return [_category(column, at, x)]
 
 
 def _category(column: Any, at: int, x: np.ndarray) -> Feature:
@@ -243,7 +240,6 @@ def effects(
 
 
 def _background(rng: np.random.Generator, x: np.ndarray, n_values: int, *, most: int) -> np.ndarray:
-    """Take some rows, of which each costs so many values."""
     affordable = _VALUE_BUDGET // max(n_values, 1)
     n = min(len(x), int(np.clip(affordable, 5, most)))
     return x[np.sort(rng.choice(len(x), n, replace=False))]

@@ -1,19 +1,23 @@
-"""The pictures that judge predicted numbers; ink is data, blue the model, orange a warning.
+"""The pictures that judge predictions; ink is data, blue the model, orange a warning.
 
-Those of classes: `class_figures.py`; of what moves a prediction: `effect_figures.py`; of the fit:
-`fit_course.py`.
+Of numbers first, then of classes, of two also of the positive one, and of costs. Those of what
+moves a prediction: `effect_figures.py`; of the fit: `fit_course.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bayesprop.report.class_figures import FIGURES as OF_CLASSES
+from bayesprop.model.ranking import Curve
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (
+    SMALL,
     WIDE,
     banded,
     mark,
@@ -27,14 +31,17 @@ from bayesprop.report.drawing import (
 from bayesprop.report.effect_figures import effect_figures
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
-from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, inline_svg, with_values
-from bayesprop.report.words import label, plural
+from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, inline_svg, with_values
+from bayesprop.report.words import label, number, plural
+
+MAX_BALANCED = 12
 
 
 def draw(contents: Contents[Any]) -> dict[str, str]:
     """Draw every figure that the contents allow, as SVG elements by name."""
-    is_of_classes = isinstance(contents.details, ClassDetails)
-    makers = OF_CLASSES if is_of_classes else (actual, coverage, pit, residual)
+    makers: tuple[Callable[[Contents[Any]], Figure | None], ...] = (actual, coverage, pit, residual)
+    if isinstance(contents.details, ClassDetails):
+        makers = (reliability, confidence, abstaining, balance, precision_recall, roc, costs)
     drawn = {make.__name__.replace("_", "-"): make(contents) for make in makers}
     drawn |= {f"effect-{i}": figure for i, figure in enumerate(effect_figures(contents))}
     return {name: inline_svg(figure, name) for name, figure in drawn.items() if figure is not None}
@@ -135,9 +142,167 @@ def residual(contents: Contents[NumberDetails]) -> Figure:
 
 
 def _rows(contents: Contents[NumberDetails]) -> list[str]:
-    """Say of each row drawn what was predicted and what came."""
     return [
         f"row {row.number}: predicted {row.answer.text[0]} ({row.answer.text[1]}), "
         f"actual {row.answer.actual}"
         for row in contents.listed
     ]
+
+
+def reliability(contents: Contents[ClassDetails]) -> Figure | None:
+    """Shares against probabilities, with 95 % bands; orange outside. At the foot, the counts."""
+    details, groups = contents.details, contents.details.diagram
+    if groups is None:
+        return None
+    ax = new_axes(WIDE)
+    x, y = 100 * groups.promised, 100 * groups.actual
+    low, high = 100 * groups.low, 100 * groups.high
+    ax.bar(x, 14.0 * groups.n_rows / np.max(groups.n_rows), width=3.0, color=INK, alpha=0.18)
+    ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
+    ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
+    outside = (y < low) | (y > high)
+    texts = shares(groups, "probability {}: came true in {}")
+    mark(ax, x, y, outside, size=5, texts=texts)
+    ax.set(xlim=(0, 102), ylim=(0, 104))
+    if not details.positive:
+        return named(ax, "Probability of the answer, %", "Answers that are right, %")
+    name = label(details.positive, 24)
+    return named(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
+
+
+def confidence(contents: Contents[ClassDetails]) -> Figure:
+    """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
+    histogram = contents.details.histogram
+    ax = new_axes(WIDE)
+    tops = [0.0]
+    for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
+        total = int(np.sum(counts))
+        if total:
+            share = 100.0 * counts / total
+            tops.append(float(np.max(share)))
+            ax.stairs(
+                share,
+                100 * histogram.edges,
+                fill=fill,
+                color=colour,
+                alpha=0.35 if fill else 1.0,
+                linewidth=2.0,
+            )
+    ax.set(xlim=(100 * histogram.edges[0], 100), ylim=(0.0, 1.08 * max(tops)))
+    ax.grid(False, axis="x")
+    return named(
+        ax, "Probability of the answer, %", "Right (filled) and wrong (line) answers, % of each"
+    )
+
+
+def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
+    """Errors among the rest (ink) as the least sure are left out, and those expected (blue)."""
+    curve = contents.details.abstaining
+    if curve is None:
+        return None
+    ax = new_axes(WIDE)
+    left_out = 100 * (1.0 - curve.answered)
+    error, expected, half = 100 * curve.error, 100 * curve.expected, 200 * curve.std
+    low, high = np.maximum(expected - half, 0.0), expected + half
+    banded(ax, left_out, low, high)
+    ax.plot(left_out, expected, color=BLUE, linewidth=1.4)
+    ax.plot(left_out, error, color=INK, linewidth=1.8)
+    ax.set_xlim(0, 100)
+    ax.set_ylim(0.0, 1.05 * max(float(np.max(error)), float(np.max(expected)), 1e-3))
+    return named(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
+
+
+def balance(contents: Contents[ClassDetails]) -> Figure:
+    """Rows of each class beyond those expected, ±2 std of chance; of the least expected twelve."""
+    scores = contents.details.class_scores[::-1]
+    excess = np.array([one.n_actual - one.expected for one in scores])
+    half = 2.0 * np.array([one.band for one in scores])
+    surprise = np.abs(excess) / np.maximum(half, 1e-12)
+    chosen = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
+    shown, excess, half = [scores[k] for k in chosen], excess[chosen], half[chosen]
+    size = (WIDE[0], max(SMALL[1], 70.0 + 21.0 * len(shown)))
+    ax = new_axes(size)
+    at = np.arange(len(shown))
+    ax.axvline(0.0, color=BLUE, linewidth=1.2)
+    ax.hlines(at, -half, half, color=BLUE, alpha=0.25, linewidth=9)
+    outside = np.abs(excess) > half
+    texts = [
+        f"{label(one.name, 40)}: {plural(one.n_actual, 'row')}, {number(one.expected)} expected"
+        for one in shown
+    ]
+    style = {"markeredgewidth": 1.2, "markeredgecolor": PAPER}
+    mark(ax, excess, at, outside, size=6, texts=texts, **style)
+    reach = float(np.max(np.concatenate([np.abs(excess), half, [0.5]])))
+    set_limits(ax, np.array([-reach, reach]), at)
+    ax.set_ylim(-0.6, len(shown) - 0.4)
+    ax.grid(False, axis="y")
+    ax.set_yticks(at, [label(one.name, 18) for one in shown])
+    return named(ax, "Actual − expected rows", "")
+
+
+def precision_recall(contents: Contents[Any]) -> Figure | None:
+    """Precision against recall, with its band; the share of the class, and the threshold."""
+    two = contents.details.two
+    if two is None or two.curves is None:
+        return None
+    ax = new_axes(WIDE)
+    ax.axhline(100 * two.share, color=MUTED, linewidth=1.0, dashes=(3, 3))
+    _curve(ax, two.curves.precision_recall, 100.0)
+    _dot(ax, 100 * two.at.recall[0], 100 * two.at.precision[0])
+    _percentages(ax)
+    name = label(two.positive, 24)
+    return named(
+        ax, f"Recall: rows of {name} that are flagged, %", "Precision: flagged rows right, %"
+    )
+
+
+def roc(contents: Contents[Any]) -> Figure | None:
+    """Recall against the share of false alarms, with its band; chance, and the threshold."""
+    two = contents.details.two
+    if two is None or two.curves is None:
+        return None
+    ax = new_axes(WIDE)
+    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, dashes=(3, 3))
+    _curve(ax, two.curves.roc, 100.0)
+    others = two.at.false_alarms + two.at.rest
+    fallout = two.at.false_alarms / others if others else float("nan")
+    _dot(ax, 100 * fallout, 100 * two.at.recall[0])
+    _percentages(ax)
+    name = label(two.other, 24)
+    return named(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
+
+
+def costs(contents: Contents[Any]) -> Figure | None:
+    """Cost of a hundred rows against the threshold, with its band; never flagging, the chosen."""
+    two = contents.details.two
+    if two is None or two.costs is None:
+        return None
+    spent = two.costs
+    ax = new_axes(WIDE)
+    ax.set_xscale("log")
+    ax.axhline(spent.never, color=MUTED, linewidth=1.0, dashes=(3, 3))
+    curve = spent.curve
+    _curve(ax, curve._replace(x=100.0 * curve.x), 1.0)
+    ax.axvline(100 * two.threshold, color=BLUE, linewidth=1.0)
+    _dot(ax, 100 * two.threshold, spent.chosen)
+    ax.set_xlim(100 * curve.x[0], 100.0)
+    ax.set_ylim(0.0, 1.15 * max(float(np.quantile(curve.high, 0.9)), spent.never, spent.chosen))
+    ax.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    return named(ax, "Threshold: flagged from this probability on, %", "Cost of 100 rows")
+
+
+def _curve(ax: Axes, curve: Curve, times: float) -> None:
+    x = times * curve.x
+    banded(ax, x, times * curve.low, times * curve.high)
+    ax.plot(x, times * curve.y, color=INK, linewidth=1.6)
+
+
+def _dot(ax: Axes, x: float, y: float) -> None:
+    ax.plot([x], [y], "o", color=BLUE, markersize=8, markeredgewidth=1.5, markeredgecolor=PAPER)
+
+
+def _percentages(ax: Axes) -> None:
+    ax.set(xlim=(0, 101), ylim=(0, 104))
+    ax.spines["left"].set_color(LINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,6 @@ def guard_sentence(fit: FitReport) -> str:
 
 
 def _text(kind: str, name: str) -> dict[str, Any]:
-    """Return what is said of a guard or diagnostic; its own name where it is not known."""
     return TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
 
 
@@ -130,14 +130,11 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
     set_limits(ax, steps, course[np.isfinite(course)])
     unit = label(name, 30).replace("_", " ")
     if name in TEXTS["traces"]:
-        unit = TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
+        own = label(contents.unit) if 0 < len(contents.unit) <= 20 else ""
+        of_target = own or f"units of {label(contents.target, 28)}"
+        unit = TEXTS["traces"][name].get("unit") or of_target
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return named(ax, contents.fit.step.capitalize(), times(unit, power))
-
-
-def _unit_of_target(contents: Contents[Any]) -> str:
-    unit = contents.unit
-    return label(unit) if 0 < len(unit) <= 20 else f"units of {label(contents.target, 28)}"
 
 
 def _ends(values: Sequence[float]) -> str:
@@ -165,7 +162,7 @@ def course(values: Float[np.ndarray, "c s"]) -> Figure:
     (values,), power = scaled(values)
     ax = new_axes(SMALL)
     steps = np.arange(1, values.shape[1] + 1)
-    for chain, colour in zip(values, _coloured(len(values)), strict=True):
+    for chain, colour in zip(values, cycle(_COLOURS), strict=False):
         ax.plot(steps, chain, color=colour, linewidth=0.7, alpha=0.75)
     set_limits(ax, steps, values.ravel())
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -174,20 +171,16 @@ def course(values: Float[np.ndarray, "c s"]) -> Figure:
 
 def ranks(values: Float[np.ndarray, "c s"]) -> Figure:
     """Histogram of the ranks of every chain, in shares of the even height (Vehtari et al. 2021)."""
-    n_chains, n_draws = values.shape
+    n_draws = values.shape[1]
     n_bins = int(np.clip(n_draws // _DRAWS_A_BIN, 2, _MOST_BINS))
     order = values.ravel().argsort(kind="stable").argsort(kind="stable").reshape(values.shape)
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     ax = new_axes(SMALL)
     shares = []
-    for chain, colour in zip(order, _coloured(n_chains), strict=True):
+    for chain, colour in zip(order, cycle(_COLOURS), strict=False):
         counts, _ = np.histogram((chain + 0.5) / values.size, edges)
         shares.append(counts * n_bins / n_draws)
         ax.stairs(shares[-1], edges, color=colour, linewidth=1.2)
     ax.axhline(1.0, color=MUTED, linewidth=0.8, linestyle="--")
     set_limits(ax, edges, np.array([0.0, max(2.0, float(np.max(shares)))]), margin=0.02)
     return named(ax, "Rank among all draws, lowest to highest", "Draws of the chain, even = 1")
-
-
-def _coloured(n_chains: int) -> list[str]:
-    return [_COLOURS[i % len(_COLOURS)] for i in range(n_chains)]

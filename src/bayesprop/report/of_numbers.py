@@ -66,21 +66,17 @@ def details(
 ) -> NumberDetails:
     """Compute them; `drawn` are the places of the rows of the figures."""
     pit, is_even = metrics.pit(predicted, y), _is_even(predicted)
+    chosen = predicted[drawn]
+    low, high = chosen.interval(0.9).T
     return NumberDetails(
         median_error=float(np.median(np.abs(y - predicted.mean))),
         calibration_error=metrics.calibration_error(predicted, y),
         pit=pit_histogram(pit),
         coverage=coverage_curve(pit),
-        cloud=_cloud(predicted, y, drawn),
+        cloud=Cloud(y[drawn], chosen.mean, low, high, chosen.std),
         groups=() if is_even or len(y) < _GROUPED_ROWS else _groups(predicted, y),
         is_even=is_even,
     )
-
-
-def _cloud(predicted: Predictive, y: np.ndarray, drawn: np.ndarray) -> Cloud:
-    chosen = predicted[drawn]
-    interval = chosen.interval(0.9)
-    return Cloud(y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
 
 
 def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:

@@ -20,12 +20,10 @@ from bayesprop.atomic import write_atomically
 from bayesprop.model.progress import current
 from bayesprop.report import fit_course, words
 from bayesprop.report.calibration import MIN_ROWS
-from bayesprop.report.class_figures import MAX_BALANCED
 from bayesprop.report.contents import Contents
-from bayesprop.report.figures import draw
+from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
-from bayesprop.report.rivals import verdict_in_words
-from bayesprop.report.scores import Score
+from bayesprop.report.scores import Score, verdict_in_words
 from bayesprop.report.svg import STYLE
 
 

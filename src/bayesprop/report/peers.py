@@ -6,7 +6,7 @@ Each at its defaults, or with what its documentation tells a user to do; nothing
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -149,6 +149,7 @@ class ClassBoosting:
         return ClassPredictive.of_sure_weights(proba, self.classes)
 
 
+PEERS = (GaussianProcess.name, QuantileBoosting.name)
 Peer = GaussianProcess | QuantileBoosting | ClassBoosting
 """`is_mapped`: whether a target of a kind is learnt through its map, as Gaussians need it; the
 quantiles of a map are the map of quantiles."""
@@ -159,17 +160,6 @@ class Plan(NamedTuple):
 
     peer: Peer
     n_rows: int
-
-    def fitted(self, X: Inputs, y: np.ndarray, mapped: np.ndarray | None = None) -> Peer:
-        """Fit it, to a sample where there are more rows.
-
-        mapped
-            The targets through the map of their kind; None: as they are.
-        """
-        y = y if mapped is None or not self.peer.is_mapped else mapped
-        if len(y) > self.n_rows:
-            X, y = sampled(self.n_rows, X, y)
-        return self.peer.fit(X, y)
 
 
 def sampled(n_rows: int, X: Inputs, y: np.ndarray) -> tuple[Inputs, np.ndarray]:
@@ -217,6 +207,7 @@ def fit_peers(
     y: np.ndarray,
     classes: np.ndarray | None = None,
     mapped: np.ndarray | None = None,
+    names: Collection[str] = PEERS,
 ) -> tuple[dict[str, Peer], tuple[str, ...]]:
     """Fit the peers of the task, by name; one that cannot learn or predict the rows is left out.
 
@@ -224,15 +215,22 @@ def fit_peers(
 
     mapped
         The targets through the map of their kind; None: as they are.
+    names
+        Of those that are wanted.
     """
+    if not {*names} & {*PEERS}:
+        return {}, ()
     planned = plans(len(X), X.shape[1], classes)
     models, notes = {}, list(planned.notes)
-    for plan in planned.each:
+    for peer, n_rows in planned.each:
+        if peer.name not in names:
+            continue
+        own = y if mapped is None or not peer.is_mapped else mapped
         try:
-            peer = plan.fitted(X, y, mapped)
+            peer.fit(*(sampled(n_rows, X, own) if n_rows < len(y) else (X, own)))
             if not np.all(peer.predict_dist(X[:1]).is_finite):
                 raise ValueError("its predictions are not finite")
             models[peer.name] = peer
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            notes.append(f"{plan.peer.name} is left out: {str(error).splitlines()[0]}.")
+            notes.append(f"{peer.name} is left out: {str(error).splitlines()[0]}.")
     return models, tuple(notes)

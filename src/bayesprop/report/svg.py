@@ -90,7 +90,9 @@ def inline_svg(figure: Figure, name: str, labels: str = "") -> str:
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())
     _name_marks(root)
-    referred = set(_REFERENCE.findall(" ".join(_references(root))))
+    values = (value for element in root.iter() for value in element.attrib.values())
+    references = " ".join(value for value in values if value.startswith("#") or "url(#" in value)
+    referred = set(_REFERENCE.findall(references))
     _clean(root, name, referred)
     size = root.attrib["viewBox"].split()
     root.attrib = {
@@ -113,11 +115,6 @@ def _name_marks(root: ElementTree.Element) -> None:
         # Marks outside the figure are not drawn: then none can be told from another.
         for mark, text in zip(marks, texts if len(marks) == len(texts) else (), strict=False):
             ElementTree.SubElement(mark, "title").text = text
-
-
-def _references(root: ElementTree.Element) -> list[str]:
-    values = [value for element in root.iter() for value in element.attrib.values()]
-    return [value for value in values if value.startswith("#") or "url(#" in value]
 
 
 def _clean(element: ElementTree.Element, name: str, referred: set[str]) -> None:

@@ -99,7 +99,6 @@ def unlike_training(
 def _missing_values(
     x: Float[np.ndarray, " d"], gap_share: float, features: tuple[Feature, ...]
 ) -> tuple[str, ...]:
-    """Say what is missing in a row, and what of the doubt that makes."""
     names = [label(f.name, 30) for f in features if np.isnan(x[list(f.columns)]).any()]
     if not names:
         return ()

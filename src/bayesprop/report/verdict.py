@@ -100,8 +100,23 @@ def _coverage_in_words(shares: Sequence[float]) -> str:
 
 
 def _counts(predicted: ClassPredictive, y: np.ndarray) -> str:
-    is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
-    return _rare(predicted, y) if is_rare else _answers(predicted, predicted.label == y)
+    if not _is_rare(predicted, y):
+        promised, kept = np.mean(predicted.confidence), np.mean(predicted.label == y)
+        return (
+            f"It says {percent(float(promised), 1)} on average and is right in"
+            f" {percent(float(kept), 1)} of the rows."
+        )
+    positive = predicted.classes[predicted.positive]
+    p, came = predicted.proba[:, predicted.positive], int(np.sum(y == positive))
+    error = float(np.sqrt(np.sum(p * (1.0 - p))))
+    return (
+        f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {label(positive, 30)},"
+        f" and {came:,} came."
+    )
+
+
+def _is_rare(predicted: ClassPredictive, y: np.ndarray) -> bool:
+    return len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
 
 
 def judge(
@@ -148,7 +163,6 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     or the number of rows of a rare positive class by more than half, rows are too few to tell.
     """
     n, right = len(y), predicted.label == y
-    is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
     counts = _counts(predicted, y)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
@@ -158,31 +172,13 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
     share, coarse = "the share of right answers", _COARSE
-    if is_rare:
+    if _is_rare(predicted, y):
         p = predicted.proba[:, predicted.positive]
         share = f"the share of {label(predicted.classes[predicted.positive], 30)}"
         chance = 2.0 * float(np.sqrt(np.sum(p * (1.0 - p)))) / n
         expected = float(np.mean(p))
         coarse = min(_COARSE, _COARSE_RATIO * min(expected, 1.0 - expected))
     return _pronounce(faults, n, counts, chance, share=share, small="small", coarse=coarse)
-
-
-def _answers(predicted: ClassPredictive, right: Bool[np.ndarray, " n"]) -> str:
-    promised, kept = float(np.mean(predicted.confidence)), float(np.mean(right))
-    return (
-        f"It says {percent(promised, 1)} on average and is right in {percent(kept, 1)} of the rows."
-    )
-
-
-def _rare(predicted: ClassPredictive, y: np.ndarray) -> str:
-    positive = predicted.classes[predicted.positive]
-    name = label(positive, 30)
-    p, came = predicted.proba[:, predicted.positive], int(np.sum(y == positive))
-    error = float(np.sqrt(np.sum(p * (1.0 - p))))
-    return (
-        f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {name}, and"
-        f" {came:,} came."
-    )
 
 
 def _present(*faults: Fault | None) -> list[Fault]:
@@ -342,7 +338,6 @@ def _confidence(
 
 
 def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
-    """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
     # Of two classes one says everything; more are as many tests.

@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.classes import MAX_CLASSES
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import TableError, one_line, quoted
 from bayesprop.table.files import differences, parquet_files, same_schema
 from bayesprop.table.supervised import MAX_LEVELS
+from bayesprop.table.target import MAX_CLASSES
 
 MOST_CELLS = 10_000_000
 """Rows times columns of a Parquet table that is still read whole; SAMPLE_CELLS where the method

@@ -12,8 +12,7 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import counted, one_line, quoted
-from bayesprop.table.remarks import Remark, joined
+from bayesprop.table.errors import Remark, counted, joined, one_line, quoted
 from bayesprop.table.values import as_levels
 
 _WORD = re.compile(

@@ -19,23 +19,31 @@ from jaxtyping import Float
 
 from bayesprop.table.date_forms import check_dates
 from bayesprop.table.dates import DateColumn, fit_dates
-from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import TableError, counted, quoted, together
-from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
+from bayesprop.table.encoded import (
+    Encoded,
+    EncodedColumn,
+    FittedColumn,
+    LevelsColumn,
+    of_unseen,
+    places_of,
+)
+from bayesprop.table.errors import Remark, TableError, counted, joined, quoted, together
 from bayesprop.table.limits import (
+    FEW_LEVELS,
+    READ,
     SIDES,
+    UNKNOWN,
     has_limits,
     is_text,
     limits_as_values,
-    read_limits,
+    numbers_rows,
+    on_limits,
     sides,
-    unknown_limits,
+    stand_in,
+    stray_words,
+    taken_for_missing,
 )
-from bayesprop.table.remarks import Remark, joined
-from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.stray_words import FEW_LEVELS, stand_in, stray_words, taken_for_missing
-from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.text_column import TextColumn
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.values import (
     WRITTEN,
     are_codes,
@@ -107,7 +115,7 @@ class NumericColumn(EncodedColumn):
         gap = np.where(np.isnan(values[:, 0]), np.nan, 0.0)
         unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
         values = np.column_stack([values, *(mark + gap for mark in marks)])
-        return self.with_gaps(values, numbers.is_null(), unknown_limits(series, unknown))
+        return self.with_gaps(values, numbers.is_null(), on_limits(series, unknown, UNKNOWN))
 
     def numbers(self, series: pl.Series) -> pl.Series:
         """Return them as floats, null where they are missing, or limits unlike any before."""
@@ -263,7 +271,7 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
         return FittedColumn.dropped(name, why, shared)._replace(is_row_number=True)
     is_marked = column.written is not None and series.dtype == pl.String
     read = (reading(series, numbers),) if is_marked else ()
-    limits = read_limits(series, sides(series)) if column.limits else ()
+    limits = on_limits(series, sides(series), READ) if column.limits else ()
     asked = (*taken_for_missing(series, column.words, "numbers"), *stand_in(numbers))
     return FittedColumn(name, column, (*read, *limits), asked)
 

@@ -29,9 +29,8 @@ from bayesprop.table.date_forms import (
     since_1970,
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import counted, quoted
-from bayesprop.table.remarks import Remark
-from bayesprop.table.stray_words import taken_for_missing
+from bayesprop.table.errors import Remark, counted, quoted
+from bayesprop.table.limits import taken_for_missing
 
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
@@ -128,7 +127,6 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
 
 
 def _shortened(extent: Int[np.ndarray, " n"]) -> str:
-    """Say how many rows tell less than others."""
     lacks = {YEAR: "only the year", MONTH: "only the month", DAY: "no time"}
     counts = {lack: (extent == much).sum() for much, lack in lacks.items() if much < extent.max()}
     return "".join(f", in {counted(n, 'row')} {lack}" for lack, n in counts.items() if n)

@@ -12,18 +12,15 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesprop.table.classes import (
-    choose_task,
-    class_codes,
-    fit_classes,
-)
 from bayesprop.table.columns import fit_column, fit_columns
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
-from bayesprop.table.remarks import left_out_rows
-from bayesprop.table.target_numbers import (
+from bayesprop.table.errors import TableError, at_rows, counted, left_out_rows, listed, quoted
+from bayesprop.table.target import (
     Marks,
+    choose_task,
+    class_codes,
+    fit_classes,
     is_limited,
     known_values,
     marks_of,
@@ -237,7 +234,6 @@ def _check_target(series: pl.Series, task: str | None) -> None:
 
 
 def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
-    """Raise TableError for what was asked of columns and does not go together."""
     if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
         raise TableError(f"--test-fraction must be 0 to {MOST_HELD_OUT}, got {hold_out.share}")
     if hold_out.group is not None and hold_out.time is not None:

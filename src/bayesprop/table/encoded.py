@@ -1,19 +1,25 @@
-"""A column as numbers: what every kind of column has, and what its gaps become."""
+"""A column as numbers: what every kind of column has, what its gaps become, and what levels share.
+
+Levels are text, or whole numbers that name things.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from bayesprop.table.errors import counted
-from bayesprop.table.remarks import Remark
-from bayesprop.table.values import cleaned, without
+from bayesprop.table.errors import Remark, counted, listing, quoted
+from bayesprop.table.values import as_levels, as_numbers, cleaned, without
+
+_SHOWN = 30  # characters of a level in a message
+_WHOLE = re.compile(r"-?\d+")
 
 
 class Encoded(NamedTuple):
@@ -124,3 +130,93 @@ class FittedColumn(NamedTuple):
         """Drop a column for a reason, which others may share."""
         remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
         return cls(name, None, (remark,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelsColumn(EncodedColumn):
+    """What levels have in common, whatever stands for them.
+
+    is_numbers
+        Whether they are whole numbers, which stand beside; one beyond those that are known is no
+        farther than these, for it may be a name like any other.
+    """
+
+    is_numbers: bool = False
+
+    @property
+    def is_read_as_text(self) -> bool:
+        """Whether they are text: "1.10" is another level than "1.1"."""
+        return not self.is_numbers
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        if not (super().is_good and isinstance(self.is_numbers, bool)):
+            return False
+        return not self.is_numbers or all(map(_WHOLE.fullmatch, self.known))
+
+    @property
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        return [self.name, *self.level_names] if self.is_numbers else self.level_names
+
+    @property
+    @abstractmethod
+    def known(self) -> tuple[str, ...]:
+        """Levels of the training rows."""
+
+    @property
+    @abstractmethod
+    def level_names(self) -> list[str]:
+        """Names of the columns that stand for the levels."""
+
+    @abstractmethod
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+        """Return what stands for levels, null where missing, and sentences on unknown ones."""
+
+    def encode(self, series: pl.Series) -> Encoded:
+        """Return what stands for levels, behind the numbers that they are."""
+        if not self.is_numbers:
+            text = as_levels(series)
+            values, sentences = self.encode_levels(text)
+            return self.with_gaps(values, text.is_null(), sentences)
+        numbers = as_numbers(self.without_words(series))
+        values, sentences = self.encode_levels(_written(numbers))
+        ends = [end(float(level) for level in self.known) for end in (min, max)]
+        values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])
+        return self.with_gaps(values, numbers.is_null(), sentences)
+
+
+def levels_of(series: pl.Series, *, is_numbers: bool) -> pl.Series:
+    """Return the levels of a column as text, null where missing."""
+    return _written(as_numbers(series)) if is_numbers else as_levels(series)
+
+
+def _written(numbers: pl.Series) -> pl.Series:
+    """Write numbers as levels; those that are not whole are none that a fit knows."""
+    is_whole = ((numbers == numbers.round()) & (numbers.abs() < 2**53)).fill_null(value=True)
+    whole = numbers.round().cast(pl.Int64, strict=False).cast(pl.String)
+    return whole.zip_with(is_whole, numbers.cast(pl.String))
+
+
+def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
+    """Return places in a list of levels, -1 for what is not there."""
+    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
+    return codes.fill_null(-1).to_numpy()
+
+
+def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"]) -> list[str]:
+    """Return the sentence on levels without a place, if there are any."""
+    unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
+    if unseen.is_empty():
+        return []
+    n, levels = len(unseen), [quoted(level, _SHOWN) for level in sorted(unseen.unique())]
+    return [
+        Remark(
+            f": {counted(n, 'row')} with a level that the training data did not have"
+            f" ({listing(levels, 3)}): taken for missing",
+            "with levels that the training data did not have, taken for missing",
+            text.name,
+            n,
+        )
+    ]

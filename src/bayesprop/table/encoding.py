@@ -13,30 +13,23 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.classes import (
-    Label,
-    choose_task,
-    class_codes,
-    classes_from_stored,
-    fit_classes,
-)
 from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
-from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
     counted,
     did_you_mean,
+    joined,
+    left_out_rows,
     listed,
     quoted,
     together,
 )
-from bayesprop.table.informative_text import Target
-from bayesprop.table.levels import LevelsColumn
+from bayesprop.table.limits import stand_in
 from bayesprop.table.nominal_numbers import nominal_columns_of
-from bayesprop.table.remarks import joined, left_out_rows
-from bayesprop.table.stray_words import stand_in
 from bayesprop.table.supervised import (
+    Target,
     levels_if_nominal,
     marked_where_telling,
     numbers_of,
@@ -44,9 +37,17 @@ from bayesprop.table.supervised import (
     target_encoded_if_many,
     text_if_informative,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn, folds_of
-from bayesprop.table.target_numbers import Marks, marks_of, target_numbers
-from bayesprop.table.text_column import TextColumn
+from bayesprop.table.target import (
+    Label,
+    Marks,
+    choose_task,
+    class_codes,
+    classes_from_stored,
+    fit_classes,
+    marks_of,
+    target_numbers,
+)
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.values import as_levels, column_of
 
 VERSION = 1
@@ -258,11 +259,6 @@ class TableEncoding:
             X[:, own] = column.cross_fitted(frame[column.name], y, fold)
         return X
 
-    def _averaged(self, X: Float[np.ndarray, "n k"], frame: pl.DataFrame) -> None:
-        """Let levels without a place stand for an average one of no rows."""
-        for column, own in self._of(TargetEncodedColumn):
-            X[:, own] = column.averaged(X[:, own], frame[column.name])
-
     def _of(self, *kinds: type[T]) -> Iterator[tuple[T, slice]]:
         """Yield the columns of some kinds, and their places in a matrix."""
         first = 0
@@ -308,7 +304,8 @@ class TableEncoding:
             lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
         )
         if averages_unseen:
-            self._averaged(encoded.X, frame)
+            for column, own in self._of(TargetEncodedColumn):
+                encoded.X[:, own] = column.averaged(encoded.X[:, own], frame[column.name])
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], target, places + 1, None, remarks)

@@ -1,11 +1,14 @@
-"""What a table, a data file or a data set can get wrong, said in one line."""
+"""What is said of a table, a data file or a data set: errors, each in one line, and remarks.
+
+What is to be remarked on several columns is said once.
+"""
 
 from __future__ import annotations
 
 import difflib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import polars as pl
@@ -14,6 +17,7 @@ MOST_PROBLEMS = 20
 """That one error lists; of more it says how many."""
 CORRECT_IT = "correct it, or leave it empty if it is missing"
 _SHOWN_VALUES, _SHOWN_ROWS = 3, 5
+_MOST_NAMES = 8
 
 
 class TableError(ValueError):
@@ -81,19 +85,19 @@ def at_rows(values: pl.Series, wrong: pl.Series) -> str:
         number = f"{value:g}" if isinstance(value, float) else quoted(value)
         text = "no value" if value is None else number
         rows.setdefault(text, []).append(place + 1)
-    shown = [f"{text} in data {_numbered('row', at)}" for text, at in rows.items()]
+    shown = [f"{text} in data {_numbered(at)}" for text, at in rows.items()]
     n_more = sum(map(len, list(rows.values())[_SHOWN_VALUES:]))
     more = [f"other values in {counted(n_more, 'row')}"] if n_more else []
     return ", ".join([*shown[:_SHOWN_VALUES], *more])
 
 
-def _numbered(singular: str, numbers: Sequence[int]) -> str:
+def _numbered(numbers: Sequence[int]) -> str:
     """Return "row 3", "rows 3, 5 and 8 more"."""
     if len(numbers) == 1:
-        return f"{singular} {numbers[0]}"
+        return f"row {numbers[0]}"
     shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
     n_more = len(numbers) - _SHOWN_ROWS
-    return f"{singular}s {shown}" + (f" and {n_more} more" if n_more > 0 else "")
+    return f"rows {shown}" + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def counted(n: int, singular: str) -> str:
@@ -118,3 +122,50 @@ def listing(words: Sequence[str], at_most: int = 12) -> str:
     """Join words for a message, leaving most of a long list out."""
     shown = ", ".join(words[:at_most])
     return f"{shown}, ... ({len(words)} in all)" if len(words) > at_most else shown
+
+
+class Remark(str):
+    """A sentence on one column, which others may share.
+
+    shared
+        What stands before the names where it is said of several columns.
+    name
+        The column as it is listed there, perhaps with a detail: "'age' 3".
+    """
+
+    shared: str
+    name: str
+
+    def __new__(cls, sentence: str, shared: str, column: str, detail: object = "") -> Self:
+        """Make a sentence that begins "column 'age'" from what comes then."""
+        made = super().__new__(cls, f"column {quoted(column)}{sentence}")
+        made.shared, made.name = shared, f"{quoted(column)} {detail}".rstrip()
+        return made
+
+
+def joined(sentences: Iterable[str]) -> list[str]:
+    """Return sentences in their order, and one for all remarks of several columns that share it."""
+    groups: dict[str, list[str]] = {}
+    for sentence in sentences:
+        key = sentence.shared if isinstance(sentence, Remark) else sentence
+        groups.setdefault(key, []).append(sentence)
+    return [_of_all(shared, group) for shared, group in groups.items()]
+
+
+def _of_all(shared: str, group: list[str]) -> str:
+    if len(group) == 1 or not all(isinstance(one, Remark) for one in group):
+        return group[0]
+    names = [one.name for one in group if isinstance(one, Remark)]
+    n_more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
+    return f"{len(group)} columns {shared}: {shown}"
+
+
+def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[str]:
+    """Return sentences on rows without a target, and on those of a wider limit, if any."""
+    reasons = {"no value of": n, "a wider limit than the one that counts, of": n_limits}
+    return [
+        f"{counted(rows, 'row')} left out: {reason} the target {quoted(target)}"
+        for reason, rows in reasons.items()
+        if rows
+    ]

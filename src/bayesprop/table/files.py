@@ -172,10 +172,9 @@ def _sqlite(part: str | None, path: Path) -> pl.DataFrame:
         name = _chosen([str(name) for (name,) in result], part, path)
         result = base.execute(f"select * from {_escaped(name)}")
         columns = [column[0] for column in result.description]
-        rows = result.fetchall()
         # A column may hold numbers and text; what is text anywhere is text, to be looked at.
-        values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
-        return pl.DataFrame([_series(*pair) for pair in zip(columns, values, strict=True)])
+        how: dict[str, Any] = {"orient": "row", "strict": False, "infer_schema_length": None}
+        return pl.DataFrame(result.fetchall(), schema=columns, **how)
 
 
 def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
@@ -195,7 +194,6 @@ def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
 
 
 def _chosen(names: list[str], part: str | None, path: Path) -> str:
-    """Return the name of the table to read."""
     if not names:
         raise TableError(f"{quoted(path, 200)} holds no table: name another file")
     if part is None and len(names) != 1:
@@ -209,13 +207,6 @@ def _escaped(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _series(name: str, values: list[Any]) -> pl.Series:
-    kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and len(kinds) > 1:
-        values = [None if value is None else str(value) for value in values]
-    return pl.Series(name, values, strict=len(kinds) == 1 and list not in kinds)
-
-
 def json_records(content: bytes) -> pl.DataFrame:
     """Read a list of objects, an object a row; or one object a line."""
     try:
@@ -225,7 +216,8 @@ def json_records(content: bytes) -> pl.DataFrame:
     if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
         raise TableError('a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]')
     names = dict.fromkeys(name for one in records for name in one)
-    return pl.DataFrame([_series(name, [one.get(name) for one in records]) for name in names])
+    columns = ((name, [one.get(name) for one in records]) for name in names)
+    return pl.DataFrame([pl.Series(*column, strict=False) for column in columns])
 
 
 def json_lines(content: bytes) -> pl.DataFrame:

@@ -72,7 +72,8 @@ def is_row(first: Sequence[str], below: str, separator: str) -> bool:
     again in its column, as names do not.
     """
     numbers = [field for field in first if _is_number(field)]
-    if len(first) < 2 or _can_be_names(numbers):
+    can_be_names = all(map(_is_whole, numbers)) and len(set(numbers)) == len(numbers)
+    if len(first) < 2 or can_be_names:
         return False
     leading = [*takewhile(_is_number, first)]
     if len(leading) == len(first) or not all(map(_is_whole, leading)):
@@ -81,10 +82,6 @@ def is_row(first: Sequence[str], below: str, separator: str) -> bool:
     rows = [row for row in rows if len(row) == len(first) and row != first]
     columns = zip(*rows, strict=True)
     return bool(first[0] and rows) and all(map(_is_like, first, columns))
-
-
-def _can_be_names(numbers: Sequence[str]) -> bool:
-    return all(map(_is_whole, numbers)) and len(set(numbers)) == len(numbers)
 
 
 def _is_number(field: str) -> bool:
@@ -216,7 +213,6 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def _free(name: str, place: int, counts: Counter[str], taken: set[str]) -> str:
-    """Return a name that no column has."""
     if not name:
         made = f"unnamed_{place}"
         while made in taken:

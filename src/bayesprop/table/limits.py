@@ -1,22 +1,152 @@
-"""Numbers of which only a limit is known, such as "<0.5" below what an instrument detects."""
+"""Values among numbers that measure nothing: limits, words, and what stands for missing ones.
+
+Of "<0.5", below what an instrument detects, only the limit is known; words stand in a few rows;
+a number such as -999 may stand for a missing value; and some columns number the rows.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import cast
 
 import numpy as np
 import polars as pl
 
-from bayesprop.table.errors import TableError, counted, quoted
-from bayesprop.table.remarks import Remark
-from bayesprop.table.stray_words import are_few
-from bayesprop.table.values import cleaned
+from bayesprop.table.errors import Remark, TableError, counted, listing, quoted
+from bayesprop.table.values import (
+    are_codes,
+    cleaned,
+    is_number,
+    looks_like_number,
+    typed,
+    unmarked,
+    without,
+)
 
+_ID_NAME = re.compile(
+    r"(?i:unnamed.*|index|idx|id|row|row[_. ]?(id|no|nr|numbers?|names?)|.*[_. ]id"
+    r"|(study|case|subj(ect)?|pt|patient|person|user|customer|client|record|obs|row|p|u)id)"
+    r"|.*[a-z](ID|Id)"
+)
+_COUNTER_NAME = re.compile(r"X|#|(?i:no|nr|num|number|obs|observation|case|record|seqn?|serial)\.?")
+_LEAST_ROWS = 11
+_MOSTLY = 0.9  # of the rows have a number of their own
+_FIRST, _DENSITY = 10.0, 0.5
+"""What a counter of rows may begin with, and rows a whole number, for some rows may be gone."""
+FEW_LEVELS = 10
+"""Text with so few different values is a category whatever it looks like."""
+_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
+_MOST_ROWS, _FEW_ROWS = 0.5, 0.1
+"""Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
 BELOW, ABOVE = "below", "above"
 SIDES = (BELOW, ABOVE)
 """On which side of its limit a number lies."""
 Ends = tuple[float | None, float | None]
 """The limit below and the one above, None where there is none."""
+READ = "read as that number, and marked in a column beside"
+UNKNOWN = "where the training data had no such limit: taken for missing"
 _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
+
+
+def numbers_rows(numbers: pl.Series) -> bool:
+    """Say whether a column named like an identifier holds another whole number in nearly each row.
+
+    Where the name may as well be that of a number, as "case", only if they rise with the rows.
+    """
+    known, name = numbers.drop_nulls(), numbers.name.strip()
+    if len(known) < _LEAST_ROWS or known.n_unique() < _MOSTLY * len(known):
+        return False
+    if not bool((known == known.round()).all()):
+        return False
+    if _ID_NAME.fullmatch(name):
+        return True
+    counts_up = 0.0 <= known[0] <= _FIRST and _are_dense(known) and known.is_sorted()
+    return bool(_COUNTER_NAME.fullmatch(name)) and counts_up and known.n_unique() == len(known)
+
+
+def are_numbered(text: pl.Series) -> bool:
+    """Say whether the digits of texts number the rows, as those of "p1" and "p2" do, in any order.
+
+    Rows are often sorted by what is to be predicted: their numbers then tell of the table alone.
+    """
+    known = text.drop_nulls().str.replace_all(r"\D", "").cast(pl.Float64, strict=False)
+    if known.null_count() or known.n_unique() < len(known):
+        return False
+    return bool(_ID_NAME.fullmatch(text.name.strip())) or _are_dense(known.sort())
+
+
+def _are_dense(known: pl.Series) -> bool:
+    return len(known) >= _DENSITY * (known[-1] - known[0])
+
+
+def are_few(known: pl.Series) -> bool:
+    """Whether different values are so few that they are levels."""
+    n_levels = known.n_unique()
+    return n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
+
+
+def stray_words(text: pl.Series) -> tuple[str, ...]:
+    """Return the words beside which cleaned text holds numbers, in at most half of its rows.
+
+    None where these are few levels in all, or where the numbers are codes: where words are many, as
+    in "113803" beside "A/5 21171", or numbers begin with 0.
+    """
+    known = text.drop_nulls()
+    hold_codes = known.str.contains(r"^0\d+(\.\d+)?$").any()  # "01.1" beside "A"
+    if known.is_empty() or are_few(known) or are_codes(known) or hold_codes:
+        return ()
+    plain, marked = is_number(known), looks_like_number(known)
+    for are_numbers, most in ((plain | marked, _MOST_ROWS), (plain, _FEW_ROWS)):
+        strays = known.filter(~are_numbers)
+        words = strays.unique().sort().to_list()
+        others = without(text, words)
+        are_read = typed(others).dtype.is_numeric() or unmarked(others) is not None
+        most = most if len(words) <= FEW_LEVELS else _FEW_ROWS
+        if are_read and len(strays) <= most * len(known):
+            return tuple(words)
+    return ()
+
+
+def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> tuple[Remark, ...]:
+    """Say that words count as missing, if there are any.
+
+    others
+        What else the column holds.
+    """
+    n = int(text.is_in(list(words)).sum()) if text.dtype == pl.String else 0
+    shown = f"{listing([quoted(word, 30) for word in words], 3)} in {counted(n, 'row')}"
+    remark = Remark(
+        f" holds {others}, but {shown}: taken for missing",
+        f"of {others}, but for words, taken for missing",
+        text.name,
+        shown,
+    )
+    return (remark,) if n else ()
+
+
+def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
+    """Ask about a number that people write for a missing value, where it is far from all others.
+
+    Far: below 0 where no other is, or beyond others by more than their range and of twice their
+    size, as -999 is of temperatures.
+
+    what
+        The numbers are: a column, or the target.
+    """
+    for value in _STAND_INS:
+        n = int((numbers == value).sum())
+        others = numbers.filter(numbers != value)
+        if n < 2 or others.is_empty():
+            continue
+        low, high = float(cast(float, others.min())), float(cast(float, others.max()))
+        is_far = max(low - value, value - high) > high - low
+        if (value < 0.0 <= low) or (is_far and abs(value) > 2.0 * max(abs(low), abs(high))):
+            return (
+                f"{what} {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
+                " all others: if that stands for a missing value, leave it empty",
+            )
+    return ()
 
 
 def is_text(series: pl.Series) -> bool:
@@ -108,17 +238,8 @@ def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> str:
     )
 
 
-def read_limits(series: pl.Series, side: pl.Series) -> tuple[Remark, ...]:
+def on_limits(series: pl.Series, side: pl.Series, how: str) -> tuple[Remark, ...]:
     """Say how limits are read, if there are any."""
-    return _remark(series, side, "read as that number, and marked in a column beside")
-
-
-def unknown_limits(series: pl.Series, side: pl.Series) -> tuple[Remark, ...]:
-    """Say what becomes of limits on a side that the training data had none on."""
-    return _remark(series, side, "where the training data had no such limit: taken for missing")
-
-
-def _remark(series: pl.Series, side: pl.Series, how: str) -> tuple[Remark, ...]:
     n = int(side.is_not_null().sum())
     if not n:
         return ()

@@ -1,9 +1,13 @@
-"""Delimited text line by line: its separator, its rows, and the lines they stand on."""
+"""Delimited text line by line: its separator, its rows, and the lines they stand on.
+
+Where blanks part the columns, as R and Fortran write it, they become tabs.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -12,6 +16,9 @@ from bayesprop.table.errors import TableError, counted, quoted
 
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
+_LOOKED_AT = 100  # lines
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
+ROW_NAMES = "rownames"
 
 
 class Row(NamedTuple):
@@ -67,15 +74,10 @@ def separator_of(text: str) -> str:
     header, first = [*text.split("\n", 2)[:2], ""][:2]
 
     def fits(one: str) -> tuple[int, bool]:
-        n_columns = count_fields(header, one)
-        return n_columns, n_columns == count_fields(first, one)
+        n_columns = len(fields_of(header, one))
+        return n_columns, n_columns == len(fields_of(first, one))
 
     return max(SIGNS, key=fits)
-
-
-def count_fields(line: str, separator: str) -> int:
-    """Return how many fields a line has; 0 if one is without end."""
-    return len(fields_of(line, separator))
 
 
 def fields_of(line: str, separator: str) -> list[str]:
@@ -98,3 +100,28 @@ def of_ragged(ragged: Sequence[Row], separator: str, n_columns: int, where: str)
         f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
         f" the {rows}"
     )
+
+
+def tabbed(text: str) -> str | None:
+    """Return text with tabs for the blanks between its columns; None: blanks part no columns.
+
+    They do where the first lines have as many words as the header, or, as R writes row names, one
+    more, and some column is numbers in all of them.
+    """
+    lines = list(islice(_words(text), _LOOKED_AT))
+    if len(lines) < 2 or len(lines[0]) < 2:
+        return None
+    n_names, widths = len(lines[0]), {len(line) for line in lines[1:]}
+    if widths not in ({n_names}, {n_names + 1}):
+        return None
+    columns = zip(*lines[1:], strict=True)
+    if not any(all(map(_NUMBER.fullmatch, column)) for column in columns):
+        return None
+    head = f"{ROW_NAMES}\t" if widths == {n_names + 1} else ""
+    return head + "\n".join("\t".join(words) for words in _words(text))
+
+
+def _words(text: str) -> Iterator[list[str]]:
+    lines = (line.strip() for line in text.split("\n"))
+    for words in filter(None, csv.reader(lines, delimiter=" ", skipinitialspace=True)):
+        yield [word.replace("\t", " ") for word in words]

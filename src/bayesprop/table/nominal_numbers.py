@@ -44,8 +44,7 @@ def nominal_columns_of(
         Columns that name nothing.
     """
     rows = np.flatnonzero(~np.isnan(y[:, 0]))
-    if len(rows) > _MOST_ROWS:
-        rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
+    rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
     frame, y = frame[rows], y[rows]
     columns = {one.name: one.column for one in fitted if one.column is not None}
     numbers = {

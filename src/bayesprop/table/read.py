@@ -17,11 +17,10 @@ from pathlib import Path
 
 import polars as pl
 
-from bayesprop.table.blanks import tabbed
 from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
 from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
-from bayesprop.table.lines import SIGNS, Row, count_fields, of_ragged, rows_of, separator_of
+from bayesprop.table.lines import SIGNS, Row, fields_of, of_ragged, rows_of, separator_of, tabbed
 from bayesprop.table.text_codec import decoded
 from bayesprop.table.values import all_cleaned, typed
 
@@ -147,7 +146,7 @@ def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -
 def _tabbed(text: str) -> str | None:
     """Return text with tabs where nothing but blanks parts its columns."""
     header = text.split("\n", 1)[0].strip()
-    is_parted = max(count_fields(header, one) for one in SIGNS) > 1
+    is_parted = max(len(fields_of(header, one)) for one in SIGNS) > 1
     try:
         return None if is_parted or " " not in header else tabbed(text)
     except csv.Error:  # a field without end, told where the rows are read
@@ -217,10 +216,7 @@ def _places(n_columns: int) -> list[str]:
 
 
 def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.Series], list[str]]:
-    """Give columns their types, with decimal points for commas where semicolons separate.
-
-    Also what is wrong with them.
-    """
+    """Give columns types, with points for commas where semicolons separate; also their faults."""
     pointed = [_with_decimal_points(c) if separator == ";" else c for c in columns]
     with_commas = [c.name for c, p in zip(columns, pointed, strict=True) if c is not p]
     problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
@@ -238,10 +234,7 @@ def _with_decimal_points(text: pl.Series) -> pl.Series:
 
 
 def _of_thousands(text: pl.Series) -> str | None:
-    """Return a complaint where a dot among decimal commas would be taken for a decimal point.
-
-    It parts thousands if every number with dots looks as "2.593" does.
-    """
+    """Return a complaint where dots among decimal commas part thousands, as "2.593" does."""
     known = text.drop_nulls()
     dotted = known.filter(known.str.contains(r"^[+-]?[\d.]*\.[\d.]*$"))
     if dotted.is_empty() or not dotted.str.contains(_THOUSANDS).all():

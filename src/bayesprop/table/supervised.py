@@ -1,30 +1,36 @@
 """What the target decides about columns: gaps that tell of it are marked, many levels replaced.
 
-Levels of text stand in a column each, or where they are many for what they tell of the target.
+Levels of text stand in a column each, or where they are many for what they tell of the target; text
+stands for what its spelling tells, where that is more than its levels and other columns do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
-from bayesprop.table.encoded import FittedColumn
-from bayesprop.table.errors import counted, listing, quoted
-from bayesprop.table.informative_text import Target, informative_text
-from bayesprop.table.levels import levels_of
-from bayesprop.table.nominal_numbers import explained_by_curve
-from bayesprop.table.remarks import Remark
-from bayesprop.table.row_numbers import are_numbered
-from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.encoded import FittedColumn, levels_of
+from bayesprop.table.errors import Remark, counted, listing, quoted
+from bayesprop.table.limits import are_numbered
+from bayesprop.table.nominal_numbers import explained_by_curve, of_few_levels, residuals_without
+from bayesprop.table.target import Label, class_text
+from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.values import as_levels, as_numbers
 
+_MOST_ROWS = 10_000
+"""Rows by which this is judged, drawn from more."""
+_LEAST_GAIN, _ERRORS = 0.01, 1.5
+"""Share of the variance of what other columns leave of a target that spelling tells beyond levels,
+and standard errors that it is above that."""
+PULLS = 2.0 ** np.arange(-11, 12)
+"""Rows of the mean of all that are counted beside those of a level."""
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
 _LEAST_SHARE = 0.05
@@ -34,6 +40,79 @@ MAX_LEVELS = 50
 _MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
 """Rows of each number, on average, that a shorter table has where means stand beside numbers: where
 they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target of a table as numbers, NaN where a row has none, and what these are.
+
+    fitted
+        How the columns of `frame` are encoded.
+    """
+
+    y: Float[np.ndarray, "n k"]
+    labels: list[str]
+    fitted: Sequence[FittedColumn]
+    frame: pl.DataFrame
+
+    @cached_property
+    def residual(self) -> Float[np.ndarray, "n k"]:
+        """What ridge regression on other columns than text of many levels leaves, of any unit."""
+        residual, known = np.full_like(self.y, np.nan), ~np.isnan(self.y[:, 0])
+        y = self.y[known]
+        y = y / max(np.abs(y).max(initial=0.0), np.finfo(float).tiny)
+        few = of_few_levels(self.fitted, self.frame.filter(known))
+        residual[known] = residuals_without(few, y, [""])[""] * y.std(axis=0)
+        return residual
+
+
+def informative_text(series: pl.Series, target: Target, **own: Any) -> TextColumn | None:
+    """Return text as what its spelling tells of the target; None where that is not enough.
+
+    own
+        As `TextColumn.fit` takes it.
+    """
+    known = as_levels(series).is_not_null().to_numpy() & ~np.isnan(target.residual[:, 0])
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(known))
+    rows = np.sort(rows[:_MOST_ROWS])
+    some, residual = series[rows], target.residual[rows]
+    column = TextColumn.fit(some, residual, target.labels)
+    if column is None or not _is_informative(column, some, residual):
+        return None
+    return TextColumn.fit(series, target.y, target.labels, **own)
+
+
+def _is_informative(column: TextColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
+    """Compare squared errors at rows of folds left out; rows of one text are as one."""
+    y = y - y.mean(axis=0)
+    if not y.any():
+        return False
+    y = y / np.sqrt(np.mean(y**2))
+    place = np.unique(as_levels(series).to_numpy(), return_inverse=True)[1]
+    fold = folds_of(len(series), None)
+    predicted = column.cross_fitted(series, y, fold)
+    gain = least_error_of_levels(place, y, fold) - np.mean((y - predicted) ** 2, axis=1)
+    over_chance = np.bincount(place, gain - gain.mean())
+    standard_error = np.sqrt(np.sum(over_chance**2)) / len(gain)
+    return bool(gain.mean() - _ERRORS * standard_error > _LEAST_GAIN)
+
+
+def least_error_of_levels(
+    place: Int[np.ndarray, " n"], y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Return squared errors of a constant, or of the means of levels where these do better.
+
+    Means of the rows of other folds, pulled to that of all as does best.
+    """
+    own = N_FOLDS * place + fold
+
+    def others(values: np.ndarray) -> np.ndarray:
+        return np.bincount(place, values)[place] - np.bincount(own, values)[own]
+
+    count = others(np.ones(len(y)))[:, None]
+    total = np.column_stack([others(column) for column in y.T])
+    errors = [np.mean((y - total / (count + pull)) ** 2, axis=1) for pull in PULLS]
+    return min([np.mean(y**2, axis=1), *errors], key=np.mean)
 
 
 def marked_where_telling(
@@ -170,7 +249,6 @@ def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Targ
 
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
-    """Whether levels are many, or many a row."""
     text = levels_of(series, is_numbers=column.is_numbers)
     n_known = len(text) - text.null_count()
     return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))

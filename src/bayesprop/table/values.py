@@ -9,6 +9,7 @@ import polars as pl
 
 from bayesprop.table.errors import (
     CORRECT_IT,
+    Remark,
     TableError,
     at_rows,
     did_you_mean,
@@ -16,7 +17,6 @@ from bayesprop.table.errors import (
     one_line,
     quoted,
 )
-from bayesprop.table.remarks import Remark
 
 MISSING = (
     "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
@@ -190,11 +190,6 @@ def are_codes(known: pl.Series) -> bool:
     )
 
 
-def hold_codes(known: pl.Series) -> bool:
-    """Whether numbers among words are codes, as "01.1" beside "A" is: no number begins so."""
-    return bool(known.str.contains(r"^0\d+(\.\d+)?$").any())
-
-
 def is_number(text: pl.Series) -> pl.Series:
     """Say of every value whether it is a plain number; false where it is missing."""
     return text.cast(pl.Float64, strict=False).is_not_null()
@@ -263,10 +258,7 @@ def unmarked(
 
 
 def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
-    """Return the unit of all numbers, with `_MAGNITUDES` where these are thousands or millions.
-
-    None where they have several, or not the one asked for.
-    """
+    """Return the one unit of all numbers, with `_MAGNITUDES` where there are thousands; or None."""
     currencies = (parts["1"] + parts["3"]).unique().to_list()
     suffixes = parts["5"].unique().to_list()
     are_scaled = set(suffixes) <= set(_SCALES)

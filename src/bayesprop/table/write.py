@@ -41,8 +41,12 @@ def write_table(
     if target == "-":
         _write_text(sys.stdout.buffer, parts, stdout)
         return
+    kind = Path(target).suffix.lower()
     try:
-        write_atomically(target, lambda file: _write_file(file, parts, target))
+        if kind in PARQUET:
+            write_atomically(target, lambda file: _write_parquet(file, iter(parts)))
+        else:
+            write_atomically(target, lambda file: _write_text(file, parts, kind))
     except OSError as error:
         reason = error.strerror or str(error)
         raise TableError(
@@ -54,14 +58,6 @@ def check_kind(target: str) -> None:
     """Refuse a file that no table can be written to."""
     if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *JSON_LINES, *PARQUET):
         raise TableError(f"{quoted(target, 200)} must end in {KINDS}, or be - for standard output")
-
-
-def _write_file(file: BinaryIO, parts: Iterable[pl.DataFrame], target: str) -> None:
-    kind = Path(target).suffix.lower()
-    if kind in PARQUET:
-        _write_parquet(file, iter(parts))
-    else:
-        _write_text(file, parts, kind)
 
 
 def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:

@@ -11,8 +11,8 @@ import polars as pl
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.plain_values import figure, figure_beside
 

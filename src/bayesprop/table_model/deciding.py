@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.decisions.thresholds import AtThreshold, Costs, Rate, Rule
-from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listed, one_line
+from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 _MOVED = 1.25

@@ -13,8 +13,8 @@ import numpy as np
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.store import load_model
-from bayesprop.table.classes import class_text
 from bayesprop.table.errors import TableWarning
+from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.frames import read_any, with_target
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn

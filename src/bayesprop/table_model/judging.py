@@ -17,7 +17,7 @@ from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import Comparison, Rival, compare, in_words, rivals
+from bayesprop.report.scores import Comparison, Rival, compare, in_words, rivals
 from bayesprop.report.words import join
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding

@@ -52,7 +52,8 @@ class Notes:
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
         self.held_out = _scores(noted("held_out", dict))
         self.baselines = _of_dict(Baselines, notes.get("baselines"))
-        shares = getattr(getattr(self.baselines, "constant", None), "share", None)
+        constant = self.baselines and self.baselines.models["constant"]
+        shares = getattr(constant, "share", None)
         classes = () if saved.table is None else saved.table.classes
         self.positive = stored_positive(classes, notes.get("positive"), shares)
         self.rule = _of_dict(Rule, notes.get("decision")) if self.positive else None

@@ -23,9 +23,9 @@ from bayesprop.model.target_maps import (
     whole_of,
 )
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
-from bayesprop.table.classes import Label, class_text
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, listing, one_line
+from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
