@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -79,15 +79,6 @@ class NeighbourProcess(KeptRows):
         Of the epistemic variance of the networks that few of these rows exceed; float64.
     """
 
-    AXES: ClassVar = {
-        "x": "nd",
-        "g": "n",
-        "weight": "n",
-        "log_lengths": "d",
-        "log_var": "",
-        "log_noise": "",
-        "log_doubt": "",
-    }
     x: Float[np.ndarray, "n d"]
     g: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
