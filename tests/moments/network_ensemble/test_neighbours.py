@@ -193,7 +193,8 @@ def members(n: int) -> Output:
     m, v = rng.standard_normal((3, n)), rng.uniform(0.01, 0.1, (3, n))
     l_m = rng.uniform(-2.0, 0.0, (3, n))
     return Output(
-        NoisyOutput(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)), -30.0
+        NoisyOutput.of(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)),
+        -30.0,
     )
 
 

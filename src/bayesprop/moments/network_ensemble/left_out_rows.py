@@ -43,11 +43,7 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     predictive,
     scaled,
 )
-from bayesprop.moments.network_ensemble.process_evidence import (
-    OF_TARGETS,
-    Fitted,
-    Limits,
-)
+from bayesprop.moments.network_ensemble.process_evidence import Fitted, Limits
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.nearest_rows import Known
@@ -81,10 +77,7 @@ class Judged(NamedTuple):
 
 
 def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
-    """Return members and processes at some rows, the members' noise as rows left out want it.
-
-    Those of the companion, too.
-    """
+    """Return members (of a companion, too) and processes; noise is as rows left out want it."""
     near = [None if process is None else Local.of(process, x) for process in state.neighbours]
     noisy = _mixed(state, outputs(state, x), near, moments(state.target_processes, x))
     if state.companion is None:
@@ -102,10 +95,7 @@ def with_judged(
 ) -> tuple[EnsembleState, NoisyOutput]:
     """Return a trained state with what rows left out choose, and its components at these rows.
 
-    As they would be, had they not seen the row.
-
-    n_inputs
-        Columns before the ramps, by which rows are near each other.
+    As they would be, had they not seen the row; n_inputs are the columns before the ramps.
     """
     rng, once = np.random.default_rng([state.seed % 2**32, 4]), distinct.once
     x = once.x[left_out.some].astype(np.float64)
@@ -147,14 +137,14 @@ def with_judged(
         target_processes=tuple(one.of_targets and one.of_targets.process for one in each),
         target_shares=np.array([one.share for one in each], np.float32),
     )
-    of_targets = moments(state.target_processes, x)
-    for o, one in enumerate(each):
-        _overwrite(of_targets, rows, o, one.of_targets)
-    local = [one.neighbours and Local.of(one.neighbours[0], x) for one in each]
-    for at, one in zip(local, each, strict=True):
-        if at is not None and one.neighbours is not None:
-            for part, left in zip(at[:3], one.neighbours[1][:3], strict=True):
-                part[near] = left
+    of_targets, local = moments(state.target_processes, x), []
+    for o, one in enumerate(each):  # what is said without a row takes the place of all else
+        if one.of_targets is not None:
+            of_targets[0][rows, o], of_targets[1][rows, o] = one.of_targets[1:3]
+        local.append(one.neighbours and Local.of(one.neighbours[0], x))
+        if one.neighbours is not None:
+            for part, without in zip(local[o][:3], one.neighbours[1][:3], strict=True):
+                part[near] = without
     return state, _mixed(state, noisy, local, of_targets)
 
 
@@ -196,10 +186,7 @@ class Judgement(NamedTuple):
 
 
 def share_of(other: Judgement, one: Judgement, distinct: Distinct) -> float:
-    """Return the share of another ensemble in a mixture with one, by rows left out of both.
-
-    0: these are too few.
-    """
+    """Return another's share in a mixture with one, by rows left out of both; 0: too few."""
     common, of_one, of_other = np.intersect1d(one.some, other.some, return_indices=True)
     if len(common) < LEAST_ROWS:
         return 0.0
@@ -217,10 +204,8 @@ def _judged(
     limits: Limits | None,
     learn_neighbours: Callable[[], tuple[NeighbourProcess, Local]] | None,
 ) -> Judged:
-    """Choose by what is said of rows left out.
+    """Choose by what is said of rows left out, those of low leverage.
 
-    of_members, targets
-        At rows of low leverage.
     known, is_near
         Rows for a process on targets, and which of them these are.
     """
@@ -228,7 +213,7 @@ def _judged(
     log_ratio, before = of_members.best(few)
     if limits is None:
         return Judged(log_ratio, None, None, 0.0)
-    on_targets, near = process_evidence.fit(rng, known, OF_TARGETS, limits), None
+    on_targets, near = process_evidence.fit(rng, known, limits), None
     m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
     log_p = on_targets.process.log_density(few.y, m, v)
     share, mixed = _stacked(of_members, log_ratio, few, log_p)
@@ -249,11 +234,7 @@ def _judged(
 def _stacked(
     of_members: Output, log_ratio: float, targets: Targets, log_p: Float[np.ndarray, " r"]
 ) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return the share of another prediction beside the members, and log-likelihoods with it.
-
-    log_p
-        Log densities that it gives the targets.
-    """
+    """Return the share beside the members of what gives targets log_p, and log-likelihoods."""
     of_them = of_members.at(targets.at).predictive(log_ratio).log_prob(targets.y)
     both = np.stack([of_them, log_p])
     share = stacking.shares(np.exp(both - both.max(axis=0)), targets.weight)[1]
@@ -282,15 +263,6 @@ def moments(processes: tuple[GaussianProcess | None, ...], x: Float[np.ndarray, 
         if process is not None:
             m[:, o], v[:, o] = process.moments(x)
     return m, v
-
-
-def _overwrite(
-    of_processes: _Moments, rows: Int[np.ndarray, " r"], o: int, fitted: Fitted | None
-) -> None:
-    """Write what a process says of rows that it has not seen over what it says of those seen."""
-    if fitted is not None:
-        for part, left_out in zip(of_processes, (fitted.m, fitted.v), strict=True):
-            part[rows, o] = left_out
 
 
 def _mixed(

@@ -56,10 +56,6 @@ class Local(NamedTuple):
         noise = np.full(len(x), np.exp(process.log_noise))
         return cls(*process.moments(x), noise, float(np.exp(process.log_doubt)))
 
-    def unit(self, predicted: Predictive) -> Float[np.ndarray, " n"]:
-        """Return what g is measured in."""
-        return unit(predicted, self.doubt)
-
     @property
     def unknown(self) -> Float[np.ndarray, " n"]:
         """The share of the variance that is not known of the function."""
@@ -92,8 +88,6 @@ class Around(NamedTuple):
 
         order
             Places of the former in `left_out`, those that judge first.
-        n_inputs
-            Columns before the ramps, by which rows are near each other.
         """
         once, groups, rows = distinct.once, distinct.groups, left_out.some[order]
         noisy = left_out.noisy.at(order)
@@ -127,7 +121,7 @@ def changed(members: Output, local: Local) -> Output:
     log_ratio = stretch(predicted, local)
     stretched = np.exp(0.5 * log_ratio) * (noisy.m - predicted.mean)
     noisy = noisy._replace(
-        m=predicted.mean + local.unit(predicted) * local.m + stretched,
+        m=predicted.mean + unit(predicted, local.doubt) * local.m + stretched,
         v=np.exp(log_ratio) * noisy.v,
         l_m=scaled(noisy.l_m, log_ratio, members.log_floor),
         unknown=np.broadcast_to(local.unknown, noisy.m.shape),
@@ -171,25 +165,23 @@ def draw(
 ) -> Drawn:
     """Move and stretch functions drawn from members, as `changed` does what these say on average.
 
-    members
-        What they say at x.
-    log_noise_ratio
-        Of the ensemble.
+    They are of the ensemble whose `log_noise_ratio` that is, at x.
     """
     local, predicted = Local.of(process, x), members.predictive(0.0)
-    after = changed(members, local).noisy._replace(unknown=0.0)
-    noise_var = members._replace(noisy=after).predictive(log_noise_ratio).noise_var
+    after = changed(members, local)
+    noisy = after.noisy._replace(unknown=np.zeros_like(after.noisy.m))
+    noise_var = after._replace(noisy=noisy).predictive(log_noise_ratio).noise_var
     away = process.draw(rng, x, len(functions)) - local.m
     away *= np.sqrt(noise_var / (local.v + local.noise))
     log_ratio = stretch(predicted, local)
     functions = np.exp(0.5 * log_ratio) * (functions - predicted.mean) + away
-    functions += predicted.mean + local.unit(predicted) * local.m
+    functions += predicted.mean + unit(predicted, local.doubt) * local.m
     return Drawn(functions, log_ratio, np.sqrt(1.0 - local.unknown))
 
 
 def stretch(predicted: Predictive, local: Local) -> Float[np.ndarray, " n"]:
     """Return the log of what the variance is multiplied by."""
-    scale = local.unit(predicted)
+    scale = unit(predicted, local.doubt)
     var = np.maximum(scale**2 * (local.v + local.noise), _LEAST_VAR)
     return np.log(var) - np.log(scale) / SCALE_POWER
 

@@ -174,7 +174,9 @@ def own_share(rng: np.random.Generator, of_members: Output, targets: Targets) ->
 
     def scores(step: int) -> Float[np.ndarray, " n"]:
         log_own = step * LOG_STEP
-        known = there.agreed(*recalled(*moments, log_own, count, mean))
+        agreed = recalled(*moments, log_own, count, mean)
+        m, v = (np.broadcast_to(part, there.noisy.m.shape) for part in agreed)
+        known = there._replace(noisy=there.noisy._replace(m=m, v=v))
         return few.scores(known.predictive(log_own).log_prob(few.y))
 
     step, best_scores = nearest_to_best(scores, (-1,))
@@ -195,13 +197,7 @@ def recalled(
     count: Float[np.ndarray, " n"],
     mean: Float[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return m* and v*.
-
-    log_own
-        log(B / s).
-    count, mean
-        W and ybar.
-    """
+    """Return m* and v*; log_own is log(B / s), count and mean are W and ybar."""
     own, shared = np.exp(log_own) * s, v - np.expm1(log_own) * s
     total = count * shared + own
     return m + count * shared / total * (mean - m), shared * own / total
