@@ -18,11 +18,10 @@ from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
-from bayesprop.moments.network_ensemble.gaussian_network import Layers
+from bayesprop.moments.network_ensemble.gaussian_network import Layers, Priors
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_member import advance
 from bayesprop.moments.network_ensemble.member import Member, flat
-from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes

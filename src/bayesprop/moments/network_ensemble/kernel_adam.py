@@ -1,6 +1,6 @@
 """Priors of the weights and steps of Adam, sixteen parameters at a time.
 
-What `weight_priors.py` says of the priors, whose groups' best variances need no derivative,
+What `gaussian_network.py` says of the priors, whose groups' best variances need no derivative,
 and Adam (Kingma & Ba 2015). The arrays are those of `kernel_network.py`, and
 
 pull
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
+from bayesprop.moments.network_ensemble.gaussian_network import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK, layer_at
-from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 
