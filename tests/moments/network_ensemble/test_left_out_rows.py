@@ -20,7 +20,6 @@ from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, ini
 from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.gaussian_network import prior_variances
-from bayesprop.moments.network_ensemble.neighbours import Around
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
 from bayesprop.moments.network_ensemble.process_evidence import Limits
 from bayesprop.numerics.nearest_rows import Known
@@ -217,7 +216,7 @@ def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | No
     noisy = NoisyOutput(*(part[..., None] for part in of_members.noisy))
     columns = (np.float32(part) for part in (x, y[:, None], np.ones(n)))
     x, y_all, weight = columns
-    around, rng = Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
+    around, rng = res.Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
     learn = partial(around.learn, rng, np.array([of_members.log_floor]), 0, n)
     return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits, learn)
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE, MOST_LOG_NOISE_VAR
-from bayesprop.moments.network_ensemble import neighbour_targets, neighbours, replicates
+from bayesprop.moments.network_ensemble import neighbour_process, neighbour_targets, replicates
 from bayesprop.moments.network_ensemble.ensemble import without_nearby
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
@@ -85,7 +85,7 @@ def _sampled(
     for o, process in enumerate(state.neighbours):
         if process is not None:
             members, ratio = Output.of(noisy, state.log_floor, o), float(state.log_noise_ratio[o])
-            moved = neighbours.draw(rng, process, x, members, ratio, draws[:, :, o])
+            moved = neighbour_process.moved_draws(rng, process, x, members, ratio, draws[:, :, o])
             draws[:, :, o], log_ratio[:, o], own_std[:, o] = moved
     for o, process in enumerate(state.target_processes):
         numbers = np.flatnonzero(of_process[:, o])

@@ -17,12 +17,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
 from bayesprop.moments.network_ensemble import (
     gaussian_process,
-    neighbours,
+    neighbour_process,
     process_evidence,
     stacking,
 )
@@ -32,9 +32,8 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
-from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbour_process import Local, NeighbourProcess, changed
 from bayesprop.moments.network_ensemble.neighbour_targets import Judges
-from bayesprop.moments.network_ensemble.neighbours import Around, Local, changed
 from bayesprop.moments.network_ensemble.noisy_output import (
     LEAST_GAIN,
     NoisyOutput,
@@ -46,7 +45,7 @@ from bayesprop.moments.network_ensemble.noisy_output import (
 from bayesprop.moments.network_ensemble.process_evidence import Fitted, Limits
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.dense import one_blas_thread
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.nearest_rows import Known, most_rows
 
 LEAST_ROWS = 10
 """Below which nothing is judged by leaving them out."""
@@ -61,6 +60,55 @@ ENOUGH_SHARE = 0.9
 """Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
 
 _LEAST_SHARE = 1e-6  # of either
+
+
+class Around(NamedTuple):
+    """Rows of the table, those that judge first: what members say there, and means of targets.
+
+    group
+        As in `Known`.
+    """
+
+    x: Float32[np.ndarray, "n d"]
+    noisy: NoisyOutput
+    y: Float32[np.ndarray, "n o"]
+    weight: Float32[np.ndarray, " n"]
+    group: Int[np.ndarray, " n"] | None
+
+    @classmethod
+    def of(
+        cls,
+        state: EnsembleState,
+        distinct: Distinct,
+        left_out: LeftOut,
+        order: Int[np.ndarray, " r"],
+        n_inputs: int,
+    ) -> Around:
+        """Look at rows that were left out, as many as judge and others; and at those that were not.
+
+        order
+            Places of the former in `left_out`, those that judge first.
+        """
+        once, groups, rows = distinct.once, distinct.groups, left_out.some[order]
+        noisy = left_out.noisy.at(order)
+        if groups is None:  # else a member that learnt them would speak for what did not
+            rng = np.random.default_rng([state.seed % 2**32, 7])
+            others = np.setdiff1d(np.flatnonzero(once.weight), left_out.some)
+            rows = np.r_[rows, rng.permutation(others)][: most_rows(n_inputs)]
+            noisy, out = outputs(state, once.x[rows]), noisy
+            noisy.m[:, : len(order)] = out.m[:, : len(rows)]
+        # Rows that stand there: weights of another unit say no more of the noise of a measurement.
+        weight = once.weight[rows] * np.float32(len(distinct.table.x) / len(once.x))
+        group = None if groups is None else groups.number[rows]
+        return cls(once.x[rows, :n_inputs], noisy, once.y[rows], weight, group)
+
+    def learn(
+        self, rng: np.random.Generator, log_floor: Float[np.ndarray, " o"], o: int, n_own: int
+    ) -> tuple[NeighbourProcess, Local]:
+        """Learn what the members leave of a target, and say it of some rows, each of the others."""
+        known = Known(self.x, self.y[:, o], self.weight, self.group)
+        predicted = Output.of(self.noisy, log_floor, o).predictive(0.0)
+        return neighbour_process.learn(rng, known, predicted, n_own)
 
 
 class Judged(NamedTuple):
@@ -223,7 +271,7 @@ def _judged(
         with_neighbours = changed(of_members, left[1])
         with_process, after = with_neighbours.best(few)
         of_noise = of_members.best(few, 0.0)[1]  # which would gain as much without them
-        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, 0.0):
+        if not is_no_more(after - of_noise - neighbour_process.LEAST_GAIN, 0.0):
             near, log_ratio, before = left, with_process, after
             share, mixed = _stacked(with_neighbours, log_ratio, few, log_p)
     if is_no_more(mixed - before - LEAST_GAIN, 0.0):
@@ -271,7 +319,7 @@ def _mixed(
     near: Sequence[Local | None],
     of_targets: _Moments,
 ) -> NoisyOutput:
-    noisy = neighbours.with_neighbours(noisy, near, state.log_floor)
+    noisy = neighbour_process.with_neighbours(noisy, near, state.log_floor)
     noisy = noisy._replace(l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor))
     if not state.target_shares.any():
         return noisy
