@@ -36,6 +36,7 @@ from bayesprop.moments.network_ensemble.neighbour_process import Local, Neighbou
 from bayesprop.moments.network_ensemble.neighbour_targets import Judges
 from bayesprop.moments.network_ensemble.noisy_output import (
     LEAST_GAIN,
+    MOST_TARGETS,
     NoisyOutput,
     Output,
     is_no_more,
@@ -52,9 +53,6 @@ LEAST_ROWS = 10
 
 MOST_LEVERAGE = 0.8
 """Of a row, beyond which what a member says without it is too far away for a first order."""
-
-MOST_TARGETS = 8192
-"""Measurements that judge, at most."""
 
 ENOUGH_SHARE = 0.9
 """Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
@@ -257,7 +255,9 @@ def _judged(
     known, is_near
         Rows for a process on targets, and which of them these are.
     """
-    few = targets.sample(rng, MOST_TARGETS)
+    few = targets
+    if len(targets.at) > MOST_TARGETS:
+        few = targets.these(np.sort(rng.permutation(len(targets.at))[:MOST_TARGETS]))
     log_ratio, before = of_members.best(few)
     if limits is None:
         return Judged(log_ratio, None, None, 0.0)

@@ -25,6 +25,9 @@ from bayesprop.moments.network_ensemble.gaussian_network import Values
 LOG_STEP, MOST_STEPS = 0.25, 16
 """Of the logarithm of the factor of the noise variance."""
 
+MOST_TARGETS = 8192
+"""Measurements that judge, at most."""
+
 CONVINCING = 2.0
 """Standard errors by which rows must gain that have chosen what they judge."""
 
