@@ -365,7 +365,7 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
             )
             for ours, theirs in zip(found[:5], expected[:5], strict=True):
                 np.testing.assert_allclose(
-                    ours[k].reshape(theirs.shape), theirs, rtol=2e-5, atol=2e-5
+                    ours[k], np.broadcast_to(theirs, ours[k].shape), rtol=2e-5, atol=2e-5
                 )
     monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
     monkeypatch.setattr(ensemble_outputs, "n_cores", lambda: 3)
