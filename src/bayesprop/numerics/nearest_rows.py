@@ -7,8 +7,9 @@ step, as lengths change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
+from inspect import get_annotations
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -72,21 +73,20 @@ class Known(NamedTuple):
 class KeptRows:
     """Rows that are asked: the base of dataclasses all of whose fields are arrays.
 
-    x, weight, log_lengths
-        Which they all have, (n, d), (n,) and (d,).
-    AXES
-        Of every field, a letter each: n for rows, d for columns. What has rows is float32, or int32
-        if it is `code`, all else float64.
+    Which they all have are x, weight and log_lengths. What has rows, by its annotation, is of FLOAT
+    or, if it is `code`, int32; all else is float64.
     """
 
-    AXES: ClassVar[Mapping[str, str]]
+    OWNER: ClassVar = "the neighbours'"
+    FLOAT: ClassVar[type] = np.float32
+    N_ROWS: ClassVar = (N_NEAREST + 1, MOST_ROWS)
     x: Float[np.ndarray, "n d"]
     weight: Float[np.ndarray, " n"]
     log_lengths: Float[np.ndarray, " d"]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array."""
-        return {name: np.asarray(getattr(self, name)) for name in self.AXES}
+        return {name: np.asarray(getattr(self, name)) for name in get_annotations(type(self))}
 
     @classmethod
     def checked(cls, arrays: dict[str, np.ndarray], **sizes: int) -> Self:
@@ -95,21 +95,23 @@ class KeptRows:
         sizes
             Of all axes but n.
         """
-        rows = cls(**{name: arrays[name] for name in cls.AXES})
+        kinds = get_annotations(cls, eval_str=True)
+        rows = cls(**{name: arrays[name] for name in kinds})
         sizes["n"] = n = np.size(rows.weight)
-        for name, axes in cls.AXES.items():
+        for name, kind in kinds.items():
+            axes = kind.dim_str.split()
             values, shape = getattr(rows, name), tuple(sizes[axis] for axis in axes)
-            dtype = np.float64 if "n" not in axes else np.int32 if name == "code" else np.float32
+            dtype = np.float64 if "n" not in axes else np.int32 if name == "code" else cls.FLOAT
             most = MOST_LOGARITHM if name.startswith("log_") else _LARGEST
             if values.shape != shape or values.dtype != dtype or not (np.abs(values) < most).all():
                 raise ValueError(
-                    f"the neighbours' {name} must be {dtype.__name__} of shape {shape}, "
-                    f"below {most:g}"
+                    f"{cls.OWNER} {name} must be {dtype.__name__} of shape {shape}, below {most:g}"
                 )
-        if not N_NEAREST < n <= MOST_ROWS:
-            raise ValueError(f"the neighbours must be {N_NEAREST + 1} to {MOST_ROWS}, got {n}")
+        least, most = cls.N_ROWS
+        if not least <= n <= most:
+            raise ValueError(f"{cls.OWNER} rows must be {least} to {most}, got {n}")
         if (rows.weight <= 0.0).any():
-            raise ValueError("the neighbours' weight must be > 0")
+            raise ValueError(f"{cls.OWNER} weight must be > 0")
         return rows
 
     def __reduce__(self) -> tuple:

@@ -14,15 +14,17 @@ from jax.scipy.special import gammaln, ndtr
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
-from bayesprop.moments.network_ensemble.gaussian_network import Layers, Values, n_units_below
-from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member
-from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
-from bayesprop.moments.network_ensemble.weight_priors import (
+from bayesprop.moments.network_ensemble.gaussian_network import (
     LOG_WIDTH,
     SHAPE,
     WIDTH_PRECISION,
+    Layers,
     Priors,
+    Values,
+    n_units_below,
 )
+from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.student_t_bound import TILT_LIMIT
@@ -104,7 +106,7 @@ def member_output(
     f, h = propagate(member.mean, x, member.log_widths), propagate(member.noise, x)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     dof = degrees_of_freedom(member.raw_dof)
-    return NoisyOutput(f.m, f.v, l_m, h.v, dof, jnp.ones_like(dof))
+    return NoisyOutput(f.m, f.v, l_m, h.v, dof, jnp.ones_like(dof), 0.0)
 
 
 def student_t_bound(

@@ -14,8 +14,9 @@ from scipy import optimize, stats
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
-from bayesprop.moments.network_ensemble.class_state import FAMILIES, ClassState
+from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import class_outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
@@ -53,7 +54,7 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     with jax.enable_x64():
         moments = jax.jit(jax.vmap(softmax_expectations.moments))(m, v)
         entropy = jax.jit(jax.vmap(softmax_expectations.expected_entropy))(m, v, moments)
-    (doubtful,) = ce.evaluate([member], x, ce.points(n_classes))
+    (doubtful,) = class_outputs([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
     np.testing.assert_allclose(doubtful.entropy, entropy, atol=0.08)
@@ -74,7 +75,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
     settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
     member = uncertain_member(4, n_classes, hidden=hidden)
     plan = layout(member, n, settings.priors)
-    normals = ce._aligned(rng.standard_normal(2**16))
+    normals = rng.standard_normal(2**16)
     work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
     rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
     gradients, losses = [], np.empty((400, 2), np.float32)
@@ -222,7 +223,7 @@ def test_labels_by_chance_are_seen_through():
     state, info = ce.fit(2, x, codes, 2, settings)
     share = np.bincount(codes) / 200
     entropy = -(share @ np.log(share))
-    own = [one.proba for one in ce.evaluate(state.families[1], bounded(x), state.points)]
+    own = [one.proba for one in class_outputs(state.families[1], bounded(x), state.points)]
     learnt = -np.log(np.mean(own, axis=0)[np.arange(200), codes]).mean()
     assert learnt < entropy - 0.05
     assert info.left_out_loss > entropy - 0.03

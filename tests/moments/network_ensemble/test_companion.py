@@ -88,7 +88,9 @@ def test_the_share_is_the_most_likely_one():
     judgements, densities = [], []
     for rows, m in ((np.arange(50), 0.0), (np.arange(10, 60), 0.8)):
         zeros = np.zeros((1, 50, 2))
-        gaussian = NoisyOutput(zeros + m, zeros, zeros, zeros, zeros[:, :1] + 1e7, zeros[:, :1] + 1)
+        gaussian = NoisyOutput.of(
+            zeros + m, zeros, zeros, zeros, zeros[:, :1] + 1e7, zeros[:, :1] + 1
+        )
         judgements.append(Judgement(rows, gaussian, np.full(2, -20.0)))
         densities.append(np.exp(-0.5 * ((y[10:50] - m) ** 2).sum(axis=1)))
     share = share_of(judgements[1], judgements[0], distinct)

@@ -18,11 +18,10 @@ from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
-from bayesprop.moments.network_ensemble.gaussian_network import Layers
+from bayesprop.moments.network_ensemble.gaussian_network import Layers, Priors
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_member import advance
 from bayesprop.moments.network_ensemble.member import Member, flat
-from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
@@ -366,7 +365,7 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
             )
             for ours, theirs in zip(found[:5], expected[:5], strict=True):
                 np.testing.assert_allclose(
-                    ours[k].reshape(theirs.shape), theirs, rtol=2e-5, atol=2e-5
+                    ours[k], np.broadcast_to(theirs, ours[k].shape), rtol=2e-5, atol=2e-5
                 )
     monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
     monkeypatch.setattr(ensemble_outputs, "n_cores", lambda: 3)

@@ -36,7 +36,7 @@ def known() -> pe.Known:
 
 @pytest.fixture(scope="module")
 def fitted(known) -> pe.Fitted:
-    return pe.fit(np.random.default_rng(1), known, pe.OF_TARGETS, LIMITS)
+    return pe.fit(np.random.default_rng(1), known, LIMITS)
 
 
 def made(known: pe.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
@@ -110,7 +110,7 @@ def test_the_evidence_finds_how_groups_differ():
         x = rng.uniform(-2.0, 2.0, (320, 2))
         y = np.sin(x[:, 0]) + (0.8 * rng.standard_normal(40))[group]
         known = pe.Known(x, y + 0.3 * rng.standard_normal(320), np.ones(320), group)
-        found.append(pe.fit(rng, known, pe.OF_TARGETS, LIMITS).process.group_var)
+        found.append(pe.fit(rng, known, LIMITS).process.group_var)
     # The variance of 40 numbers has a relative standard error of sqrt(2 / 40), of five means half.
     assert abs(np.mean(found) / 0.64 - 1.0) < 3.0 * np.sqrt(2.0 / 40 / 5)
 
@@ -121,9 +121,9 @@ def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
         y[i] += 2.0
         for is_rough in (False, True):
             order = np.random.default_rng(1).permutation(60)
-            hyper = pe._most_probable(known, pe.OF_TARGETS, LIMITS, is_rough)
+            hyper = pe._most_probable(known, LIMITS, is_rough)
             one, other = (
-                pe._in_folds(known._replace(y=values), order, pe.OF_TARGETS, LIMITS, hyper)
+                pe._in_folds(known._replace(y=values), order, LIMITS, hyper)
                 for values in (known.y, y)
             )
             np.testing.assert_allclose(other.m[i], one.m[i], rtol=1e-9)
@@ -178,7 +178,7 @@ def test_rows_left_out_choose_the_covariance():
     x = rng.uniform(-2.0, 2.0, (400, 1))
     smooth, kinked = np.sin(2.0 * x[:, 0]), np.abs(np.sin(4.0 * x[:, 0]))
     for y, is_rough in ((smooth, 0.0), (kinked, 1.0)):
-        found = pe.fit(rng, pe.Known(x, y, np.ones(400)), pe.OF_TARGETS, LIMITS)
+        found = pe.fit(rng, pe.Known(x, y, np.ones(400)), LIMITS)
         assert found.process.is_rough == is_rough
 
 
@@ -186,7 +186,7 @@ def test_a_line_is_exact_beyond_the_rows():
     rng = np.random.default_rng(10)
     x, slopes = rng.standard_normal((400, 4)), np.array([0.5, -0.3, 0.7, 0.0])
     known = pe.Known(x, x @ slopes, np.ones(400))
-    process = pe.fit(rng, known, pe.OF_TARGETS, LIMITS).process
+    process = pe.fit(rng, known, LIMITS).process
     far = np.float64(np.float32(5.0 * rng.standard_normal((50, 4))))
     m, v = process.moments(far)
     np.testing.assert_allclose(m, far @ slopes, atol=1e-3)
@@ -196,7 +196,7 @@ def test_a_line_is_exact_beyond_the_rows():
 def test_targets_of_nothing_but_zeros_leave_nothing():
     x = np.random.default_rng(6).standard_normal((20, 2))
     zeros = pe.Known(x, np.zeros(20), np.ones(20))
-    fitted = pe.fit(np.random.default_rng(7), zeros, pe.OF_TARGETS, LIMITS)
+    fitted = pe.fit(np.random.default_rng(7), zeros, LIMITS)
     assert np.abs(fitted.m).max() == 0.0
     assert np.isfinite(fitted.v).all()
 
@@ -239,6 +239,6 @@ def test_of_more_columns_than_rows_those_that_matter_are_found():
     x = rng.standard_normal((90, 150))
     truth = np.sin(2.0 * x[:, 0])
     known = pe.Known(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
-    fitted = pe.fit(rng, known, pe.OF_TARGETS, LIMITS)
+    fitted = pe.fit(rng, known, LIMITS)
     assert fitted.process.log_lengths.argmin() == 0
     assert np.corrcoef(fitted.m, truth)[0, 1] > 0.8

@@ -20,9 +20,13 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
-from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.network_ensemble.gaussian_network import (
+    GaussianLayer,
+    Layers,
+    dead_units,
+    prior_variances,
+)
 from bayesprop.moments.network_ensemble.member import Member
-from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
 CASES = [

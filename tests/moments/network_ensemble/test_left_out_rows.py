@@ -19,10 +19,9 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, R
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
-from bayesprop.moments.network_ensemble.neighbours import Around
+from bayesprop.moments.network_ensemble.gaussian_network import prior_variances
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
 from bayesprop.moments.network_ensemble.process_evidence import Limits
-from bayesprop.moments.network_ensemble.weight_priors import prior_variances
 from bayesprop.numerics.nearest_rows import Known
 
 
@@ -189,7 +188,7 @@ def output(n: int, log_noise: float, mean: np.ndarray | float = 0.0) -> Output:
     zeros = np.zeros((3, n))
     moments = zeros + mean, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
     return Output(
-        NoisyOutput(*moments, dof=np.full((3, 1), 100.0), share=np.full((3, 1), 1 / 3)), -14.0
+        NoisyOutput.of(*moments, dof=np.full((3, 1), 100.0), share=np.full((3, 1), 1 / 3)), -14.0
     )
 
 
@@ -214,10 +213,10 @@ LIMITS = Limits(-20.0, 1000)
 def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
     """Judge rows none of which lies too far away."""
     known, n = Known(x, y, np.ones(len(y))), len(y)
-    noisy = NoisyOutput(*(part[..., None] for part in of_members.noisy[:6]))
+    noisy = NoisyOutput(*(part[..., None] for part in of_members.noisy))
     columns = (np.float32(part) for part in (x, y[:, None], np.ones(n)))
     x, y_all, weight = columns
-    around, rng = Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
+    around, rng = res.Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
     learn = partial(around.learn, rng, np.array([of_members.log_floor]), 0, n)
     return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits, learn)
 
@@ -257,7 +256,7 @@ def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
 def test_components_are_mixed_by_their_shares():
     rng = np.random.default_rng(3)
     m, v = rng.standard_normal((3, 5, 2)), rng.uniform(0.5, 1.0, (3, 5, 2))
-    noisy = NoisyOutput(
+    noisy = NoisyOutput.of(
         m, v, 0.0 * m - 1.0, 0.0 * m, dof=np.full((3, 1, 2), 50.0), share=np.full((3, 1, 2), 1 / 3)
     )
     new, log_noise, share = m[0] + 1.0, np.array([-2.0, 0.0]), np.array([0.7, 0.0])

@@ -11,7 +11,7 @@ from scipy.spatial import distance
 
 from bayesprop.moments.network_ensemble import class_ensemble as nn
 from bayesprop.moments.network_ensemble import neighbour_labels as labels
-from bayesprop.moments.network_ensemble.class_state import ClassState
+from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
 

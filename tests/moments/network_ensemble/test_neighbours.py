@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import neighbour_process as near
-from bayesprop.moments.network_ensemble import neighbours
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_process import Hyper, NeighbourProcess
@@ -193,17 +192,16 @@ def members(n: int) -> Output:
     m, v = rng.standard_normal((3, n)), rng.uniform(0.01, 0.1, (3, n))
     l_m = rng.uniform(-2.0, 0.0, (3, n))
     return Output(
-        NoisyOutput(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)), -30.0
+        NoisyOutput.of(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)),
+        -30.0,
     )
 
 
 def test_what_members_say_is_moved_and_stretched():
     before, n = members(20), 20
     rng = np.random.default_rng(7)
-    local = neighbours.Local(
-        rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3), 99.0
-    )
-    plain, after = before.predictive(0.0), neighbours.changed(before, local).predictive(0.0)
+    local = near.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3), 99.0)
+    plain, after = before.predictive(0.0), near.changed(before, local).predictive(0.0)
     scale = plain.var**0.25
     np.testing.assert_allclose(after.mean, plain.mean + scale * local.m, rtol=1e-10)
     np.testing.assert_allclose(after.var, scale**2 * (local.v + 0.3), rtol=1e-10)
@@ -223,8 +221,8 @@ def test_where_networks_doubt_more_than_at_any_row_their_doubt_is_what_counts():
     v[:, 2:] = 100.0
     before = before._replace(noisy=before.noisy._replace(v=v))
     n, plain = 4, before.predictive(0.0)
-    local = neighbours.Local(np.zeros(n), np.full(n, 0.8), np.full(n, 0.2), 0.5)
-    after = neighbours.changed(before, local).predictive(0.0)
+    local = near.Local(np.zeros(n), np.full(n, 0.8), np.full(n, 0.2), 0.5)
+    after = near.changed(before, local).predictive(0.0)
     known = plain.noise_var + np.minimum(plain.epistemic_var, 0.5)
     np.testing.assert_allclose(after.var, plain.var / np.sqrt(known), rtol=1e-10)
     assert (after.var[2:] > 50.0).all()

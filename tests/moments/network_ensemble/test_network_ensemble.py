@@ -13,14 +13,13 @@ from bayesprop import metrics
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_method
 from bayesprop.moments.network_ensemble import gaussian_network as gn
-from bayesprop.moments.network_ensemble import weight_priors as prior
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.member import Member, init_member
 from bayesprop.numerics.student_t_bound import TILT_LIMIT, student_t_bound
 
-PRIORS = prior.Priors(4.0, 4.0, 9.0)
+PRIORS = gn.Priors(4.0, 4.0, 9.0)
 SETTINGS = nn.EnsembleSettings(
     hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
 )
@@ -110,11 +109,11 @@ def test_group_prior_is_the_best_one():
     def price(log_v: float) -> float:
         v, square = np.exp(log_v), m * m + np.exp(2 * log_std)
         kl = np.sum(0.5 * (square / v - 1.0 + log_v) - log_std)
-        return kl - stats.invgamma.logpdf(v, prior.SHAPE, scale=(prior.SHAPE + 1.0) * mode)
+        return kl - stats.invgamma.logpdf(v, gn.SHAPE, scale=(gn.SHAPE + 1.0) * mode)
 
     best = optimize.minimize_scalar(price, bounds=(-5, 5), method="bounded")
     square = jnp.asarray(m * m + np.exp(2 * log_std))
-    got = prior.group_variance(square, axes=(0,), mode=mode)
+    got = gn.group_variance(square, axes=(0,), mode=mode)
     assert float(got[0, 0]) == pytest.approx(np.exp(best.x), rel=1e-3)
 
 
@@ -129,10 +128,10 @@ def test_adaptive_kl_changes_as_its_definition(member: Member):
             modes.append(1.0)
             groups.append(np.float64(layer.b_m) ** 2 + np.exp(2 * np.float64(layer.b_log_std)))
             for group, mode in zip(groups, modes, strict=True):
-                rate = (prior.SHAPE + 1.0) * mode
-                v = (group.sum() + 2 * rate) / (len(group) + 2 * prior.SHAPE + 2)
+                rate = (gn.SHAPE + 1.0) * mode
+                v = (group.sum() + 2 * rate) / (len(group) + 2 * gn.SHAPE + 2)
                 total += 0.5 * np.sum(group / v + np.log(v))
-                total -= stats.invgamma.logpdf(v, prior.SHAPE, scale=rate)
+                total -= stats.invgamma.logpdf(v, gn.SHAPE, scale=rate)
             total -= np.sum(np.float64(layer.w_log_std)) + np.sum(np.float64(layer.b_log_std))
         return total
 
@@ -221,7 +220,7 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     assert f.shape == (n, 3, 1)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = sample_functions(np.random.RandomState(9), fitted[0], x, n, include_noise=True)
+    y = sample_functions(np.random.default_rng(9), fitted[0], x, n, include_noise=True)
     below = np.mean(y < out.quantile(0.9), axis=0)
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
@@ -321,3 +320,46 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         without = {key: value for key, value in arrays.items() if key != name}
         with pytest.raises(ValueError, match=message):
             EnsembleState.from_arrays(without)
+
+
+def layer(mean, std) -> gn.GaussianLayer:
+    mean, std = np.float32(mean), np.float32(std)
+    bias = np.zeros(mean.shape[1], np.float32)
+    return gn.GaussianLayer(mean, np.log(std), bias, bias - 1.0)
+
+
+def best_prior(mean: np.ndarray, std: np.ndarray) -> stats.rv_continuous:
+    """The prior of a group whose cost, that of its variance included, is least."""
+    costs = stats.invgamma(gn.SHAPE, scale=(gn.SHAPE + 1.0) * PRIORS.mean / 4)
+
+    def price(log_v: float) -> float:
+        expected = -0.5 * (log_v + (mean**2 + std**2) / np.exp(log_v))
+        return -np.sum(expected) - costs.logpdf(np.exp(log_v))
+
+    log_v = optimize.minimize_scalar(price, bounds=(-5, 5), method="bounded").x
+    return stats.norm(0.0, np.exp(0.5 * log_v))
+
+
+def information(m: float, s: float, prior: stats.rv_continuous) -> float:
+    q = stats.norm(m, s)
+    return integrate.quad(
+        lambda w: q.pdf(w) * (q.logpdf(w) - prior.logpdf(w)), m - 9 * s, m + 9 * s
+    )[0]
+
+
+def test_information_is_the_divergence_from_the_best_prior():
+    rng = np.random.default_rng(0)
+    mean, std = rng.standard_normal((4, 1)), rng.uniform(0.1, 1.5, (4, 1))
+    layers = layer(rng.standard_normal((2, 4)), np.full((2, 4), 0.5)), layer(mean, std)
+    prior = best_prior(mean, std)
+    expected = [information(m, s, prior) for m, s in zip(mean[:, 0], std[:, 0], strict=True)]
+    found = np.asarray(gn.weight_information(layers, PRIORS.mean)[1])
+    assert found[:, 0] == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+def test_units_whose_outgoing_weights_keep_their_prior_are_dead():
+    mean, std = np.array([[3.0], [0.0], [-2.0], [0.0]]), np.full((4, 1), 0.1)
+    for _ in range(50):  # the best prior depends on those who keep it
+        std[[1, 3]] = best_prior(mean, std).std()
+    layers = layer(np.ones((2, 4)), np.full((2, 4), 0.5)), layer(mean, std)
+    assert gn.dead_units(layers, PRIORS.mean) == [False, True, False, True]

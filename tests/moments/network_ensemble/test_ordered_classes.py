@@ -13,13 +13,13 @@ from scipy import special
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
-from bayesprop.moments.network_ensemble.class_state import FAMILIES, ORDERED_FAMILIES, ClassState
+from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ORDERED_FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import class_outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
-from bayesprop.moments.network_ensemble.kernel_cumulative import LEAST_GAP
 from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.member import flat, init_ordered
+from bayesprop.moments.network_ensemble.member import LEAST_GAP, flat, init_ordered
 
 SETTINGS = replace(
     settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
@@ -60,7 +60,7 @@ def test_probabilities_and_entropies_are_those_of_quadrature(n_classes):
     m, v = latent(member, x)
     assert 0.3 < np.median(v) < 30.0
     p = by_quadrature(m, v, member.thresholds)
-    (doubtful,) = ce.evaluate([member], x, ce.points(n_classes))
+    (doubtful,) = class_outputs([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba, WEIGHTS @ p, atol=4e-3)
     np.testing.assert_allclose(doubtful.entropy, special.entr(p).sum(axis=2) @ WEIGHTS, atol=0.01)
 
@@ -70,7 +70,7 @@ def test_far_in_the_tails_nothing_cancels():
     sure = tuple(layer._replace(w_log_std=layer.w_log_std - 9.0) for layer in member.mean)
     x = np.zeros((1, 2))
     m, v = latent(member._replace(mean=sure), x)
-    (doubtful,) = ce.evaluate([member._replace(mean=sure)], x, ce.points(3))
+    (doubtful,) = class_outputs([member._replace(mean=sure)], x, ce.points(3))
     want = WEIGHTS @ by_quadrature(m, v, member.thresholds)
     assert want[0, 0] < 1e-15
     np.testing.assert_allclose(doubtful.proba[0, 0], want[0, 0], rtol=0.02)
@@ -92,7 +92,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss():
     settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
     member = uncertain_member(3, n_classes)
     plan = layout(member, n, settings.priors)
-    normals = ce._aligned(rng.standard_normal(2**16))
+    normals = rng.standard_normal(2**16)
     work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
     rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
     gradients, losses = [], np.empty((400, 2), np.float32)

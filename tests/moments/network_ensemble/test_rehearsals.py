@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor
-from bayesprop.moments.network_ensemble import class_ensemble, ensemble_outputs
+from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble.kernel_classes import evaluate_classes
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 from bayesprop.simd import mixtures
@@ -16,7 +16,7 @@ from bayesprop.simd import mixtures
     ("kind", "rehearse", "entry"),
     [
         (BayesianMLPRegressor, ensemble_outputs.rehearse, evaluate),
-        (BayesianMLPClassifier, class_ensemble.rehearse, evaluate_classes),
+        (BayesianMLPClassifier, ensemble_outputs.rehearse_classes, evaluate_classes),
     ],
 )
 def test_predictions_need_no_other_program(kind, rehearse, entry):

@@ -14,7 +14,7 @@ small.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,15 +24,16 @@ from scipy import special
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import neighbour_labels, stacking
-from bayesprop.moments.network_ensemble.class_state import (
-    FAMILIES,
-    ORDERED_FAMILIES,
-    ClassState,
-    Family,
-)
+from bayesprop.moments.network_ensemble import ensemble_outputs, neighbour_labels, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import Doubtful, class_outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    members_of,
+    named_after,
+    stacked,
+    under,
+)
 from bayesprop.moments.network_ensemble.ensemble_training import (
     FitInfo,
     Job,
@@ -41,33 +42,140 @@ from bayesprop.moments.network_ensemble.ensemble_training import (
     n_complete,
     train_all,
 )
+from bayesprop.moments.network_ensemble.gaussian_network import dead_units
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
-from bayesprop.moments.network_ensemble.kernel_classes import advance_classes, evaluate_classes
-from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.kernel_network import BLOCK
-from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
-from bayesprop.moments.network_ensemble.member import (
-    Member,
-    flat,
-    init_classes,
-    init_ordered,
-)
-from bayesprop.moments.network_ensemble.neighbour_labels import Labelled
-from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
-from bayesprop.simd.lanes import aligned_zeros, round_up
+from bayesprop.moments.network_ensemble.kernel_classes import N_PAIRS, advance_classes
+from bayesprop.moments.network_ensemble.member import Member, init_classes, init_ordered, is_part
+from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
 
 _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
-_ROWS_AT_A_TIME = 128
 _NEARBY_SECONDS = 5.0  # what classes of rows nearby may take to learn, on a slow machine
 _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
 
+_NONE = np.zeros(1)
 
-class Doubtful(NamedTuple):
-    """Expected probabilities (n, c) and expected entropies (n,), nats, over a posterior."""
 
-    proba: Float[np.ndarray, "n c"]
-    entropy: Float[np.ndarray, " n"]
+class Family(NamedTuple):
+    """Networks that are alike: whether they are given ramps, and copies that a row counts for.
+
+    is_ordered
+        Whether the likelihood is cumulative.
+    """
+
+    has_ramps: bool
+    likelihood_weight: float
+    is_ordered: bool = False
+
+
+FAMILIES = (Family(False, 1.0), Family(False, 8.0), Family(True, 1.0), Family(True, 8.0))
+ORDERED_FAMILIES = (*FAMILIES, *(family._replace(is_ordered=True) for family in FAMILIES))
+"""Those of more than two ordered classes."""
+
+
+class ClassState(NamedTuple):
+    """The posterior of all networks, and how they are mixed.
+
+    families
+        Members of each of FAMILIES, or of ORDERED_FAMILIES.
+    ramps
+        Of the inputs.
+    constant
+        Probabilities of the classes in the training rows, (c,).
+    shares
+        Of the families, and last of the constant, (f + 1,).
+    power
+        That the mixture is raised to, (1,).
+    points
+        Standard normal draws of all logits, whose negatives belong to them, (p, c).
+    seed
+        The number that fixed the starts, the folds and the order of the rows.
+    neighbours
+        What moves the mixture before the power; None where rows left out want nothing.
+    surprise
+        Share of the constant beside all that, (1,): n rows without a surprise leave one in n + 2
+        (the rule of succession, Laplace 1774).
+    """
+
+    families: tuple[tuple[Member, ...], ...]
+    ramps: Ramps
+    constant: Float[np.ndarray, " c"]
+    shares: Float[np.ndarray, " f"]
+    power: Float[np.ndarray, " one"]
+    points: Float32[np.ndarray, "p c"]
+    seed: int
+    neighbours: NeighbourLabels | None = None
+    surprise: Float[np.ndarray, " one"] = _NONE
+
+    @property
+    def kinds(self) -> tuple[Family, ...]:
+        """What the families are."""
+        return FAMILIES if len(self.families) == len(FAMILIES) else ORDERED_FAMILIES
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array; those of a family's members have these as their first axis."""
+        arrays = {}
+        for f, members in enumerate(self.families):
+            arrays |= under(f"family.{f}.", stacked(members))
+        arrays |= under("ramps.", self.ramps._asdict())
+        arrays |= {name: getattr(self, name) for name in _OWN}
+        if self.neighbours is not None:
+            arrays |= under(_NEAR, self.neighbours.to_arrays())
+        return arrays | {"seed": np.asarray(self.seed)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> ClassState:
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        arrays = {"surprise": _NONE} | arrays  # which older files are without
+        for name, array in arrays.items():
+            if name != "seed" and not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite")
+        try:
+            is_ordered = f"family.{len(FAMILIES)}.mean.0.w_m" in arrays
+            kinds = ORDERED_FAMILIES if is_ordered else FAMILIES
+            families = tuple(_family(arrays, f) for f in range(len(kinds)))
+            near = named_after(_NEAR, arrays)
+            ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
+            own = {name: arrays[name] for name in _OWN}
+            n_classes = own["constant"].size
+            labels = NeighbourLabels.from_arrays(near, n_inputs, n_classes) if near else None
+            state = cls(families, ramps, **own, seed=int(arrays["seed"]), neighbours=labels)
+        except KeyError as missing:
+            raise ValueError(f"the array {missing} is missing") from None
+        state._check(n_inputs)
+        return state
+
+    def _check(self, n_inputs: int) -> None:
+        """Raise ValueError unless the arrays belong to one ensemble."""
+        self.ramps.check(n_inputs)
+        n_classes = self.constant.size
+        for name, size in (("constant", n_classes), ("shares", len(self.kinds) + 1)):
+            share = getattr(self, name)
+            if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
+                raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
+        if self.power.shape != (1,) or self.power[0] <= 0.0:
+            raise ValueError("power must be one number > 0")
+        if self.surprise.shape != (1,) or not 0.0 <= self.surprise[0] < 1.0:
+            raise ValueError("surprise must be one number from 0 to 1")
+        if self.points.shape != (max(len(self.points), 1), n_classes):
+            raise ValueError(f"points must have rows, and {n_classes} columns")
+        for family, members in zip(self.kinds, self.families, strict=True):
+            sizes, n_cuts = members[0].sizes[0], len(members[0].thresholds)
+            n_given = n_inputs + family.has_ramps * self.ramps.n_ramps
+            wanted = (n_given, 1, n_classes - 1) if family.is_ordered else (n_given, n_classes, 0)
+            if (sizes[0], sizes[-1], n_cuts) != wanted or not members[0].is_direct:
+                raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
+
+
+_OWN = ("constant", "shares", "power", "points", "surprise")
+_NEAR = "neighbours."
+
+
+def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
+    named = named_after(f"family.{f}.", arrays)
+    if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
+        raise ValueError("the arrays of the networks do not fit together: all must be float32")
+    return members_of(named, are_noisy=False)
 
 
 def fit(
@@ -89,14 +197,10 @@ def fit(
         Standardised inputs, and the number of every row's class.
     is_ordered
         Whether these numbers are an order; of two classes they are none.
-    weight
-        How often each row counts, positive; None: once.
     groups
         Numbers of what is left out together; None: rows of the same inputs.
-    progress
-        Where its time is over the families have fewer members: those that are complete.
-    parts
-        A table that networks learn, of which the rows are a sample: it chooses all the rest.
+    weight, progress, parts
+        As in `ensemble.fit`.
     """
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
     rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
@@ -112,7 +216,9 @@ def fit(
         for view in (bounded, ramps.beside)
     ]
     jobs = _jobs(kinds, views, counts, fold, settings, rng)
-    loop = Loop(advance_classes, _normals(seed, n_classes), f"{__name__}:rehearse")
+    loop = Loop(
+        advance_classes, _normals(seed, n_classes), f"{ensemble_outputs.__name__}:rehearse_classes"
+    )
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     # The first member of every family, the second of every one, and so on.
     trained = train_all(
@@ -200,9 +306,7 @@ def _weighed(
     folded: stacking.Folded,
     rng: np.random.Generator | None,
 ) -> tuple[ClassState, float]:
-    """Set all that is not trained by what every network says of the rows that it has not seen.
-
-    And return the mean loss of these rows.
+    """Set all that is not trained by rows that a network has not seen; and their mean loss.
 
     rng
         None: their neighbours are not asked.
@@ -216,7 +320,7 @@ def _weighed(
     for f, (family, members) in enumerate(zip(state.kinds, state.families, strict=True)):
         for k, member in enumerate(members):
             out = fold == k
-            (one,) = evaluate([member], views[family.has_ramps].x[out], state.points)
+            (one,) = class_outputs([member], views[family.has_ramps].x[out], state.points)
             proba[f, out] = one.proba
     proba, codes, weight = proba[:, seen], codes[seen], weight[seen]
     likelihood = proba[:, np.arange(len(codes)), codes]
@@ -239,7 +343,7 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
     proba = np.full((len(x), len(state.constant)), state.shares[-1] * state.constant)
     entropy = np.full(len(x), state.shares[-1] * special.entr(state.constant).sum())
     for family, members, share in zip(state.kinds, state.families, state.shares[:-1], strict=True):
-        for one in evaluate(members, views[family.has_ramps], state.points):
+        for one in class_outputs(members, views[family.has_ramps], state.points):
             proba += share / len(members) * one.proba
             entropy += share / len(members) * one.entropy
     moved = proba if state.neighbours is None else state.neighbours.moved(views[0], proba)
@@ -250,28 +354,6 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
     return Doubtful(
         (1.0 - share) * raised + share * state.constant, (1.0 - share) * entropy + share * own
     )
-
-
-def evaluate(
-    members: Sequence[Member], x: Float[np.ndarray, "n e"], points: Float32[np.ndarray, "p c"]
-) -> Iterator[Doubtful]:
-    """Predict by each of some networks of the same sizes; rows are given as they are given them."""
-    n_pairs, n_classes = points.shape
-    size = min(_ROWS_AT_A_TIME, round_up(max(len(x), 1), BLOCK))
-    plan = layout(members[0], size, Priors())  # of which outputs do not depend
-    work = plan.work(flat(members[0]), np.zeros(n_classes, np.float32), _aligned(points))
-    x = np.ascontiguousarray(x, np.float32)
-    for member in members:
-        work.theta[plan.leaves] = flat(member)
-        proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
-        evaluate_classes(work, x, size, n_pairs, proba, entropy)
-        yield Doubtful(proba, entropy[:, 0])
-
-
-def rehearse() -> None:
-    """Evaluate a network, of no account, so that what does is compiled: see `simd.beside`."""
-    network = init_classes(np.random.default_rng(0), (1, 4, 2))
-    list(evaluate([network], np.zeros((1, 1)), np.zeros((1, 2), np.float32)))
 
 
 def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
@@ -285,11 +367,4 @@ def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
 def _normals(seed: int, n_classes: int) -> Float32[np.ndarray, " z"]:
     """Draw what the steps of training draw from, many times what one takes."""
     size = max(_N_NORMALS, _STEPS_OF_NORMALS * N_PAIRS * n_classes)
-    return _aligned(np.random.default_rng([seed, 1]).standard_normal(size))
-
-
-def _aligned(values: np.ndarray) -> Float32[np.ndarray, " z"]:
-    """Put numbers side by side where the compiled loops can read them."""
-    aligned = aligned_zeros(values.size, np.float32)
-    aligned[:] = np.ravel(values)
-    return aligned
+    return np.random.default_rng([seed, 1]).standard_normal(size).astype(np.float32)

@@ -150,12 +150,6 @@ class Targets(NamedTuple):
         """Take one output."""
         return self._replace(y=self.y[:, o])
 
-    def sample(self, rng: np.random.Generator, most: int) -> Targets:
-        """Take some of the measurements, at random, if they are more."""
-        if len(self.at) <= most:
-            return self
-        return self.these(np.sort(rng.permutation(len(self.at))[:most]))
-
     def these(self, which: np.ndarray) -> Targets:
         """Take those of the measurements."""
         return self._replace(y=self.y[which], weight=self.weight[which], at=self.at[which])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +25,10 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import (
     Companion,
     EnsembleState,
-    count_weights,
     init,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import FitInfo, train
+from bayesprop.moments.network_ensemble.gaussian_network import dead_units
 from bayesprop.moments.network_ensemble.input_views import Ramps
 from bayesprop.moments.network_ensemble.joint_covariance import (
     MOST_WEIGHTS,
@@ -43,7 +44,6 @@ from bayesprop.moments.network_ensemble.left_out_rows import (
 )
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
-from bayesprop.moments.network_ensemble.weight_priors import dead_units
 from bayesprop.numerics.machine import n_cores, side_by_side
 
 __all__ = [
@@ -110,38 +110,27 @@ def fit(
         parted = Groups.of(groups, settings.n_members, rng)
     ramps = _ramps(rows, settings)
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
-    if ramps is None:
-        one = _trained(seed, rows, settings, parted, training)
-        (alone,) = _judged([one], progress)
-        return _with_nearby(alone, one, progress)
-    first = training.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
+    first = training
+    if ramps is not None:
+        first = training.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
     one = _trained(seed, rows, settings, parted, first)
-    if one.left_out is None or training.is_over:
-        if one.left_out is not None:
-            progress.cut("no networks that are given ramps")
-        (alone,) = _judged([one], progress)
-        return _with_nearby(alone, one, progress)
-    rows = rows.given(ramps.beside)
-    has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
-    settings = replace(
-        settings,
-        n_steps=max(1, settings.n_steps // FEWER_STEPS),
-        learns_processes=settings.learns_processes and has_enough,
-    )
-    other = _trained(seed, rows, settings, parted, training.part(_FIRST, 1.0, "with ramps"))
-    learnt, beside = _judged([one, other], progress)
-    share, its, others = 0.0, learnt.judgement, beside.judgement
-    if its is not None and others is not None:
-        share = share_of(others, its, one.distinct)
-    if its is None or others is None or share < LEAST_SHARE:
-        return _with_nearby(learnt, one, progress)
-    state = learnt.state._replace(companion=Companion(beside.state, ramps, share))
-    guards = (learnt.info.guards, beside.info.guards)
-    counts = {name: sum(each[name] for each in guards) for name in guards[0]}
-    for name in ("process_rows", "neighbour_rows"):
-        counts[name] = max(each[name] for each in guards)
-    both = _Learnt(state, learnt.info._replace(guards=counts), its.together(others, share))
-    return _with_nearby(both, one, progress)
+    each = [one]
+    if ramps is not None and one.left_out is not None and training.is_over:
+        progress.cut("no networks that are given ramps")
+    elif ramps is not None and one.left_out is not None:
+        rows = rows.given(ramps.beside)
+        has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
+        settings = replace(
+            settings,
+            n_steps=max(1, settings.n_steps // FEWER_STEPS),
+            learns_processes=settings.learns_processes and has_enough,
+        )
+        training = training.part(_FIRST, 1.0, "with ramps")
+        each.append(_trained(seed, rows, settings, parted, training))
+    learnt, *companions = _judged(each, progress)
+    if ramps is not None and companions:
+        learnt = _together(learnt, companions[0], ramps, one.distinct)
+    return _with_nearby(learnt, one, progress)
 
 
 def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
@@ -151,7 +140,8 @@ def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
     """
     ramps = Ramps.of(rows.x, rows.weight)
     n_inputs, n_outputs = rows.x.shape[1] + ramps.n_ramps, rows.y.shape[1]
-    n_weights = count_weights((n_inputs, *settings.hidden_layer_sizes, n_outputs))
+    sizes = n_inputs, *settings.hidden_layer_sizes, n_outputs
+    n_weights = sum((below + 1) * above for below, above in pairwise(sizes))
     is_judged = n_weights <= MOST_WEIGHTS and not settings.learns_replicates
     return ramps if ramps.n_ramps and is_judged else None
 
@@ -186,7 +176,9 @@ def _trained(
     for member in restarted:
         state = restart(state, rows, settings, member, fold)
     if parted is not None and state.n_members < settings.n_members:
-        rows, parted = _left_out(rows, parted, state.n_members)
+        is_out = parted.fold < state.n_members  # of one of them; these stand for all rows
+        rows = rows.only(is_out)._replace(n_total=rows.n_total)
+        parted = parted.at(np.flatnonzero(is_out))
     distinct = Distinct.of(rows.alone, parted)
     if distinct.has_cells and parted is None and not settings.learns_replicates:
         distinct = distinct.one_by_one
@@ -206,8 +198,9 @@ def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
     """Let rows left out choose processes and noise of every ensemble, side by side."""
     progress.report(_TRAINING, 1.0, "rows left out")
     table = each[0].distinct.table
-    turns = -(-len(each) // n_cores())
-    is_short = progress.is_over or progress.seconds_left < turns * _process_seconds(table)
+    turns = -(-len(each) // n_cores()) * table.y.shape[1]
+    seconds = _LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, len(table.x) / _PROCESS_ROWS)
+    is_short = progress.is_over or progress.seconds_left < turns * seconds
     if is_short and any(one.left_out and one.settings.learns_processes for one in each):
         progress.cut("no Gaussian processes")
         each = [
@@ -231,6 +224,22 @@ def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:
     return _Learnt(state, info, judgement)
 
 
+def _together(one: _Learnt, other: _Learnt, ramps: Ramps, distinct: Distinct) -> _Learnt:
+    """Give an ensemble its companion, unless the share of that would be small."""
+    if one.judgement is None or other.judgement is None:
+        return one
+    share = share_of(other.judgement, one.judgement, distinct)
+    if share < LEAST_SHARE:
+        return one
+    guards = (one.info.guards, other.info.guards)
+    counts = {name: sum(each[name] for each in guards) for name in guards[0]}
+    for name in ("process_rows", "neighbour_rows"):
+        counts[name] = max(each[name] for each in guards)
+    state = one.state._replace(companion=Companion(other.state, ramps, share))
+    judgement = one.judgement.together(other.judgement, share)
+    return _Learnt(state, one.info._replace(guards=counts), judgement)
+
+
 def _with_nearby(
     learnt: _Learnt, trained: _Trained, progress: Progress
 ) -> tuple[EnsembleState, FitInfo]:
@@ -250,18 +259,6 @@ def _with_nearby(
     n_rows = max(0 if targets is None else len(targets.weight) for targets in nearby)
     guards = info.guards | {"neighbour_rows": max(n_rows, info.guards["neighbour_rows"])}
     return state._replace(nearby=nearby), info._replace(guards=guards)
-
-
-def _process_seconds(rows: Rows) -> float:
-    """Return how long Gaussian processes may take to learn, on a slow machine."""
-    n_rows, n_outputs = len(rows.x), rows.y.shape[1]
-    return n_outputs * (_LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS))
-
-
-def _left_out(rows: Rows, parted: Groups, n_members: int) -> tuple[Rows, Groups]:
-    """Take the rows that one of fewer members has not seen; they stand for all of them."""
-    some = np.flatnonzero(parted.fold < n_members)
-    return rows.only(parted.fold < n_members)._replace(n_total=rows.n_total), parted.at(some)
 
 
 def _with_replicates(
@@ -293,34 +290,21 @@ def _info(
         "neighbour_rows": max(0 if p is None else len(p.g) for p in state.neighbours),
         "replicated_inputs": len(state.replicates.rows),
     }
-    n_independent = 0 if is_joint else state.n_mean_weights
-    are_copies = state.replicates.are_copies and not is_constant
-    return FitInfo(losses, guards, _advice(n_independent, are_copies=are_copies))
-
-
-def _advice(n_independent: int, *, are_copies: bool) -> list[str]:
-    """Say what a person should know.
-
-    n_independent
-        Weights of a mean network that have no joint covariance, being too many; else 0.
-    are_copies
-        Whether targets of the same inputs agree as closely as is looked for, as copies do.
-    """
     advice = []
-    if n_independent:
+    if not is_joint:
         advice.append(
-            f"The {n_independent} weights of a network stay independent of each other: they, "
-            "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
-            "too narrow, and no Gaussian process stands beside the networks; smaller "
-            "hidden_layer_sizes would help."
+            f"The {state.n_mean_weights} weights of a network stay independent of each other: they,"
+            " or the outputs, are too many for a joint covariance. Error bars where no rows lie are"
+            " too narrow, and no Gaussian process stands beside the networks; smaller"
+            " hidden_layer_sizes would help."
         )
-    if are_copies:
+    if state.replicates.are_copies and not is_constant:
         advice.append(
             "Rows of the same inputs have the same targets, as copies would: inputs of the table "
             "are expected to give again what they gave. If one measurement stands in the table "
             "more than once, remove its copies: they flatter held-out scores, too."
         )
-    return advice
+    return FitInfo(losses, guards, advice)
 
 
 def without_replicates(state: EnsembleState) -> EnsembleState:
@@ -332,8 +316,9 @@ def without_replicates(state: EnsembleState) -> EnsembleState:
 def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
     """Predictive distribution of standardised targets, one mixture of all that a fit leaves."""
     predicted = without_nearby(state, x)
-    beside = neighbour_targets.nearby(state.nearby, x, predicted.std)
-    return predicted if beside is None else predicted.beside(*beside)
+    if not any(state.nearby):
+        return predicted
+    return predicted.beside(*neighbour_targets.nearby(state.nearby, x, predicted.std))
 
 
 def without_nearby(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:

@@ -32,7 +32,7 @@ from bayesprop.moments.network_ensemble.ensemble_settings import (
 
 if TYPE_CHECKING:
     from bayesprop.model.noise_mixture import NoiseMixturePredictive
-    from bayesprop.moments.network_ensemble.class_state import ClassState
+    from bayesprop.moments.network_ensemble.class_ensemble import ClassState
     from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
     from bayesprop.moments.network_ensemble.ensemble_training import FitInfo
 
@@ -40,6 +40,7 @@ DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
 
 _N_TRACE = 100
+_SETTINGS = "hidden_layer_sizes", "n_members", "batch_size", "step_size", "learns_processes"
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""
 
@@ -122,15 +123,9 @@ class Settable(LeavesGroupsOut, ABC):
         if groups is not None:
             by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
             _check_groups(groups, self.n_members)
-        asked = {
-            "hidden_layer_sizes": self.hidden_layer_sizes,
-            "n_members": self.n_members,
-            "batch_size": self.batch_size,
-            "step_size": self.step_size,
-            "learns_processes": self.learns_processes,
-        }
-        asked = {name: value for name, value in asked.items() if value is not None}
-        settings = replace(by_size, **asked)
+        chosen = {name: getattr(self, name) for name in _SETTINGS}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        settings = replace(by_size, **chosen)
         n_batches = max(1, round(n_rows / settings.batch_size))
         if parts is not None:
             n_batches = -(-n_rows // settings.batch_size) + parts.n_blocks - 1
@@ -191,7 +186,8 @@ class NetworkEnsemble(Settable):
         """Draw functions, or with noise observations: one network each; (s, n, o)."""
         from bayesprop.moments.network_ensemble.function_draws import sample_functions
 
-        return sample_functions(rng, state, x, n, include_noise=include_noise)
+        generator = np.random.default_rng(rng.randint(2**31))
+        return sample_functions(generator, state, x, n, include_noise=include_noise)
 
     def from_stored(self, stored: Stored) -> EnsembleState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
@@ -250,7 +246,7 @@ class ClassEnsemble(Settable):
 
     def from_stored(self, stored: Stored) -> ClassState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
-        from bayesprop.moments.network_ensemble.class_state import ClassState
+        from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 
         state = ClassState.from_arrays(stored.arrays, self.n_inputs)
         if len(state.constant) != self.n_classes:

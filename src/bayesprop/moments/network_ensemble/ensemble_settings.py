@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bayesprop.moments.network_ensemble.gaussian_network import Priors
 from bayesprop.moments.network_ensemble.input_views import MANY_INPUTS, N_QUANTILES, has_ramps
-from bayesprop.moments.network_ensemble.weight_priors import Priors
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +26,6 @@ from bayesprop.moments.network_ensemble.replicates import Replicates
 FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
-
-
-Processes = tuple[GaussianProcess | None, ...]
-Neighbours = tuple[NeighbourProcess | None, ...]
 
 
 class EnsembleState(NamedTuple):
@@ -62,9 +57,9 @@ class EnsembleState(NamedTuple):
     members: tuple[Member, ...]
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
-    neighbours: Neighbours
+    neighbours: tuple[NeighbourProcess | None, ...]
     nearby: tuple[NeighbourTargets | None, ...]
-    target_processes: Processes
+    target_processes: tuple[GaussianProcess | None, ...]
     target_shares: Float[np.ndarray, " o"]
     replicates: Replicates
     log_noise_ratio: Float[np.ndarray, " o"]
@@ -112,17 +107,13 @@ class EnsembleState(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array; those of the members have these as their first axis."""
-        arrays = stacked(self.members)
+        arrays = stacked(self.members) | {name: getattr(self, name) for name in _OWN}
         for part in _PROCESSES:
             for o, process in enumerate(getattr(self, part)):
-                values = {} if process is None else process.to_arrays()
-                arrays |= {f"{part}.{o}.{name}": value for name, value in values.items()}
-        values = self.replicates._asdict().items()
-        arrays |= {f"{_KNOWN}{name}": value for name, value in values}
-        arrays |= {name: getattr(self, name) for name in _OWN}
+                arrays |= {} if process is None else under(f"{part}.{o}.", process.to_arrays())
+        arrays |= under(_KNOWN, self.replicates._asdict())
         if self.companion is not None:
-            of_companion = self.companion.to_arrays().items()
-            arrays |= {f"{_BESIDE}{name}": value for name, value in of_companion}
+            arrays |= under(_BESIDE, self.companion.to_arrays())
         return arrays | {"seed": np.asarray(self.seed)}
 
     @classmethod
@@ -142,17 +133,21 @@ class EnsembleState(NamedTuple):
             members = members_of({name: a for name, a in arrays.items() if is_part(name)})
             n_inputs, *_, n_outputs = members[0].sizes[0]
             arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
-            parts = {p: _processes(p, arrays, n_inputs, n_outputs) for p in _PROCESSES}
+            own: dict[str, Any] = {name: arrays[name] for name in _OWN}
+            own |= {
+                part: tuple(
+                    kind.from_arrays(named, n_inputs) if named else None
+                    for named in (named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
+                )
+                for part, kind in _PROCESSES.items()
+            }
             beside = named_after(_BESIDE, arrays)
             state = cls(
                 members,
-                neighbours=parts["neighbours"],
-                nearby=parts["nearby"],
-                target_processes=parts["target_processes"],
                 replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
                 seed=int(arrays["seed"]),
                 companion=Companion.from_arrays(beside, n_inputs, n_outputs) if beside else None,
-                **{name: arrays[name] for name in _OWN},
+                **own,
             )
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
@@ -183,7 +178,7 @@ class Companion(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array."""
-        ramps = {f"{_RAMPS}{name}": array for name, array in self.ramps._asdict().items()}
+        ramps = under(_RAMPS, self.ramps._asdict())
         return self.state.to_arrays() | ramps | {"share": np.array([self.share])}
 
     @classmethod
@@ -210,6 +205,11 @@ _KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
 """Begin the names of the replicates, of the companion and of its ramps in a file."""
 
 
+def under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put a prefix before the names of arrays."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
 def named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
@@ -218,19 +218,6 @@ def named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndar
 def n_mean_weights(member: Member) -> int:
     """Weights and biases of a mean network."""
     return sum(layer.w_m.size + layer.b_m.size for layer in member.mean)
-
-
-def count_weights(sizes: Sequence[int]) -> int:
-    """Weights and biases of a network of these layers, the inputs first."""
-    return sum((below + 1) * above for below, above in pairwise(sizes))
-
-
-def _processes(
-    part: str, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int
-) -> tuple[Any, ...]:
-    each = (named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
-    kind = _PROCESSES[part]
-    return tuple(kind.from_arrays(own, n_inputs) if own else None for own in each)
 
 
 def _check_numbers(arrays: dict[str, np.ndarray]) -> None:

@@ -89,11 +89,7 @@ def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
 
 
 class Trained(NamedTuple):
-    """A member after its steps, and its losses (t, 2): total and data loss, nats a row.
-
-    is_whole
-        Whether these are all of its steps.
-    """
+    """A member after its steps, their losses as in `FitInfo`, and whether these are all."""
 
     member: Member
     losses: Float32[np.ndarray, "t 2"]
@@ -274,8 +270,6 @@ def train_all(
 
     log_floor
         Of the noise of every output; of classes, zeros.
-    progress
-        Reported to ten times a member, from the thread that trains it.
     n_least
         Jobs, the first ones, that get some steps in any case.
     """

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE, MOST_LOG_NOISE_VAR
-from bayesprop.moments.network_ensemble import neighbour_targets, neighbours, replicates
+from bayesprop.moments.network_ensemble import neighbour_process, neighbour_targets, replicates
 from bayesprop.moments.network_ensemble.ensemble import without_nearby
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
@@ -20,7 +18,7 @@ _NUMBERS_AT_A_TIME = 2 * 10**6
 
 
 def sample_functions(
-    rng: Any,
+    rng: np.random.Generator,
     state: EnsembleState,
     x: Float[np.ndarray, "n d"],
     n: int,
@@ -31,18 +29,13 @@ def sample_functions(
 
     Of networks linear in the deviations of the weights, as the variances of `predict` are; where
     there are none, with independent weights.
-
-    rng
-        A Generator or RandomState of NumPy.
     """
-    if isinstance(rng, np.random.RandomState):
-        rng = np.random.default_rng(rng.randint(2**31))
     x = np.asarray(x, np.float64)
-    beside = None
-    if any(state.nearby):
-        beside = neighbour_targets.nearby(state.nearby, x, without_nearby(state, x).std)
-    draws = _of_all_else(rng, state, x, n, include_noise=include_noise)
-    return draws if beside is None else _or_nearby(rng, draws, beside, include_noise=include_noise)
+    draws = _sampled(rng, state, x, n, include_noise=include_noise)
+    if not any(state.nearby):
+        return draws
+    beside = neighbour_targets.nearby(state.nearby, x, without_nearby(state, x).std)
+    return _or_nearby(rng, draws, beside, include_noise=include_noise)
 
 
 def _or_nearby(
@@ -66,25 +59,6 @@ def _or_nearby(
     return np.where(is_nearby, values, draws)
 
 
-def _of_all_else(
-    rng: np.random.Generator,
-    state: EnsembleState,
-    x: Float[np.ndarray, "n d"],
-    n: int,
-    *,
-    include_noise: bool,
-) -> Float[np.ndarray, "s n o"]:
-    """Draw from an ensemble and its companion."""
-    if state.companion is None:
-        return _sampled(rng, state, x, n, include_noise=include_noise)
-    other, ramps, share = state.companion
-    draws, is_other = np.empty((n, len(x), state.n_outputs)), rng.random(n) < share
-    for which, one, given in ((~is_other, state, x), (is_other, other, ramps.beside(x))):
-        number = int(which.sum())
-        draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
-    return draws
-
-
 def _sampled(
     rng: np.random.Generator,
     state: EnsembleState,
@@ -93,10 +67,17 @@ def _sampled(
     *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
-    """Draw from one ensemble, without its companion."""
+    """Draw from an ensemble and its companion."""
+    draws = np.empty((n, len(x), state.n_outputs))
+    if state.companion is not None:
+        other, ramps, share = state.companion
+        alone, is_other = state._replace(companion=None), rng.random(n) < share
+        for which, one, given in ((~is_other, alone, x), (is_other, other, ramps.beside(x))):
+            number = int(which.sum())
+            draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
+        return draws
     noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     of_process = rng.random((n, state.n_outputs)) < state.target_shares
-    draws = np.empty((n, len(x), state.n_outputs))
     for k in np.unique(drawn):
         numbers = np.flatnonzero(drawn == k)
         draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
@@ -104,7 +85,7 @@ def _sampled(
     for o, process in enumerate(state.neighbours):
         if process is not None:
             members, ratio = Output.of(noisy, state.log_floor, o), float(state.log_noise_ratio[o])
-            moved = neighbours.draw(rng, process, x, members, ratio, draws[:, :, o])
+            moved = neighbour_process.moved_draws(rng, process, x, members, ratio, draws[:, :, o])
             draws[:, :, o], log_ratio[:, o], own_std[:, o] = moved
     for o, process in enumerate(state.target_processes):
         numbers = np.flatnonzero(of_process[:, o])

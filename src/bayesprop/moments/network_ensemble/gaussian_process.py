@@ -18,7 +18,7 @@ as finite networks hardly do from thousands. How its lengths and variances are c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,7 @@ from scipy import linalg
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, raised_cholesky
 from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.nearest_rows import KeptRows
 
 _SOLVE = {
     np.dtype(kind): linalg.get_lapack_funcs(("trtrs",), dtype=kind)[0]
@@ -47,11 +48,10 @@ JITTER, LINEAR_JITTER = 1e-10, 1e-12
 _NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a thousandth of s
 _FEW_ROWS = 100  # for which float64 is as fast
 _FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
-_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianProcess:
+class GaussianProcess(KeptRows):
     """Rows that it knows, (n, d) and (n,), and logarithms of lengths (d,), a² and s; float64.
 
     What follows from these is computed when it is first asked for.
@@ -64,6 +64,7 @@ class GaussianProcess:
         b²; 0 where there is no linear model.
     """
 
+    OWNER, FLOAT, N_ROWS = "the process's", np.float64, (1, MOST_ROWS)
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
@@ -75,38 +76,17 @@ class GaussianProcess:
     group_var: Float[np.ndarray, ""]
     linear_var: Float[np.ndarray, ""]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array."""
-        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
-
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> GaussianProcess:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        n, d = len(arrays["y"]), n_inputs
-        zero = np.zeros(())
+        n, zero = len(arrays["y"]), np.zeros(())
         nothing = {"group": np.arange(n, dtype=np.float64), "group_var": zero, "linear_var": zero}
-        arrays = nothing | arrays  # the first files had none
-        process = cls(**{part.name: arrays[part.name] for part in fields(cls)})
-        shapes = ((n, d), (n,), (n,), (d,), (), (), (), (n,), (), ())
-        for (name, array), shape in zip(process.to_arrays().items(), shapes, strict=True):
-            is_number = array.dtype == np.float64 and (np.abs(array) < _LARGEST).all()
-            if array.shape != shape or not is_number:
-                raise ValueError(
-                    f"the process's {name} must be float64 of shape {shape}, below {_LARGEST:g}"
-                )
-            if name.startswith("log_") and (np.abs(array) > _FURTHEST).any():
-                raise ValueError("the process's logarithms must be numbers from -60 to 60")
-        if not 0 < n <= MOST_ROWS:
-            raise ValueError(f"the process's rows must be 1 to {MOST_ROWS}, got {n}")
-        if (process.weight <= 0.0).any() or process.is_rough not in (0.0, 1.0):
-            raise ValueError("the process's weight must be > 0, its is_rough 0 or 1")
+        process = cls.checked(nothing | arrays, d=n_inputs)  # the first files had none
+        if process.is_rough not in (0.0, 1.0):
+            raise ValueError("the process's is_rough must be 0 or 1")
         if process.group_var < 0.0 or process.linear_var < 0.0:
             raise ValueError("the process's group_var and linear_var must be at least 0")
         return process
-
-    def __reduce__(self) -> tuple:
-        """Leave out what can be computed again."""
-        return type(self), tuple(self.to_arrays().values())
 
     @property
     def log_own_noise(self) -> Float[np.ndarray, ""]:
@@ -164,7 +144,8 @@ class GaussianProcess:
         self, a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]
     ) -> Float[np.ndarray, "n m"]:
         d = self.x.shape[1]
-        k = correlation(square_of(a[:, :d], b[:, :d]), is_rough=bool(self.is_rough))
+        square = square_of(a[:, :d], b[:, :d])
+        k, _ = correlation_and_slope(square, is_rough=bool(self.is_rough))
         k *= np.exp(self.log_var)
         if self.linear_var:
             k += a[:, d:] @ b[:, d:].T
@@ -266,11 +247,6 @@ def square_of(a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "m d"]) -> Float
     square += np.square(a).sum(axis=1)[:, None]
     square += np.square(b).sum(axis=1)
     return np.maximum(square, 0.0, out=square)
-
-
-def correlation(square: Float[np.ndarray, "n m"], *, is_rough: bool) -> Float[np.ndarray, "n m"]:
-    """Return k / a² of squared distances."""
-    return correlation_and_slope(square, is_rough=is_rough)[0]
 
 
 def correlation_and_slope(

@@ -34,10 +34,14 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import activations, outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
-from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
+from bayesprop.moments.network_ensemble.gaussian_network import (
+    Layers,
+    dead_units,
+    n_units_below,
+    prior_variances,
+)
 from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
-from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
 from bayesprop.numerics.dense import (
     inverse_triangle,
     one_blas_thread,
@@ -124,7 +128,8 @@ def with_deviations(
         each_r = row_precisions(state, settings, there, targets.y, k)
         r = targets.sums(each_r) / total
         y = targets.sums(each_r * targets.y) / total / r
-        prior_var = _flat(prior_variances(trained[k].mean, spread))
+        variances = prior_variances(trained[k].mean, spread)
+        prior_var = np.concatenate([part for layer in variances for part in layer], axis=None)
         rng = np.random.default_rng([state.seed % 2**32, 2, k])
         all_r = seen * (counts[:, None] * r)
         vectors, h = deviations(rng, j, all_r.ravel(), prior_var, number)
@@ -161,9 +166,6 @@ def wake(seed: int, k: int, member: Member, spread: float) -> Member:
     """Return member k with a kink of its own for every sleeping unit of the last hidden layer.
 
     Its width is that of one of the others.
-
-    spread
-        `Priors.mean`.
     """
     *below, entering, leaving = member.mean
     n_units = entering.b_m.size
@@ -198,10 +200,6 @@ def _rows_to_look_at(state: EnsembleState, rows: Rows) -> Int[np.ndarray, " r"] 
         return counting
     rng = np.random.default_rng([state.seed % 2**32, 2])
     return np.sort(rng.permutation(counting)[:most]) if most >= ENOUGH_ROWS else None
-
-
-def _flat(layers: list[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, " p"]:
-    return np.concatenate([np.ravel(part) for layer in layers for part in layer])
 
 
 def slopes(

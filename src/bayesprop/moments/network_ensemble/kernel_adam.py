@@ -1,6 +1,6 @@
 """Priors of the weights and steps of Adam, sixteen parameters at a time.
 
-What `weight_priors.py` says of the priors, whose groups' best variances need no derivative,
+What `gaussian_network.py` says of the priors, whose groups' best variances need no derivative,
 and Adam (Kingma & Ba 2015). The arrays are those of `kernel_network.py`, and
 
 pull
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
+from bayesprop.moments.network_ensemble.gaussian_network import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK, layer_at
-from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 
@@ -98,16 +98,6 @@ def derive(work, layer):
             store(work.derived, k, exp(2.0 * load_floats(work.theta, k)))
 
 
-@inlined
-def _price_of_widths(work, at, n):
-    """-log N(log width | LOG_WIDTH, 1 / WIDTH_PRECISION), summed, but for constants."""
-    price = 0.0
-    for k in range(at, at + n):
-        away = float(work.theta[k]) - LOG_WIDTH
-        price += 0.5 * WIDTH_PRECISION * away * away
-    return price
-
-
 @called
 def _prepare(work, layer, spread):
     """Derive, and write the pull of a layer's prior; its KL and the pull on the biases.
@@ -120,7 +110,11 @@ def _prepare(work, layer, spread):
     derive(work, layer)
     price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
     if layer.widths >= 0:
-        price += _price_of_widths(work, layer.widths, n_out)
+        of_widths = 0.0  # -log N(log width | LOG_WIDTH, 1 / WIDTH_PRECISION), but for constants
+        for k in range(layer.widths, layer.widths + n_out):
+            away = float(work.theta[k]) - LOG_WIDTH
+            of_widths += 0.5 * WIDTH_PRECISION * away * away
+        price += of_widths
     if groups == BY_INPUT:
         for i in range(n_in):
             row = i * n_out

@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
+from bayesprop.moments.network_ensemble.gaussian_network import Priors
 from bayesprop.moments.network_ensemble.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.moments.network_ensemble.kernel_member import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK, Job, Layer
 from bayesprop.moments.network_ensemble.member import Member
-from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.simd.lanes import aligned_parts, aligned_zeros, round_up
+from bayesprop.simd.lanes import aligned_parts, round_up
 
 Vector = Float32[np.ndarray, " p"]
-NO_NORMALS = aligned_zeros(BLOCK, np.float32)
+NO_NORMALS = np.zeros(BLOCK, np.float32)
 
 
 class Layout(NamedTuple):
@@ -39,11 +39,13 @@ class Layout(NamedTuple):
     def work(self, parameters: Vector, log_floor: Vector, normals: Vector = NO_NORMALS) -> Work:
         """Make the arrays of a member."""
         n, n_numbers = self.n_theta, N_NUMBERS * len(log_floor)
-        arrays = aligned_parts(n, n, n, n, 2 * n, n, self.n_room, BLOCK, n_numbers)
+        sizes = n, n, n, n, 2 * n, n, self.n_room, BLOCK, n_numbers, normals.size
+        *arrays, of_normals = aligned_parts(*sizes)
+        of_normals[:] = normals
         work = Work(
             *arrays,
             log_floor=np.array(log_floor, np.float32),  # of one type, also from a file
-            normals=normals,
+            normals=of_normals,
             layers=self.layers,
             spreads=self.spreads,
             bias_pulls=np.zeros(len(self.layers)),

@@ -91,7 +91,7 @@ class Work(NamedTuple):
 class Places(NamedTuple):
     """Number of the mean network's layers and of thresholds; offsets in theta, and in room.
 
-    In theta those of the noise and of the thresholds of ordered classes, see `kernel_cumulative`.
+    In theta those of the noise and of the thresholds of ordered classes, see `kernel_classes`.
     """
 
     n_mean_layers: int

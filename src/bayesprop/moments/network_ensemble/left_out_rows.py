@@ -17,12 +17,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
 from bayesprop.moments.network_ensemble import (
     gaussian_process,
-    neighbours,
+    neighbour_process,
     process_evidence,
     stacking,
 )
@@ -32,25 +32,21 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
-from bayesprop.moments.network_ensemble.neighbour_process import NeighbourProcess
+from bayesprop.moments.network_ensemble.neighbour_process import Local, NeighbourProcess, changed
 from bayesprop.moments.network_ensemble.neighbour_targets import Judges
-from bayesprop.moments.network_ensemble.neighbours import Around, Local, changed
 from bayesprop.moments.network_ensemble.noisy_output import (
     LEAST_GAIN,
+    MOST_TARGETS,
     NoisyOutput,
     Output,
     is_no_more,
     predictive,
     scaled,
 )
-from bayesprop.moments.network_ensemble.process_evidence import (
-    OF_TARGETS,
-    Fitted,
-    Limits,
-)
+from bayesprop.moments.network_ensemble.process_evidence import Fitted, Limits
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.dense import one_blas_thread
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.nearest_rows import Known, most_rows
 
 LEAST_ROWS = 10
 """Below which nothing is judged by leaving them out."""
@@ -58,13 +54,59 @@ LEAST_ROWS = 10
 MOST_LEVERAGE = 0.8
 """Of a row, beyond which what a member says without it is too far away for a first order."""
 
-MOST_TARGETS = 8192
-"""Measurements that judge, at most."""
-
 ENOUGH_SHARE = 0.9
 """Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
 
 _LEAST_SHARE = 1e-6  # of either
+
+
+class Around(NamedTuple):
+    """Rows of the table, those that judge first: what members say there, and means of targets.
+
+    group
+        As in `Known`.
+    """
+
+    x: Float32[np.ndarray, "n d"]
+    noisy: NoisyOutput
+    y: Float32[np.ndarray, "n o"]
+    weight: Float32[np.ndarray, " n"]
+    group: Int[np.ndarray, " n"] | None
+
+    @classmethod
+    def of(
+        cls,
+        state: EnsembleState,
+        distinct: Distinct,
+        left_out: LeftOut,
+        order: Int[np.ndarray, " r"],
+        n_inputs: int,
+    ) -> Around:
+        """Look at rows that were left out, as many as judge and others; and at those that were not.
+
+        order
+            Places of the former in `left_out`, those that judge first.
+        """
+        once, groups, rows = distinct.once, distinct.groups, left_out.some[order]
+        noisy = left_out.noisy.at(order)
+        if groups is None:  # else a member that learnt them would speak for what did not
+            rng = np.random.default_rng([state.seed % 2**32, 7])
+            others = np.setdiff1d(np.flatnonzero(once.weight), left_out.some)
+            rows = np.r_[rows, rng.permutation(others)][: most_rows(n_inputs)]
+            noisy, out = outputs(state, once.x[rows]), noisy
+            noisy.m[:, : len(order)] = out.m[:, : len(rows)]
+        # Rows that stand there: weights of another unit say no more of the noise of a measurement.
+        weight = once.weight[rows] * np.float32(len(distinct.table.x) / len(once.x))
+        group = None if groups is None else groups.number[rows]
+        return cls(once.x[rows, :n_inputs], noisy, once.y[rows], weight, group)
+
+    def learn(
+        self, rng: np.random.Generator, log_floor: Float[np.ndarray, " o"], o: int, n_own: int
+    ) -> tuple[NeighbourProcess, Local]:
+        """Learn what the members leave of a target, and say it of some rows, each of the others."""
+        known = Known(self.x, self.y[:, o], self.weight, self.group)
+        predicted = Output.of(self.noisy, log_floor, o).predictive(0.0)
+        return neighbour_process.learn(rng, known, predicted, n_own)
 
 
 class Judged(NamedTuple):
@@ -81,10 +123,7 @@ class Judged(NamedTuple):
 
 
 def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
-    """Return members and processes at some rows, the members' noise as rows left out want it.
-
-    Those of the companion, too.
-    """
+    """Return members (of a companion, too) and processes; noise is as rows left out want it."""
     near = [None if process is None else Local.of(process, x) for process in state.neighbours]
     noisy = _mixed(state, outputs(state, x), near, moments(state.target_processes, x))
     if state.companion is None:
@@ -102,10 +141,7 @@ def with_judged(
 ) -> tuple[EnsembleState, NoisyOutput]:
     """Return a trained state with what rows left out choose, and its components at these rows.
 
-    As they would be, had they not seen the row.
-
-    n_inputs
-        Columns before the ramps, by which rows are near each other.
+    As they would be, had they not seen the row; n_inputs are the columns before the ramps.
     """
     rng, once = np.random.default_rng([state.seed % 2**32, 4]), distinct.once
     x = once.x[left_out.some].astype(np.float64)
@@ -147,14 +183,14 @@ def with_judged(
         target_processes=tuple(one.of_targets and one.of_targets.process for one in each),
         target_shares=np.array([one.share for one in each], np.float32),
     )
-    of_targets = moments(state.target_processes, x)
-    for o, one in enumerate(each):
-        _overwrite(of_targets, rows, o, one.of_targets)
-    local = [one.neighbours and Local.of(one.neighbours[0], x) for one in each]
-    for at, one in zip(local, each, strict=True):
-        if at is not None and one.neighbours is not None:
-            for part, left in zip(at[:3], one.neighbours[1][:3], strict=True):
-                part[near] = left
+    of_targets, local = moments(state.target_processes, x), []
+    for o, one in enumerate(each):  # what is said without a row takes the place of all else
+        if one.of_targets is not None:
+            of_targets[0][rows, o], of_targets[1][rows, o] = one.of_targets[1:3]
+        local.append(one.neighbours and Local.of(one.neighbours[0], x))
+        if one.neighbours is not None:
+            for part, without in zip(local[o][:3], one.neighbours[1][:3], strict=True):
+                part[near] = without
     return state, _mixed(state, noisy, local, of_targets)
 
 
@@ -196,10 +232,7 @@ class Judgement(NamedTuple):
 
 
 def share_of(other: Judgement, one: Judgement, distinct: Distinct) -> float:
-    """Return the share of another ensemble in a mixture with one, by rows left out of both.
-
-    0: these are too few.
-    """
+    """Return another's share in a mixture with one, by rows left out of both; 0: too few."""
     common, of_one, of_other = np.intersect1d(one.some, other.some, return_indices=True)
     if len(common) < LEAST_ROWS:
         return 0.0
@@ -217,18 +250,18 @@ def _judged(
     limits: Limits | None,
     learn_neighbours: Callable[[], tuple[NeighbourProcess, Local]] | None,
 ) -> Judged:
-    """Choose by what is said of rows left out.
+    """Choose by what is said of rows left out, those of low leverage.
 
-    of_members, targets
-        At rows of low leverage.
     known, is_near
         Rows for a process on targets, and which of them these are.
     """
-    few = targets.sample(rng, MOST_TARGETS)
+    few = targets
+    if len(targets.at) > MOST_TARGETS:
+        few = targets.these(np.sort(rng.permutation(len(targets.at))[:MOST_TARGETS]))
     log_ratio, before = of_members.best(few)
     if limits is None:
         return Judged(log_ratio, None, None, 0.0)
-    on_targets, near = process_evidence.fit(rng, known, OF_TARGETS, limits), None
+    on_targets, near = process_evidence.fit(rng, known, limits), None
     m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
     log_p = on_targets.process.log_density(few.y, m, v)
     share, mixed = _stacked(of_members, log_ratio, few, log_p)
@@ -238,7 +271,7 @@ def _judged(
         with_neighbours = changed(of_members, left[1])
         with_process, after = with_neighbours.best(few)
         of_noise = of_members.best(few, 0.0)[1]  # which would gain as much without them
-        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, 0.0):
+        if not is_no_more(after - of_noise - neighbour_process.LEAST_GAIN, 0.0):
             near, log_ratio, before = left, with_process, after
             share, mixed = _stacked(with_neighbours, log_ratio, few, log_p)
     if is_no_more(mixed - before - LEAST_GAIN, 0.0):
@@ -249,11 +282,7 @@ def _judged(
 def _stacked(
     of_members: Output, log_ratio: float, targets: Targets, log_p: Float[np.ndarray, " r"]
 ) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return the share of another prediction beside the members, and log-likelihoods with it.
-
-    log_p
-        Log densities that it gives the targets.
-    """
+    """Return the share beside the members of what gives targets log_p, and log-likelihoods."""
     of_them = of_members.at(targets.at).predictive(log_ratio).log_prob(targets.y)
     both = np.stack([of_them, log_p])
     share = stacking.shares(np.exp(both - both.max(axis=0)), targets.weight)[1]
@@ -284,22 +313,13 @@ def moments(processes: tuple[GaussianProcess | None, ...], x: Float[np.ndarray, 
     return m, v
 
 
-def _overwrite(
-    of_processes: _Moments, rows: Int[np.ndarray, " r"], o: int, fitted: Fitted | None
-) -> None:
-    """Write what a process says of rows that it has not seen over what it says of those seen."""
-    if fitted is not None:
-        for part, left_out in zip(of_processes, (fitted.m, fitted.v), strict=True):
-            part[rows, o] = left_out
-
-
 def _mixed(
     state: EnsembleState,
     noisy: NoisyOutput,
     near: Sequence[Local | None],
     of_targets: _Moments,
 ) -> NoisyOutput:
-    noisy = neighbours.with_neighbours(noisy, near, state.log_floor)
+    noisy = neighbour_process.with_neighbours(noisy, near, state.log_floor)
     noisy = noisy._replace(l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor))
     if not state.target_shares.any():
         return noisy

@@ -17,10 +17,12 @@ from bayesprop.moments.network_ensemble.gaussian_network import (
     Values,
     init_layers,
 )
-from bayesprop.moments.network_ensemble.kernel_cumulative import LEAST_GAP
 
 LEAST_DOF = 3.0
 """Least degrees of freedom of the noise: a variance of at most three squared scales."""
+
+LEAST_GAP = 1e-4
+"""Between the thresholds of ordered classes."""
 
 DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
@@ -47,7 +49,7 @@ class Member(NamedTuple):
     log_widths
         Log width of the kink of every hidden unit of the mean network, layer by layer, (h,).
     thresholds
-        Between ordered classes, as `kernel_cumulative` has them, (c - 1,); else empty.
+        Between ordered classes, as `kernel_classes` has them, (c - 1,); else empty.
     """
 
     mean: Layers
@@ -102,13 +104,7 @@ def init_classes(rng: np.random.Generator, sizes: tuple[int, ...]) -> Member:
 def init_ordered(
     rng: np.random.Generator, sizes: tuple[int, ...], share: Float[np.ndarray, " c"]
 ) -> Member:
-    """Start a network of ordered classes, whose thresholds give them their shares.
-
-    sizes
-        Inputs and hidden units.
-    share
-        Of every class, positive.
-    """
+    """Start a network of inputs and hidden units, whose thresholds give classes their shares."""
     below = np.cumsum(share / share.sum())[:-1]
     ends = np.log(below) - np.log1p(-below)
     gaps = np.log(np.maximum(np.diff(ends) - LEAST_GAP, LEAST_GAP))
@@ -170,10 +166,7 @@ def shapes(member: Member) -> dict[str, tuple[int, ...]]:
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
     """Put all parameters in one vector, in the order of `named`."""
-    of_layers = [part for layer in (*member.mean, *member.noise) for part in layer]
-    others = (getattr(member, name) for name in (*_VECTORS, _THRESHOLDS))
-    parts = *of_layers, *others, *member.log_widths
-    return np.concatenate(parts, axis=None)
+    return np.concatenate([*named(member).values()], axis=None)
 
 
 def unflat(values: Float32[np.ndarray, " p"], like: Member) -> Member:

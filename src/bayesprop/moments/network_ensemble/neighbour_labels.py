@@ -19,7 +19,7 @@ a² maximise the likelihood of rows left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -121,14 +121,6 @@ class NeighbourLabels(KeptRows):
         Of the lengths (d,), and of a²; float64.
     """
 
-    AXES: ClassVar = {
-        "x": "nd",
-        "code": "n",
-        "proba": "nc",
-        "weight": "n",
-        "log_lengths": "d",
-        "log_var": "",
-    }
     x: Float[np.ndarray, "n d"]
     code: Int[np.ndarray, " n"]
     proba: Float[np.ndarray, "n c"]

@@ -11,17 +11,26 @@ and of g at a row only the N_NEAREST rows that are nearest by r are asked (Vecch
 and model identification for continuous spatial processes"; Datta et al. 2016, "Hierarchical
 nearest-neighbor Gaussian process models"): the price grows with the rows that are asked about, not
 with the cube of those known. Lengths and variances maximise the likelihood of rows given these.
+
+Where networks say that y has mean m and variance σ², g = (y - m) / σ^½ has mean m_g, and variance
+v_g for want of nearer rows beside s of its own. What they say is then moved and stretched as a
+whole, to mean m + σ^½ m_g and variance σ (v_g + s): it keeps its tails, which increments of a
+function have as well. Of its noise the share v_g / (v_g + s) is what is not known of the function.
+Where networks doubt the function more than at nearly all rows, σ is that of a row where they don't,
+and their doubt is stretched with the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesprop.model.predictive import Predictive
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.nearest_rows import (
@@ -36,6 +45,16 @@ from bayesprop.numerics.nearest_rows import (
     squares,
 )
 
+LEAST_GAIN = 0.01
+"""In nats a row, for which a model keeps all of its rows and looks among them."""
+
+SCALE_POWER = 0.25
+"""Of the networks' variance, that what they leave is measured in: some of that variance is noise,
+with which it should go, and some the want of a better mean, with which it should not."""
+
+DOUBTFUL = 0.95
+"""Share of the rows at which networks doubt the function less."""
+
 JITTER = 1e-10
 """Of a²: rows at no distance that count without end leave a matrix that can be inverted."""
 
@@ -47,7 +66,7 @@ N_FOLDS = 2
 
 _FIRST_SHARE, _VAR = 0.5, (-12.0, 5.0)  # of g²; bounds of the logarithms of such shares
 _ROWS_OF_PRIOR = 1500.0  # as many as the prior speaks against
-_LEAST_SQUARE = 1e-9
+_LEAST_SQUARE, _LEAST_VAR = 1e-9, 1e-12
 
 
 class Hyper(NamedTuple):
@@ -79,15 +98,6 @@ class NeighbourProcess(KeptRows):
         Of the epistemic variance of the networks that few of these rows exceed; float64.
     """
 
-    AXES: ClassVar = {
-        "x": "nd",
-        "g": "n",
-        "weight": "n",
-        "log_lengths": "d",
-        "log_var": "",
-        "log_noise": "",
-        "log_doubt": "",
-    }
     x: Float[np.ndarray, "n d"]
     g: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
@@ -271,3 +281,116 @@ def moments_without(
         shares, v[part] = kriging(near.x, known.x[own[part]], near.weight, hyper)
         m[part] = np.sum(shares * near.y, axis=1)
     return m, v
+
+
+class Local(NamedTuple):
+    """Mean and variance of g at some rows, (n,), and s, (n,).
+
+    doubt
+        Epistemic variance of the networks that few rows of the table exceed.
+    """
+
+    m: Float[np.ndarray, " n"]
+    v: Float[np.ndarray, " n"]
+    noise: Float[np.ndarray, " n"]
+    doubt: float
+
+    @classmethod
+    def of(cls, process: NeighbourProcess, x: Float[np.ndarray, "n d"]) -> Local:
+        """Ask the nearest rows."""
+        noise = np.full(len(x), np.exp(process.log_noise))
+        return cls(*process.moments(x), noise, float(np.exp(process.log_doubt)))
+
+    @property
+    def unknown(self) -> Float[np.ndarray, " n"]:
+        """The share of the variance that is not known of the function."""
+        return self.v / (self.v + self.noise)
+
+
+def learn(
+    rng: np.random.Generator, known: Known, predicted: Predictive, n_own: int
+) -> tuple[NeighbourProcess, Local]:
+    """Learn what predictions leave of targets, and say it of the first rows, each of the others."""
+    doubt = max(float(np.quantile(predicted.epistemic_var, DOUBTFUL)), _LEAST_VAR)
+    g = (known.y - predicted.mean) / unit(predicted, doubt)
+    known = known._replace(y=g.astype(np.float32))
+    hyper, m, v, noise = in_folds(rng, known, n_own)
+    numbers = (np.asarray(part, np.float64) for part in (*hyper, np.log(doubt)))
+    return NeighbourProcess(*known[:3], *numbers), Local(m, v, noise, doubt)
+
+
+def changed(members: Output, local: Local) -> Output:
+    """Move and stretch what the members say; their noise keeps its floor."""
+    noisy, predicted = members.noisy, members.predictive(0.0)
+    log_ratio = stretch(predicted, local)
+    stretched = np.exp(0.5 * log_ratio) * (noisy.m - predicted.mean)
+    noisy = noisy._replace(
+        m=predicted.mean + unit(predicted, local.doubt) * local.m + stretched,
+        v=np.exp(log_ratio) * noisy.v,
+        l_m=scaled(noisy.l_m, log_ratio, members.log_floor),
+        unknown=np.broadcast_to(local.unknown, noisy.m.shape),
+    )
+    return members._replace(noisy=noisy)
+
+
+def with_neighbours(
+    noisy: NoisyOutput, each: Sequence[Local | None], log_floor: Float[np.ndarray, " o"]
+) -> NoisyOutput:
+    """Say what members say with their neighbours, of all outputs."""
+    if not any(each):
+        return noisy
+    columns = [Output.of(noisy, log_floor, o) for o in range(len(each))]
+    pairs = zip(columns, each, strict=True)
+    after = [(one if local is None else changed(one, local)).noisy for one, local in pairs]
+    return NoisyOutput(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
+
+
+class Drawn(NamedTuple):
+    """Functions, (s, n), and what is to be done with the noise of members, (n,).
+
+    log_ratio
+        Of what its variance above the floor is multiplied by.
+    own_std
+        Share of its standard deviation that is noise.
+    """
+
+    functions: Float[np.ndarray, "s n"]
+    log_ratio: Float[np.ndarray, " n"]
+    own_std: Float[np.ndarray, " n"]
+
+
+def moved_draws(
+    rng: np.random.Generator,
+    process: NeighbourProcess,
+    x: Float[np.ndarray, "n d"],
+    members: Output,
+    log_noise_ratio: float,
+    functions: Float[np.ndarray, "s n"],
+) -> Drawn:
+    """Move and stretch functions drawn from members, as `changed` does what these say on average.
+
+    They are of the ensemble whose `log_noise_ratio` that is, at x.
+    """
+    local, predicted = Local.of(process, x), members.predictive(0.0)
+    after = changed(members, local)
+    noisy = after.noisy._replace(unknown=np.zeros_like(after.noisy.m))
+    noise_var = after._replace(noisy=noisy).predictive(log_noise_ratio).noise_var
+    away = process.draw(rng, x, len(functions)) - local.m
+    away *= np.sqrt(noise_var / (local.v + local.noise))
+    log_ratio = stretch(predicted, local)
+    functions = np.exp(0.5 * log_ratio) * (functions - predicted.mean) + away
+    functions += predicted.mean + unit(predicted, local.doubt) * local.m
+    return Drawn(functions, log_ratio, np.sqrt(1.0 - local.unknown))
+
+
+def stretch(predicted: Predictive, local: Local) -> Float[np.ndarray, " n"]:
+    """Return the log of what the variance is multiplied by."""
+    scale = unit(predicted, local.doubt)
+    var = np.maximum(scale**2 * (local.v + local.noise), _LEAST_VAR)
+    return np.log(var) - np.log(scale) / SCALE_POWER
+
+
+def unit(predicted: Predictive, doubt: float) -> Float[np.ndarray, " n"]:
+    """Return what g is measured in where no more than so much is doubted of the function."""
+    var = predicted.noise_var + np.minimum(predicted.epistemic_var, doubt)
+    return np.maximum(var, _LEAST_VAR) ** SCALE_POWER

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -91,16 +91,6 @@ class NeighbourTargets(KeptRows):
         row of the table is predicted as a new one is.
     """
 
-    AXES: ClassVar = {
-        "x": "nd",
-        "y": "n",
-        "weight": "n",
-        "log_lengths": "d",
-        "log_count": "",
-        "log_spread": "",
-        "least_std": "",
-        "are_twins_silent": "",
-    }
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
@@ -139,10 +129,8 @@ def nearby(
     each: Sequence[NeighbourTargets | None],
     x: Float[np.ndarray, "n d"],
     std: Float[np.ndarray, "n o"],
-) -> Nearby | None:
-    """Put Gaussians beside every output; None where none has neighbours, who have no share then."""
-    if not any(each):
-        return None
+) -> Nearby:
+    """Put Gaussians beside every output, of no share where it has no neighbours."""
     parts = np.zeros((3, N_NEAREST, *std.shape))
     parts[1] = 1.0
     for o, targets in enumerate(each):
@@ -186,8 +174,6 @@ def learn(
 
     judges
         Rows of `distinct.table`.
-    n_inputs
-        Columns before the ramps, by which rows are near each other.
     """
     if len(judges.rows) < LEAST_ROWS:
         return None

@@ -25,6 +25,9 @@ from bayesprop.moments.network_ensemble.gaussian_network import Values
 LOG_STEP, MOST_STEPS = 0.25, 16
 """Of the logarithm of the factor of the noise variance."""
 
+MOST_TARGETS = 8192
+"""Measurements that judge, at most."""
+
 CONVINCING = 2.0
 """Standard errors by which rows must gain that have chosen what they judge."""
 
@@ -40,11 +43,11 @@ class NoisyOutput(NamedTuple):
     l_m, l_v
         Mean and variance of the log noise variance (of a Student-t: its squared scale).
     dof
-        Degrees of freedom of the noise, (k, n or 1, o).
+        Degrees of freedom of the noise.
     share
-        Of each member in the mixture, (k, 1, o); sums to 1 over the members.
+        Of each member in the mixture; sums to 1 over the members.
     unknown
-        Share of the noise that is not known of the function, 0 or of the shape of m.
+        Share of the noise that is not known of the function.
     """
 
     m: Values
@@ -53,38 +56,30 @@ class NoisyOutput(NamedTuple):
     l_v: Values
     dof: Values
     share: Values
-    unknown: Values | float = 0.0
+    unknown: Values
 
-    @property
-    def unknown_share(self) -> Values:
-        """`unknown` of every member at every row."""
-        return np.broadcast_to(self.unknown, self.m.shape)
+    @classmethod
+    def of(
+        cls, m: Values, v: Values, l_m: Values, l_v: Values, dof: Values, share: Values
+    ) -> NoisyOutput:
+        """Take members whose noise is all noise; dof and share of any shape that fits."""
+        return cls(m, v, l_m, l_v, *(np.broadcast_to(part, m.shape) for part in (dof, share, 0.0)))
 
     def at(self, rows: Values) -> NoisyOutput:
         """Take some rows."""
-        parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
-        dof = self.dof if self.dof.shape[1] == 1 else self.dof[:, rows]
-        unknown = self.unknown_share[:, rows]
-        return NoisyOutput(*parts, dof=dof, share=self.share, unknown=unknown)
+        return NoisyOutput(*(part[:, rows] for part in self))
 
     def by(self, member: Int[np.ndarray, " n"]) -> NoisyOutput:
         """Let one member speak for each row, as if there were no other."""
         rows = np.arange(len(member))
-        dof = np.broadcast_to(self.dof, self.m.shape)
-        *parts, unknown = (
-            part[member, rows][None] for part in (*self[:4], dof, self.unknown_share)
-        )
-        return NoisyOutput(*parts, share=np.ones_like(self.share[:1]), unknown=unknown)
+        alone = NoisyOutput(*(part[member, rows][None] for part in self))
+        return alone._replace(share=np.ones_like(alone.share))
 
-    def together(self, other: NoisyOutput, share: float) -> NoisyOutput:
-        """Give the members of another ensemble a share beside these, who keep theirs of the rest.
-
-        All with the degrees of freedom of members, (k, 1, o).
-        """
-        shares = (1.0 - share) * self.share, share * other.share
-        unknown = self.unknown_share, other.unknown_share
-        pairs = (*zip(self[:5], other[:5], strict=True), shares, unknown)
-        return NoisyOutput(*(np.concatenate(pair) for pair in pairs))
+    def together(self, other: NoisyOutput, share: Float[np.ndarray, " o"] | float) -> NoisyOutput:
+        """Give members of another ensemble a share beside these, who keep theirs of the rest."""
+        one = self._replace(share=(1.0 - share) * self.share)
+        two = other._replace(share=share * other.share)
+        return NoisyOutput(*(np.concatenate(pair) for pair in zip(one, two, strict=True)))
 
     def beside(
         self,
@@ -94,12 +89,8 @@ class NoisyOutput(NamedTuple):
         share: Float[np.ndarray, " o"],
     ) -> NoisyOutput:
         """Give a Gaussian its share beside the members, who keep theirs of the rest."""
-        new = (m, v, np.broadcast_to(log_noise, m.shape), np.zeros_like(m))
-        shares = [self.share * (1.0 - share), share[None, None]]
-        parts = [(*pair,) for pair in zip(self[:4], (each[None] for each in new), strict=True)]
-        dof = self.dof, np.full_like(self.dof[:1], NO_TAIL)
-        unknown = self.unknown_share, np.zeros_like(m)[None]
-        return NoisyOutput(*(np.concatenate(pair) for pair in (*parts, dof, shares, unknown)))
+        m, v, l_m = m[None], v[None], np.broadcast_to(log_noise, m[None].shape)
+        return self.together(NoisyOutput.of(m, v, l_m, np.zeros_like(m), NO_TAIL, 1.0), share)
 
 
 def scaled(
@@ -122,16 +113,16 @@ def predictive(
     log_ratio: Float[np.ndarray, " o"] | float,
     log_floor: Float[np.ndarray, " o"] | float,
 ) -> NoiseMixturePredictive:
-    """One mixture over the members; arrays (k, n), dof and share (k, 1), or these by output."""
+    """One mixture over the members; arrays (k, n) or (k, n, o)."""
     l_m = scaled(noisy.l_m, log_ratio, log_floor)
     return NoiseMixturePredictive.of(
         f_mean=noisy.m,
         f_var=noisy.v,
         log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
         log_noise_var=np.minimum(noisy.l_v, MOST_LOG_NOISE_VAR),
-        dof=np.broadcast_to(noisy.dof, noisy.m.shape),
-        share=np.broadcast_to(noisy.share, noisy.m.shape),
-        unknown_share=noisy.unknown_share,
+        dof=noisy.dof,
+        share=noisy.share,
+        unknown_share=noisy.unknown,
     )
 
 
@@ -144,18 +135,11 @@ class Output(NamedTuple):
     @classmethod
     def of(cls, noisy: NoisyOutput, log_floor: Float[np.ndarray, " o"], o: int) -> Output:
         """Take one of all."""
-        one = NoisyOutput(*(part[..., o] for part in (*noisy[:6], noisy.unknown_share)))
-        return cls(one, float(log_floor[o]))
+        return cls(NoisyOutput(*(part[..., o] for part in noisy)), float(log_floor[o]))
 
     def predictive(self, log_ratio: float) -> NoiseMixturePredictive:
         """Mix the members, the noise multiplied."""
         return predictive(self.noisy, log_ratio, self.log_floor)
-
-    def agreed(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
-        """Give all members the same mean and variance."""
-        shape = self.noisy.m.shape
-        noisy = self.noisy._replace(m=np.broadcast_to(m, shape), v=np.broadcast_to(v, shape))
-        return self._replace(noisy=noisy)
 
     def at(self, rows: Int[np.ndarray, " r"]) -> Output:
         """Take some rows."""

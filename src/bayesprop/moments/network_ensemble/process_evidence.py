@@ -34,33 +34,13 @@ LONGER = 2.0
 """Times the standard deviation of the logarithm of a length, where it is longer than expected: some
 inputs say nothing."""
 
+_LENGTH_STD = 1.5  # of the logarithm; the middle of the prior is the root of the number of columns
 _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
 _LARGE = 5.0  # log a² and log b² from which they have a prior, of this standard deviation, too
-_N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a², s and b² (1 + d) where a search begins
+_N_FIRST, _N_STEPS, _N_MORE_STEPS = 256, 60, 20  # rows that choose the covariance; steps there
+_HALF = -0.7  # log of the shares of a², s and b² (1 + d) where a search begins
 _LEAST_STEP = 1e-6  # of the evidence: a search that gains less ends
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
-
-
-class Beliefs(NamedTuple):
-    """What is believed of a function before its rows are seen, and how they are asked.
-
-    length, length_std
-        Of every input, as a share of the root of their number, and of its logarithm: the middle of
-        the prior, where the search begins.
-    are_rough
-        Covariances that are tried: the Gaussian, Matérn 5/2.
-    n_first, n_steps
-        Rows with which it begins, and of which it chooses the covariance, and steps there.
-    """
-
-    length: float
-    length_std: float
-    are_rough: tuple[bool, ...]
-    n_first: int
-    n_steps: int
-
-
-OF_TARGETS = Beliefs(1.0, 1.5, (False, True), n_first=256, n_steps=60)
 
 
 class Limits(NamedTuple):
@@ -124,22 +104,22 @@ def negative_log_evidence(
     return value, np.r_[of_lengths, of_others, of_group]
 
 
-def fit(rng: np.random.Generator, known: Known, beliefs: Beliefs, limits: Limits) -> Fitted:
+def fit(rng: np.random.Generator, known: Known, limits: Limits) -> Fitted:
     """Maximise the evidence of some rows, and look at each row from all others.
 
     Of few rows, the latter by hyper-parameters that were learnt without the row.
     """
     known = known._replace(weight=np.maximum(known.weight, _LEAST_WEIGHT))
     order = rng.permutation(len(known.y))
-    few = known.at(order[: min(beliefs.n_first, limits.n_evidence)])
-    begun = [_most_probable(few, beliefs, limits, is_rough) for is_rough in beliefs.are_rough]
+    few = known.at(order[: min(_N_FIRST, limits.n_evidence)])
+    begun = [_most_probable(few, limits, is_rough) for is_rough in (False, True)]
     if len(order) < FEW_ROWS:
-        each = [_in_folds(known, order, beliefs, limits, one) for one in begun]
+        each = [_in_folds(known, order, limits, one) for one in begun]
         return max(each, key=lambda one: float(known.weight @ one.log_density))
     best = max(begun, key=lambda one: float(few.weight @ _looked_at(few, one).log_density))
     if len(few.y) < min(len(order), limits.n_evidence):
         some = known.at(order[: limits.n_evidence])
-        best = _most_probable(some, beliefs, limits, best.is_rough, best)
+        best = _most_probable(some, limits, best.is_rough, best)
     return _looked_at(known, best)
 
 
@@ -165,9 +145,7 @@ def _looked_at(known: Known, hyper: _Hyper) -> Fitted:
     return Fitted(process, m, v, process.log_density(known.y, m, v))
 
 
-def _in_folds(
-    known: Known, order: np.ndarray, beliefs: Beliefs, limits: Limits, hyper: _Hyper
-) -> Fitted:
+def _in_folds(known: Known, order: np.ndarray, limits: Limits, hyper: _Hyper) -> Fitted:
     """Look at each row by hyper-parameters that were learnt without it."""
     m, v, log_density = np.empty((3, len(order)))
     place = np.arange(len(order)) if known.group is None else known.group[order]
@@ -176,27 +154,27 @@ def _in_folds(
         out, rest = order[is_out], order[~is_out]
         if not len(out):
             continue
-        learnt = _most_probable(known.at(rest), beliefs, limits, hyper.is_rough)
+        learnt = _most_probable(known.at(rest), limits, hyper.is_rough)
         there = _looked_at(known, learnt)
         m[out], v[out], log_density[out] = there.m[out], there.v[out], there.log_density[out]
     return Fitted(_process(known, hyper), m, v, log_density)
 
 
 def _most_probable(
-    known: Known, beliefs: Beliefs, limits: Limits, is_rough: bool, start: _Hyper | None = None
+    known: Known, limits: Limits, is_rough: bool, start: _Hyper | None = None
 ) -> _Hyper:
     """Return the logarithms of lengths, a², s, b² and u that evidence and priors make so."""
     from scipy import optimize
 
     d, scale = known.x.shape[1], np.log(max(np.mean(np.square(known.y)), _LEAST_SQUARE))
-    middle = np.full(d, np.log(beliefs.length) + 0.5 * np.log(d))
+    middle = np.full(d, 0.5 * np.log(d))
     of_variances = [d, d + 2]
     has_prior = d <= len(known.x)  # of more columns than rows most say nothing: lengths are free
 
     def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = negative_log_evidence(logarithms, known, is_rough=is_rough)
         away = has_prior * (logarithms[:d] - middle)
-        std = beliefs.length_std * np.where(away > 0.0, LONGER, 1.0)
+        std = _LENGTH_STD * np.where(away > 0.0, LONGER, 1.0)
         large = np.maximum(logarithms[of_variances] - scale - _LARGE, 0.0) / _LARGE
         gradient[:d] += away / std**2
         gradient[of_variances] += large / _LARGE
@@ -216,7 +194,7 @@ def _most_probable(
         method="L-BFGS-B",
         bounds=bounds,
         options={
-            "maxiter": beliefs.n_steps if start is None else _N_MORE_STEPS,
+            "maxiter": _N_STEPS if start is None else _N_MORE_STEPS,
             "ftol": _LEAST_STEP,
         },
     )

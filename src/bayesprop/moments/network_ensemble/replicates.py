@@ -28,14 +28,12 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     CONVINCING,
     LEAST_GAIN,
     MOST_STEPS,
+    MOST_TARGETS,
     NoisyOutput,
     Output,
     is_no_more,
     nearest_to_best,
 )
-
-MOST_TARGETS = 8192
-"""Measurements that judge, at most."""
 
 LEAST_REPEATED = 10
 """Inputs that stand for more than one row, below which nothing is learnt of what comes back."""
@@ -43,8 +41,6 @@ LEAST_REPEATED = 10
 LOG_STEP = 0.5
 LEAST_LOG_OWN = -LOG_STEP * MOST_STEPS
 """Log of the least share that does not come back: a three thousandth."""
-
-_Moments = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
 
 class Replicates(NamedTuple):
@@ -174,14 +170,16 @@ def own_share(rng: np.random.Generator, of_members: Output, targets: Targets) ->
 
     def scores(step: int) -> Float[np.ndarray, " n"]:
         log_own = step * LOG_STEP
-        known = there.agreed(*recalled(*moments, log_own, count, mean))
+        agreed = recalled(*moments, log_own, count, mean)
+        m, v = (np.broadcast_to(part, there.noisy.m.shape) for part in agreed)
+        known = there._replace(noisy=there.noisy._replace(m=m, v=v))
         return few.scores(known.predictive(log_own).log_prob(few.y))
 
     step, best_scores = nearest_to_best(scores, (-1,))
     return 0.0 if is_no_more(best_scores - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
-def _moments(of_members: Output) -> _Moments:
+def _moments(of_members: Output) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean and variance of the function, and the variance of the noise."""
     noisy = of_members.predictive(0.0)
     return noisy.mean, noisy.epistemic_var, noisy.noise_var
@@ -195,13 +193,7 @@ def recalled(
     count: Float[np.ndarray, " n"],
     mean: Float[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return m* and v*.
-
-    log_own
-        log(B / s).
-    count, mean
-        W and ybar.
-    """
+    """Return m* and v*; log_own is log(B / s), count and mean are W and ybar."""
     own, shared = np.exp(log_own) * s, v - np.expm1(log_own) * s
     total = count * shared + own
     return m + count * shared / total * (mean - m), shared * own / total

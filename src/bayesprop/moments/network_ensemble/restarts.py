@@ -55,13 +55,7 @@ def gave_up(
 
 
 def scores(state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None = None) -> Scores:
-    """Score every member on the rows it was trained on.
-
-    Of a long table over rows at equal distances: memory stays bounded.
-
-    fold
-        Number of the member that was not given the row.
-    """
+    """Score every member on the rows it was trained on; of a long table on some of them."""
     some = slice(None, None, -(-len(rows.x) // _MOST_ROWS))
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some]
     noisy = outputs(state, x)

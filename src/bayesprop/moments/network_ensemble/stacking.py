@@ -26,8 +26,6 @@ def shares(
 
     likelihood
         What each gave to every row, positive.
-    weight
-        How often each row counts.
     """
     share = np.full(len(likelihood), 1.0 / len(likelihood))
     for _ in range(_N_ROUNDS):
@@ -68,9 +66,6 @@ def folds(
 
     Rows of a group share a fold. A class that is one group alone is never left out: nothing would
     be left to learn it from. Nor is anything by a single fold.
-
-    groups
-        Numbers from 0 of groups of rows, in the order of the rows.
     """
     first = np.unique(groups, return_index=True)[1]
     of_group, began = np.full(len(first), -1), 0
