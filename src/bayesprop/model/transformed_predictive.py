@@ -17,14 +17,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.censored_arsinh import CensoredArsinh
-from bayesprop.model.censored_numbers import CensoredNumbers
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.predictive import (
-    GaussianPredictive,
-    Moments,
-    Predictive,
-)
+from bayesprop.model.limited_maps import LimitedMap
+from bayesprop.model.predictive import GaussianPredictive, Moments, Predictive
 from bayesprop.model.target_maps import TargetMap
 
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
@@ -116,7 +111,7 @@ class CensoredPredictive(ContinuousPredictive):
     `log_prob` is that of a probability at a bound and of a density elsewhere.
     """
 
-    map: CensoredArsinh | CensoredNumbers
+    map: LimitedMap
 
     @property
     def slope(self) -> Moments:
@@ -259,7 +254,7 @@ def transformed(latent: Predictive, map: TargetMap) -> TransformedPredictive:
     """Say of y = g(z) what is said of z."""
     if isinstance(map, CountScores):
         return CountPredictive.of(latent, map)
-    if isinstance(map, CensoredArsinh | CensoredNumbers):
+    if isinstance(map, LimitedMap):
         return CensoredPredictive.of(latent, map)
     return ContinuousPredictive.of(latent, map)
 
