@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -91,16 +92,10 @@ class Fitted:
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
         """Return what has the posterior covariances of functions, of rows with gaps their mean."""
-        method, x = cast(Any, self.method), self.encoded(X)
-        gap = np.isnan(x).any(axis=1)
-        if not gap.any():
-            return method.features(self.learned.state, x)
-        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
-        each = np.concatenate([x[complete], self._completions(X[rows])])
-        found = method.features(self.learned.state, each)
-        n = len(complete)
-        mean = found[n:].reshape(len(rows), COMPLETIONS, *found.shape[1:]).mean(axis=1)
-        return np.concatenate([found[:n], mean])[np.argsort(np.concatenate([complete, rows]))]
+        features, x = partial(cast(Any, self.method).features, self.learned.state), self.encoded(X)
+        if not np.isnan(x).any():
+            return features(x)
+        return over_gaps(lambda X: features(self.encoding.standardised(X)), X, self._known_inputs)
 
     def draw(
         self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
