@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -48,21 +47,16 @@ class Fitted:
         for first in range(0, len(X), step):
             some = X[first : first + step]
             x = self.encoded(some, first)
-            if has_gaps:
-                of_some = over_gaps(self._of_complete, some, self._known_inputs)
-            else:
-                of_some = self._of(x)
+            ask: Callable[..., Any] = self.method.predict
+            of_some = self._over_gaps(ask, some) if has_gaps else ask(self.learned.state, x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task.of_rows(some).decode(of_some)
 
-    def _of(self, x: Float[np.ndarray, "n d"]) -> Any:
-        """Predict standardised targets, or codes, at standardised rows without gaps."""
-        return self.method.predict(self.learned.state, x)
-
-    def _of_complete(self, X: Float[np.ndarray, "n d"]) -> Any:
-        """Predict what `_of` does, at rows in the original units."""
-        return self._of(self.encoding.standardised(X))
+    def _over_gaps(self, ask: Callable[[Any, np.ndarray], Any], X: np.ndarray) -> Any:
+        """Ask the method about rows in the original units, some with gaps."""
+        state, standardised = self.learned.state, self.encoding.standardised
+        return over_gaps(lambda rows: ask(state, standardised(rows)), X, self._known_inputs)
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
         """Return standardised completions of rows, those of a row after one another."""
@@ -92,10 +86,9 @@ class Fitted:
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
         """Return what has the posterior covariances of functions, of rows with gaps their mean."""
-        features, x = partial(cast(Any, self.method).features, self.learned.state), self.encoded(X)
-        if not np.isnan(x).any():
-            return features(x)
-        return over_gaps(lambda X: features(self.encoding.standardised(X)), X, self._known_inputs)
+        ask, x = cast(Any, self.method).features, self.encoded(X)
+        has_gaps = np.isnan(x).any()
+        return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)
 
     def draw(
         self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False

@@ -329,7 +329,7 @@ class CensoredNumbers(LimitedMap):
         low, high = float(stored.get("low", -np.inf)), float(stored.get("high", np.inf))
         if not low < high or not (np.isfinite(low) or np.isfinite(high)):
             raise ValueError(f"limits must be one or two, rising, got {low:g} and {high:g}")
-        positive = SoftplusInverse.of_scale(stored["scale"]) if "scale" in stored else None
+        positive = SoftplusInverse.from_dict(stored) if "scale" in stored else None
         if positive is not None and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
             raise ValueError(f"limits of positive numbers must be > 0, got {low:g} and {high:g}")
         return cls(low, high, positive, Tendency.from_dict(stored))

@@ -107,8 +107,6 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     kind = stored["kind"]
     if kind == SHARE and "scale" not in stored:
         return Logit.from_dict(stored)
-    if kind == POSITIVE:
-        return SoftplusInverse.of_scale(stored["scale"])
     if kind not in UNLEARNT:
         kinds = ", ".join(UNLEARNT)
         raise ValueError(f"the target must be of kind {kinds}, got {str(kind)[:40]!r}")

@@ -20,10 +20,9 @@ from bayesprop.scale.rare_values import RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.sources import target_of, to_learn
+from bayesprop.table_model.sources import from_frame, target_of, to_learn
 
 ROUNDS = 10
 
