@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import getitem
 from typing import Any, cast
 
 import numpy as np
@@ -123,7 +124,7 @@ class Partitions:
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
         parts = np.split(chosen, np.searchsorted(chosen, self.firsts[1:]))
         pairs = zip(self.located, parts, strict=True)
-        jobs = [self.submit(_rows_at, frame, part - first) for (frame, first), part in pairs]
+        jobs = [self.submit(getitem, frame, part - first) for (frame, first), part in pairs]
         frame = pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed")
         rare = RareValues.of(self.columns, target)
         looks = [self.submit(_rare, rare, *one) for one in self.located]
@@ -169,10 +170,6 @@ class PartitionedRows(AllRows):
             checkpoint=request.checkpoint,
         )
         estimator.learned_ = fitted.learned_
-
-
-def _rows_at(frame: pl.DataFrame, at: np.ndarray) -> pl.DataFrame:
-    return frame[at]
 
 
 def _rare(
