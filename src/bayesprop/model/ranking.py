@@ -80,12 +80,12 @@ class Ranked(NamedTuple):
         hits = np.cumsum(times * self.positive)[self.ends]
         return Counts(hits, np.cumsum(times)[self.ends] - hits)
 
-    def redrawn(self, seed: int = 0) -> Iterator[Counts]:
+    def redrawn(self) -> Iterator[Counts]:
         """Draw as many rows with replacement, 200 times (fewer of large tables), and count.
 
         Draws without a row of either class are left out.
         """
-        n, rng = len(self.positive), np.random.default_rng(seed)
+        n, rng = len(self.positive), np.random.default_rng(0)
         for _ in range(int(np.clip(_MOST_VALUES // n, _FEWEST_DRAWS, N_DRAWS))):
             counts = self.counts(np.bincount(rng.integers(n, size=n), minlength=n))
             if counts.is_of_both:
