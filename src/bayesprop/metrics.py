@@ -258,11 +258,7 @@ def _of_classes(pred: ClassPredictive, y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _checked(pred: Predictive, y: Observed) -> Observed:
-    y = np.asarray(y, dtype=np.float64)
-    if y.shape != np.shape(pred.mean):
-        raise ValueError(
-            f"y must have the shape of the prediction, {np.shape(pred.mean)}, got {y.shape}"
-        )
+    y = pred.checked(y)
     if y.size == 0:
         raise ValueError("y must hold at least one observation, got none")
     if not np.isfinite(y).all():

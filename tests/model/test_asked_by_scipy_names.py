@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.censored_arsinh import CensoredArsinh
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import completed
+from bayesprop.model.limited_maps import CensoredArsinh
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.pooled import pooled

@@ -5,13 +5,12 @@ import pytest
 from scipy import stats
 
 from bayesprop.model import count_scores
-from bayesprop.model.count_scores import learnt_scores
 from bayesprop.model.target_kinds import learnt_map, map_from_dict
 from bayesprop.model.target_maps import COUNT
 
 
 def learnt(y):
-    return learnt_scores(np.ones((len(y), 1)), y, np.ones(len(y)))
+    return learnt_map(COUNT, np.ones((len(y), 1)), y[:, None])
 
 
 def cigarettes(rng, n):
@@ -118,6 +117,6 @@ def test_heaps_are_saved_and_drawn_within_their_counts():
 def test_counts_that_follow_from_inputs_have_no_heaps():
     x = np.random.default_rng(4).integers(0, 40, size=(600, 1)).astype(float)
     squares = x[:, 0] ** 2
-    standard, weight = (x - x.mean()) / x.std(), np.ones(600)
-    assert np.isin(learnt_scores(standard, squares, weight).knots - 0.5, squares).all()
+    formula = learnt_map(COUNT, (x - x.mean()) / x.std(), squares[:, None])
+    assert np.isin(formula.knots - 0.5, squares).all()
     assert not np.isin(learnt(squares).knots - 0.5, squares).all(), "nothing tells of them"

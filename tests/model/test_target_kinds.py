@@ -10,13 +10,16 @@ from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from bayesprop.model import censored_arsinh
+from bayesprop.model import limited_maps
 from bayesprop.model.censored import Tendency
-from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
-from bayesprop.model.censored_numbers import CensoredNumbers, learnt_limits
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.left_out import PRECISIONS, curves, left_out_rmse
+from bayesprop.model.left_out import PRECISIONS, curves
 from bayesprop.model.left_out import Ridge as WeightedRows
+from bayesprop.model.limited_maps import (
+    CensoredArsinh,
+    CensoredNumbers,
+    CensoredShare,
+)
 from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
 from bayesprop.model.target_maps import (
     CENSORED,
@@ -248,9 +251,9 @@ def test_the_scale_is_the_likeliest_of_rows_left_out(kind, monkeypatch):
     x = rng.normal(size=(40, 2))
     y = np.maximum(np.sinh(1.5 * x[:, 0] + 0.3 * rng.normal(size=40)), 0.0)
     y = np.minimum(y / 3.0, 1.0) if kind == SHARE else y
-    best, scores, scales = learnt_map(kind, x, y[:, None]), [], censored_arsinh._SCALES
+    best, scores, scales = learnt_map(kind, x, y[:, None]), [], limited_maps._SCALES
     for scale in scales:
-        monkeypatch.setattr(censored_arsinh, "_SCALES", (scale,))
+        monkeypatch.setattr(limited_maps, "_SCALES", (scale,))
         one = learnt_map(kind, x, y[:, None])
         z = one.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
         by_precision = []
@@ -509,7 +512,8 @@ def test_errors_left_out_are_those_of_ridges_without_the_row():
             for i, keep in enumerate(~np.eye(30, dtype=bool))
         ]
         squares.append(np.average(np.square(errors), weights=weight))
-    assert left_out_rmse(x, y, weight) == pytest.approx(np.sqrt(min(squares)), rel=1e-6)
+    mean_square = WeightedRows.of(x, weight).left_out(y).mean_square
+    assert mean_square == pytest.approx(min(squares), rel=2e-6)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.8, np.inf), (-np.inf, 1.1), (-0.8, 1.1)])
@@ -518,7 +522,7 @@ def test_limits_are_the_ends_that_many_rows_have(low, high):
     x = rng.normal(size=(1500, 2))
     latent = x[:, 0] + 0.5 * rng.normal(size=1500)
     y = np.clip(latent, low, high)
-    learnt = learnt_limits(x, y, np.ones(1500))
+    learnt = learnt_map(CENSORED, x, y[:, None])
     assert learnt.support == pytest.approx((low, high))
     z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
     is_low, is_high = y == low, y == high
@@ -543,7 +547,7 @@ def test_numbers_above_zero_with_a_limit_above_stay_above_zero():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(1000, 1))
     y = np.minimum(np.exp(x[:, 0] + 0.3 * rng.normal(size=1000)), 3.0)
-    learnt = learnt_limits(x, y, np.ones(1000))
+    learnt = learnt_map(CENSORED, x, y[:, None])
     assert learnt.support == (0.0, 3.0)
     z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
     assert (learnt.inverse(np.append(z, [-50.0, 50.0])) > 0.0).all()

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare
-from bayesprop.model.censored_numbers import CensoredNumbers
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
+from bayesprop.model.limited_maps import CensoredArsinh, CensoredNumbers, CensoredShare
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive

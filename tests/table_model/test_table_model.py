@@ -17,10 +17,10 @@ from bayesprop.cli import main
 from bayesprop.store import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableWarning
-from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.sources import from_frame
 
 N = 120
 RNG = np.random.default_rng(0)

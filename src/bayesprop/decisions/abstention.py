@@ -18,7 +18,7 @@ from bayesprop.decisions.doubt import predictives_of, tells_parts
 from bayesprop.decisions.pool import finite
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.surest_first import surest_first
+from bayesprop.model.ranking import surest_first
 
 Values = Float[np.ndarray, " n"]
 _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise

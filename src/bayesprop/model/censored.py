@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.left_out import PRECISIONS, Ridge, some_rows
+from bayesprop.model.left_out import Ridge
 from bayesprop.model.target_maps import TargetMap
 
 _ROUNDS = 4
@@ -27,13 +27,11 @@ class Tendency(NamedTuple):
     std: float
 
     @classmethod
-    def of(cls, ridge: Ridge, z: Float[np.ndarray, "n 1"], weight: np.ndarray) -> Tendency:
+    def of(cls, ridge: Ridge, z: Float[np.ndarray, " n"]) -> Tendency:
         """Fit a ridge, its precision the best for rows left out, which say how scores scatter."""
-        errors = ridge.left_out_errors(z)[..., 0]
-        mean_square = np.average(errors**2, axis=1, weights=weight)
-        best = int(np.argmin(mean_square))
-        std = float(max(np.sqrt(mean_square[best]), _LEAST_STD * np.std(z), _TINY))
-        return cls(*ridge.line(z[:, 0], PRECISIONS[best]), std)
+        best = ridge.left_out(z)
+        std = float(max(np.sqrt(best.mean_square), _LEAST_STD * np.std(z), _TINY))
+        return cls(*ridge.line(z, best.precision), std)
 
     def draw(
         self,
@@ -97,14 +95,13 @@ class CensoredMap(TargetMap):
         low, high = self.bounds(y)
         return np.where(low < high, self.tendency.draw(x, (low, high), u, spread), spread)
 
-    def with_tendency(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Self:
-        """Learn where scores lie by standardised inputs, and draw them by it, in turn."""
-        at = some_rows(*x.shape)
-        x, y, weight = x[at], y[at, None], weight[at]
-        ridge, rng = Ridge.of(x, weight), np.random.RandomState(0)
-        own = replace(cast(Any, self[at]), tendency=None)
+    def with_tendency(self, ridge: Ridge, y: Float[np.ndarray, " n"]) -> Self:
+        """Learn where scores lie by the inputs of a ridge, and draw them by it, in turn."""
+        y, rng = y[ridge.at, None], np.random.RandomState(0)
+        own = replace(cast(Any, self[ridge.at]), tendency=None)
         for _ in range(_ROUNDS):
-            own = replace(own, tendency=Tendency.of(ridge, own.encode(y, rng, x), weight))
+            z = own.encode(y, rng, ridge.x)[:, 0]
+            own = replace(own, tendency=Tendency.of(ridge, z))
         return own
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.model.asked_by_scipy_names import Drawn
+from bayesprop.model.prediction import OF_ALL_ROWS, Prediction
 
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
-class ClassPredictive(Drawn):
+class ClassPredictive(Prediction):
     """A categorical distribution a row, averaged over the posterior.
 
     proba
@@ -36,10 +35,14 @@ class ClassPredictive(Drawn):
 
     proba: Float[np.ndarray, "n c"]
     expected_entropy: Float[np.ndarray, " n"]
-    classes: np.ndarray
+    classes: np.ndarray = field(metadata=OF_ALL_ROWS)
     gap_entropy: Float[np.ndarray, " n"] | float = 0.0
-    order: tuple[int, ...] | None = None
-    positive: int = 1
+    order: tuple[int, ...] | None = field(default=None, metadata=OF_ALL_ROWS)
+    positive: int = field(default=1, metadata=OF_ALL_ROWS)
+
+    def __post_init__(self) -> None:
+        of_rows = np.broadcast_to(self.gap_entropy, len(self.proba))
+        object.__setattr__(self, "gap_entropy", of_rows)
 
     @classmethod
     def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
@@ -55,15 +58,6 @@ class ClassPredictive(Drawn):
         proba = proba / np.sum(proba, axis=1, keepdims=True)
         plain = cls(proba, np.zeros(len(proba)), classes)
         return replace(plain, expected_entropy=plain.entropy)
-
-    @classmethod
-    def joined(cls, parts: Sequence[ClassPredictive]) -> ClassPredictive:
-        """Put the rows of several predictions of the same classes one after another."""
-        proba = np.concatenate([part.proba for part in parts])
-        entropy = np.concatenate([part.expected_entropy for part in parts])
-        of_gaps = np.concatenate([part._gap_entropies for part in parts])
-        first = parts[0]
-        return cls(proba, entropy, first.classes, of_gaps, first.order, first.positive)
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:
@@ -91,10 +85,6 @@ class ClassPredictive(Drawn):
         """Share of the entropy that measuring the row's missing inputs would remove on average."""
         whole = self.entropy
         return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
-
-    @property
-    def _gap_entropies(self) -> Float[np.ndarray, " n"]:
-        return np.broadcast_to(self.gap_entropy, len(self))
 
     @property
     def confidence(self) -> Float[np.ndarray, " n"]:
@@ -162,17 +152,6 @@ class ClassPredictive(Drawn):
     def is_finite(self) -> Bool[np.ndarray, " n"]:
         """Whether a row has finite probabilities."""
         return np.all(np.isfinite(self.proba), axis=1)
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.proba)
-
-    def __getitem__(self, rows: Any) -> ClassPredictive:
-        """Select rows (a slice, mask or index array)."""
-        proba, entropy, of_gaps = (
-            part[rows] for part in (self.proba, self.expected_entropy, self._gap_entropies)
-        )
-        return replace(self, proba=proba, expected_entropy=entropy, gap_entropy=of_gaps)
 
     def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
         """Columns of the given labels; ValueError names one that is no class."""

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.censored import CensoredMap, Tendency
+from bayesprop.model.left_out import Ridge
 from bayesprop.model.target_maps import COUNT
 
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
@@ -164,12 +165,12 @@ class CountScores(CensoredMap):
 
 
 def learnt_scores(
-    x: Float[np.ndarray, "n d"],
+    ridge: Ridge,
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    exposure: Float[np.ndarray, " n"] | None = None,
+    exposure: Float[np.ndarray, " n"] | None,
 ) -> CountScores:
-    """Learn the scores of counts, and where in their intervals they lie by standardised inputs.
+    """Learn the scores of counts, and where in their intervals they lie by a ridge.
 
     Heaps get knots of their own unless inputs tell scores apart more closely, as a formula would.
     """
@@ -177,15 +178,15 @@ def learnt_scores(
         spread = (y + np.random.RandomState(0).random_sample(len(y))) / exposure - 1.0
         tally = _Tally.of(spread, weight)
         rates = replace(tally.through(tally.apart(_LEAST_ROWS)), exposure=exposure[:, None])
-        return replace(rates.with_tendency(x, y, weight), exposure=None)
+        return replace(rates.with_tendency(ridge, y), exposure=None)
     tally = _Tally.of(y, weight)
-    scores = tally.through(tally.apart(0.0)).with_tendency(x, y, weight)
+    scores = tally.through(tally.apart(0.0)).with_tendency(ridge, y)
     if cast(Tendency, scores.tendency).std < _CLOSE:
         return scores
     heaped = tally.with_heaps(scores.knots)
     if len(heaped.knots) == len(scores.knots):
         return scores
-    return heaped.with_tendency(x, y, weight)
+    return heaped.with_tendency(ridge, y)
 
 
 class _Tally(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -47,21 +47,16 @@ class Fitted:
         for first in range(0, len(X), step):
             some = X[first : first + step]
             x = self.encoded(some, first)
-            if has_gaps:
-                of_some = over_gaps(self._of_complete, some, self._known_inputs)
-            else:
-                of_some = self._of(x)
+            ask: Callable[..., Any] = self.method.predict
+            of_some = self._over_gaps(ask, some) if has_gaps else ask(self.learned.state, x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task.of_rows(some).decode(of_some)
 
-    def _of(self, x: Float[np.ndarray, "n d"]) -> Any:
-        """Predict standardised targets, or codes, at standardised rows without gaps."""
-        return self.method.predict(self.learned.state, x)
-
-    def _of_complete(self, X: Float[np.ndarray, "n d"]) -> Any:
-        """Predict what `_of` does, at rows in the original units."""
-        return self._of(self.encoding.standardised(X))
+    def _over_gaps(self, ask: Callable[[Any, np.ndarray], Any], X: np.ndarray) -> Any:
+        """Ask the method about rows in the original units, some with gaps."""
+        state, standardised = self.learned.state, self.encoding.standardised
+        return over_gaps(lambda rows: ask(state, standardised(rows)), X, self._known_inputs)
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
         """Return standardised completions of rows, those of a row after one another."""
@@ -91,16 +86,9 @@ class Fitted:
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
         """Return what has the posterior covariances of functions, of rows with gaps their mean."""
-        method, x = cast(Any, self.method), self.encoded(X)
-        gap = np.isnan(x).any(axis=1)
-        if not gap.any():
-            return method.features(self.learned.state, x)
-        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
-        each = np.concatenate([x[complete], self._completions(X[rows])])
-        found = method.features(self.learned.state, each)
-        n = len(complete)
-        mean = found[n:].reshape(len(rows), COMPLETIONS, *found.shape[1:]).mean(axis=1)
-        return np.concatenate([found[:n], mean])[np.argsort(np.concatenate([complete, rows]))]
+        ask, x = cast(Any, self.method).features, self.encoded(X)
+        has_gaps = np.isnan(x).any()
+        return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)
 
     def draw(
         self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False

@@ -5,52 +5,33 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 PRECISIONS = (1e-6, 1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
 _MOST_ROWS, _MOST_COLUMNS = 2000, 500
 _LENGTH, _LINE, _FAR = 3.0, 0.3, 5.0
 
 
-def left_out_log_likelihood(
-    x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " k"]:
-    """Mean log density of every row by a ridge without it, nats, of each of k targets.
+class LeftOut(NamedTuple):
+    """Errors of rows by ridges without them, at the precision that has the least mean square."""
 
-    Errors are taken for Laplace's, -log(2 b) - 1 with b their mean absolute value, so that a few
-    far rows do not decide; the ridge's precision is the best of a few. Of many rows some are
-    taken, evenly spaced.
-
-    x
-        Standardised inputs. The intercept has no prior.
-    """
-    at = some_rows(*x.shape)
-    x, z, weight = x[at], z[at], weight[at]
-    errors = Ridge.of(x, weight).left_out_errors(z)
-    mean_error = np.average(np.abs(errors), axis=1, weights=weight)
-    least = 1e-12 * np.maximum(np.abs(z).max(axis=0), 1e-290)
-    return np.max(-np.log(2.0 * np.maximum(mean_error, least)) - 1.0, axis=0)
-
-
-def left_out_rmse(
-    x: Float[np.ndarray, "n d"], z: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-) -> float:
-    """Root mean square error of rows by a ridge without them, as `left_out_log_likelihood` has it.
-
-    x
-        Standardised inputs.
-    """
-    at = some_rows(*x.shape)
-    errors = Ridge.of(x[at], weight[at]).left_out_errors(z[at, None])[:, :, 0]
-    return float(np.sqrt(np.average(errors**2, axis=1, weights=weight[at]).min()))
+    precision: float
+    errors: Float[np.ndarray, " n"]
+    mean_square: float
 
 
 class Ridge(NamedTuple):
     """Standardised inputs of weighted rows, decomposed once for every target and precision.
 
     The intercept has no prior.
+
+    at
+        Places of these rows in their table.
     """
 
+    at: Int[np.ndarray, " n"]
+    x: Float[np.ndarray, "n d"]
+    weight: Float[np.ndarray, " n"]
     share: Float[np.ndarray, " n"]
     mean: Float[np.ndarray, " d"]
     root: Float[np.ndarray, "n 1"]
@@ -63,7 +44,14 @@ class Ridge(NamedTuple):
         """Decompose the centred rows."""
         share, root = weight / np.sum(weight), np.sqrt(weight)[:, None]
         mean = share @ x
-        return cls(share, mean, root, *np.linalg.svd(root * (x - mean), full_matrices=False))
+        parts = np.linalg.svd(root * (x - mean), full_matrices=False)
+        return cls(np.arange(len(x)), x, weight, share, mean, root, *parts)
+
+    @classmethod
+    def of_some(cls, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ridge:
+        """Decompose rows evenly spaced, where there are too many to be fast."""
+        at = evenly(len(x), _MOST_ROWS if x.shape[1] <= _MOST_COLUMNS else _MOST_COLUMNS)
+        return cls.of(x[at], weight[at])._replace(at=at)
 
     def left_out_errors(self, z: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p n k"]:
         """Error of every row by a ridge fitted without it, for each precision of the ridge.
@@ -79,6 +67,23 @@ class Ridge(NamedTuple):
             residual = (centred - predicted) / self.root
             errors.append(residual / np.maximum(1.0 - leverage, 1e-6)[:, None])
         return np.stack(errors)
+
+    def left_out(self, z: Float[np.ndarray, " n"]) -> LeftOut:
+        """Return the errors at the best precision."""
+        errors = self.left_out_errors(z[:, None])[..., 0]
+        mean_square = np.average(errors**2, axis=1, weights=self.weight)
+        best = int(np.argmin(mean_square))
+        return LeftOut(PRECISIONS[best], errors[best], float(mean_square[best]))
+
+    def left_out_log_likelihood(self, z: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+        """Mean log density of every row by a ridge without it, nats, of each of k targets.
+
+        Errors are taken for Laplace's, -log(2 b) - 1 with b their mean absolute value, so that a
+        few far rows do not decide; the ridge's precision is the best of a few.
+        """
+        mean_error = np.average(np.abs(self.left_out_errors(z)), axis=1, weights=self.weight)
+        least = 1e-12 * np.maximum(np.abs(z).max(axis=0), 1e-290)
+        return np.max(-np.log(2.0 * np.maximum(mean_error, least)) - 1.0, axis=0)
 
     def line(self, z: Float[np.ndarray, " n"], precision: float) -> tuple[np.ndarray, float]:
         """Return slopes and intercept for one target and precision."""
@@ -101,11 +106,6 @@ def curves(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
     kernel = np.exp(-0.5 * distance / (_LENGTH**2 * d)) + _LINE * inner / d
     size, axes = np.linalg.eigh(kernel)
     return axes * np.sqrt(len(x) * np.maximum(size, 1e-9))
-
-
-def some_rows(n: int, d: int) -> np.ndarray:
-    """Return places of rows, evenly spaced where there are many, that a ridge fits fast."""
-    return evenly(n, _MOST_ROWS if d <= _MOST_COLUMNS else _MOST_COLUMNS)
 
 
 def evenly(n: int, most: int) -> np.ndarray:

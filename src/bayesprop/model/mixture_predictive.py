@@ -10,13 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import (
-    BY_MEMBER,
-    IN_Y,
-    IN_Y_SQUARED,
-    Moments,
-    SummedGaussians,
-)
+from bayesprop.model.prediction import BY_MEMBER
+from bayesprop.model.predictive import IN_Y, IN_Y_SQUARED, Moments, SummedGaussians
 from bayesprop.simd.gaussian_sums import Components
 
 Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]

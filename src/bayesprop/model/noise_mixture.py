@@ -18,8 +18,8 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.mixture_predictive import members_in_turns
+from bayesprop.model.prediction import BY_MEMBER
 from bayesprop.model.predictive import (
-    BY_MEMBER,
     IN_LOG_Y_SQUARED,
     IN_Y,
     IN_Y_SQUARED,

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import OF_ALL_ROWS, Moments, Predictive
+from bayesprop.model.prediction import OF_ALL_ROWS
+from bayesprop.model.predictive import Moments, Predictive
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -60,7 +61,7 @@ class PooledPredictive(Predictive):
 
     def pit(self, y: Moments) -> Moments:
         """Probability integral transform of each observation; uniform on 0..1 if calibrated."""
-        return self._each(lambda part, own: part.pit(own), self._checked(y))
+        return self._each(lambda part, own: part.pit(own), self.checked(y))
 
     @property
     def gap_share(self) -> Moments:
@@ -94,7 +95,7 @@ class PooledPredictive(Predictive):
 
 
 def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any:
-    """Put predictions of parts of the rows together, of numbers or of the same classes.
+    """Put predictions of parts of the rows together, of numbers, of the same classes, or arrays.
 
     places
         Of the rows of every part; together 0 to n - 1, once each.
@@ -102,6 +103,8 @@ def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any
     at = np.argsort(np.concatenate(list(places)))
     if isinstance(parts[0], ClassPredictive):
         return ClassPredictive.joined(parts)[at]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)[at]
     return _of_parts(cast(Any, parts), at)
 
 

@@ -5,37 +5,37 @@ Epistemic variance is what more data would remove, noise variance what it would 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy import special
 
-from bayesprop.model.asked_by_scipy_names import AskedByScipyNames, Values
+from bayesprop.model.prediction import Prediction
 from bayesprop.simd import gaussian_sums
 from bayesprop.simd.gaussian_sums import Components
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
+Values = Float[np.ndarray, "..."]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _FURTHEST = 1e150  # whose square is a number
 _MOST_COMPONENTS = 2**17
 """Gaussians of all elements that are held at a time: a megabyte an array."""
 
 IN_Y, IN_Y_SQUARED, IN_LOG_Y_SQUARED = ({"unit": unit} for unit in ("y", "y²", "log y²"))
-BY_MEMBER, OF_ALL_ROWS = {"axis": 1}, {"axis": None}
-"""Metadata of fields of a predictive: their unit, if any; whether their first axis runs over
-members and the second over rows, or they are the same for all rows."""
+"""Metadata of fields of a predictive: their unit."""
 
 
 @dataclass(frozen=True, repr=False)
-class Predictive(AskedByScipyNames, ABC):
+class Predictive(Prediction):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
 
-    Every field is an array whose first axis runs over rows, unless its metadata say otherwise, or
-    a predictive or a map of so many rows.
+    It answers what scipy's distributions do, under their names, too, but that `mean` and `std` are
+    arrays and not methods. Values `y` have the shape of `mean`, with any axes in front of it, or
+    are one number.
 
     mean
         In y; (n,) or (n, o) for several outputs, and so are the others.
@@ -46,6 +46,9 @@ class Predictive(AskedByScipyNames, ABC):
     mean: Moments = field(metadata=IN_Y)
     epistemic_var: Moments = field(metadata=IN_Y_SQUARED)
     noise_var: Moments = field(metadata=IN_Y_SQUARED)
+
+    step: ClassVar[float] = 0.0
+    """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
 
     @property
     def var(self) -> Moments:
@@ -74,14 +77,6 @@ class Predictive(AskedByScipyNames, ABC):
         good = np.all(np.isfinite(parts) & (parts >= 0.0), axis=0) & np.isfinite(self.mean)
         return np.all(good.reshape(len(self), -1), axis=1)
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.mean)
-
-    def __getitem__(self, rows: Any) -> Self:
-        """Select rows (a slice, mask or index array)."""
-        return self._map(lambda part, how: part[:, rows] if how.get("axis") else part[rows])
-
     def of_some_members(self, n: int) -> Self:  # noqa: ARG002
         """Hear n members of a mixture on every row, in turns; others are as they are."""
         return self
@@ -90,15 +85,6 @@ class Predictive(AskedByScipyNames, ABC):
         """Select one of several targets."""
         return self._map(
             lambda part, _: part.target(k) if isinstance(part, Predictive) else part[..., k]
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Put the rows of several predictions of one kind one after another."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            *(_joined([getattr(part, one.name) for part in parts], one) for one in fields(cls))
         )
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Self:
@@ -118,11 +104,6 @@ class Predictive(AskedByScipyNames, ABC):
 
         return self._map(one)
 
-    def _map(self, act: Callable[[Any, Mapping[str, Any]], Any]) -> Self:
-        """Return what `act` makes of every field and its metadata."""
-        parts = [(getattr(self, one.name), one.metadata) for one in fields(self)]
-        return type(self)(*(part if how == OF_ALL_ROWS else act(part, how) for part, how in parts))
-
     def log_prob(self, y: Any) -> Values:
         """Log density of each observation, nats, in the original units of y."""
         return self._at(y, lambda values: np.stack([self._log_prob(one) for one in values]))
@@ -137,12 +118,12 @@ class Predictive(AskedByScipyNames, ABC):
         Where a value has a probability, as every count, randomised: uniform between P(< y) and
         P(<= y) (Czado, Gneiting & Held 2009). The random numbers are the same at every call.
         """
-        at, below = self._cdf(y := self._checked(y)), self._below(y)
+        at, below = self._cdf(y := self.checked(y)), self._below(y)
         return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
 
     def crps(self, y: Moments) -> Moments:
         """Continuous ranked probability score of each observation, y; smaller is better."""
-        return self._crps(self._checked(y))
+        return self._crps(self.checked(y))
 
     def quantile(self, level: Any) -> Values:
         """Value that a new observation stays below with probability `level`.
@@ -163,6 +144,32 @@ class Predictive(AskedByScipyNames, ABC):
         tail = (1.0 - coverage) / 2.0
         return self.quantile([tail, 1.0 - tail])
 
+    def logpdf(self, y: Any) -> Values:
+        """Log density, nats; TypeError for counts, which have `logpmf`."""
+        if self.step:
+            raise TypeError("a count has probabilities and no density: ask for logpmf or pmf")
+        return self.log_prob(y)
+
+    def pdf(self, y: Any) -> Values:
+        """Density, 1/y; TypeError for counts, which have `pmf`."""
+        return np.exp(self.logpdf(y))
+
+    def logpmf(self, k: Any) -> Values:
+        """Log probability of counts, nats; TypeError where values lie densely."""
+        if not self.step:
+            raise TypeError("such a value has a density and no probability: ask for logpdf or pdf")
+        return self.log_prob(k)
+
+    def pmf(self, k: Any) -> Values:
+        """Probability of counts; TypeError where values lie densely."""
+        return np.exp(self.logpmf(k))
+
+    def ppf(self, q: Any) -> Values:
+        """Return quantiles, the axes of the levels first, where `cdf` takes those of its values."""
+        quantiles, n_levels = self.quantile(q), np.ndim(q)
+        last = tuple(range(quantiles.ndim - n_levels, quantiles.ndim))
+        return np.moveaxis(quantiles, last, tuple(range(n_levels)))
+
     def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         """Return `cdf` at q values of every row."""
         return self._cdfs(y)
@@ -176,10 +183,11 @@ class Predictive(AskedByScipyNames, ABC):
         y, shape = np.asarray(y, np.float64), np.shape(self.mean)
         y = np.broadcast_to(y, shape) if y.ndim == 0 else y
         ahead = y.shape[: max(y.ndim - len(shape), 0)]
-        self._checked(y[(0,) * len(ahead)])
+        self.checked(y[(0,) * len(ahead)])
         return ask(y.reshape(int(np.prod(ahead)), *shape)).reshape(y.shape)
 
-    def _checked(self, y: Moments) -> Moments:
+    def checked(self, y: Moments) -> Moments:
+        """Return observations as float64; ValueError unless they have the shape of `mean`."""
         y = np.asarray(y, np.float64)
         if y.shape != np.shape(self.mean):
             raise ValueError(
@@ -329,12 +337,3 @@ class SummedGaussians(Predictive):
         room = max(1, _MOST_COMPONENTS // self.n_components)
         for first in range(0, self.mean.size, room):
             yield slice(first, first + room)
-
-
-def _joined(parts: Sequence[Any], of: Field) -> Any:
-    """Put a field of several predictions together."""
-    if of.metadata == OF_ALL_ROWS:
-        return parts[0]
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts, axis=of.metadata.get("axis", 0))
-    return type(parts[0]).joined(parts)

@@ -9,12 +9,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import IN_Y, OF_ALL_ROWS, Moments, Predictive
+from bayesprop.model.prediction import OF_ALL_ROWS
+from bayesprop.model.predictive import IN_Y, Moments, Predictive
 
 _BLOCK = 10_000
 """Rows at a time, where each takes as many numbers as there are shares."""
 _N_SHARES = 200
 """Equal shares of probability that stand for the distribution in its CRPS and variance."""
+_LEVELS = (np.arange(_N_SHARES) + 0.5) / _N_SHARES
+_SCORES = special.ndtri(_LEVELS)
+"""The middle of each, and its standard normal quantile."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,8 +51,8 @@ class QuantilePredictive(Predictive):
             Of every row, from a model of its own; the variance is that of the quantiles.
         """
         ordered = np.sort(quantiles, axis=1)
-        at, knots = special.ndtri(_midpoints()), special.ndtri(levels)
-        var = _in_blocks(lambda rows: _at(at, knots, rows).var(axis=0), ordered)
+        knots = special.ndtri(levels)
+        var = _in_blocks(lambda rows: _at(_SCORES, knots, rows).var(axis=0), ordered)
         return cls(mean, np.zeros_like(mean), var, np.asarray(levels), ordered)
 
     def _log_prob(self, y: Moments) -> Moments:
@@ -66,12 +70,11 @@ class QuantilePredictive(Predictive):
 
     def _crps(self, y: Moments) -> Moments:
         """Twice the mean quantile (pinball) loss over equal shares of probability, y."""
-        levels = _midpoints()
-        at, knots = special.ndtri(levels), special.ndtri(self.levels)
+        levels, knots = _LEVELS[:, None], special.ndtri(self.levels)
 
         def loss(y: Moments, rows: Float[np.ndarray, "n q"]) -> Moments:
-            short = y - _at(at, knots, rows)
-            return np.mean(np.maximum(levels[:, None] * short, (levels[:, None] - 1) * short), 0)
+            short = y - _at(_SCORES, knots, rows)
+            return np.mean(np.maximum(levels * short, (levels - 1) * short), 0)
 
         return 2.0 * _in_blocks(loss, y, self.quantiles)
 
@@ -89,10 +92,6 @@ def _in_blocks(function: Callable[..., Moments], *arrays: np.ndarray) -> Moments
     """Apply a function of rows to some rows at a time."""
     starts = range(0, max(len(arrays[0]), 1), _BLOCK)
     return np.concatenate([function(*(a[k : k + _BLOCK] for a in arrays)) for k in starts])
-
-
-def _midpoints() -> Float[np.ndarray, " s"]:
-    return (np.arange(_N_SHARES) + 0.5) / _N_SHARES
 
 
 def _at(

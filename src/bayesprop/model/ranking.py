@@ -80,12 +80,12 @@ class Ranked(NamedTuple):
         hits = np.cumsum(times * self.positive)[self.ends]
         return Counts(hits, np.cumsum(times)[self.ends] - hits)
 
-    def redrawn(self, seed: int = 0) -> Iterator[Counts]:
+    def redrawn(self) -> Iterator[Counts]:
         """Draw as many rows with replacement, 200 times (fewer of large tables), and count.
 
         Draws without a row of either class are left out.
         """
-        n, rng = len(self.positive), np.random.default_rng(seed)
+        n, rng = len(self.positive), np.random.default_rng(0)
         for _ in range(int(np.clip(_MOST_VALUES // n, _FEWEST_DRAWS, N_DRAWS))):
             counts = self.counts(np.bincount(rng.integers(n, size=n), minlength=n))
             if counts.is_of_both:
@@ -157,3 +157,15 @@ def _recall_at(counts: Counts) -> Float[np.ndarray, " g"]:
     """Recall at a share of false alarms of 0, 1, ... 100 %."""
     fallout = counts.false_alarms / counts.false_alarms[-1]
     return np.interp(_GRID, np.append(0.0, fallout), np.append(0.0, counts.recall))
+
+
+def surest_first(
+    uncertainty: Float[np.ndarray, " n"], loss: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return uncertainties of rows, ascending, and their losses.
+
+    Among rows of equal uncertainty these are their mean: what a random order would give on average.
+    """
+    levels, tie, size = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    mean_loss = np.bincount(tie, weights=loss, minlength=len(levels)) / size
+    return np.repeat(levels, size), np.repeat(mean_loss, size)

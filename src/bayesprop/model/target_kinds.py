@@ -8,16 +8,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.censored_arsinh import CensoredArsinh, CensoredShare, learnt_censored
-from bayesprop.model.censored_numbers import OFTEN, CensoredNumbers, are_many, learnt_limits
 from bayesprop.model.count_scores import CountScores, learnt_scores
-from bayesprop.model.left_out import (
-    Ridge,
-    curves,
-    evenly,
-    left_out_log_likelihood,
-    left_out_rmse,
-    some_rows,
+from bayesprop.model.left_out import Ridge, curves, evenly
+from bayesprop.model.limited_maps import (
+    OFTEN,
+    CensoredArsinh,
+    CensoredNumbers,
+    CensoredShare,
+    are_many,
+    learnt_censored,
+    learnt_limits,
 )
 from bayesprop.model.target_maps import (
     CENSORED,
@@ -80,30 +80,26 @@ def learnt_map(
         )
     weight = np.ones(len(y)) if weight is None else weight
     x, y, weight = x[counted], y[counted, 0], weight[counted]
-    exposure = None if exposure is None else exposure[counted]
-    if kind == POSITIVE:
-        return _learnt_softplus(x, y, weight)
-    if kind == COUNT:
-        return learnt_scores(x, y, weight, exposure)
     if kind == SHARE and Logit(whole).holds(y).all():
         return Logit(whole)
+    ridge = Ridge.of_some(x, weight)
+    if kind == POSITIVE:
+        return _learnt_softplus(ridge, y, weight)
+    if kind == COUNT:
+        return learnt_scores(ridge, y, weight, None if exposure is None else exposure[counted])
     if kind == CENSORED:
-        return learnt_limits(x, y, weight)
-    return learnt_censored(cast(CensoredArsinh, unlearnt), x, y, weight)
+        return learnt_limits(ridge, y)
+    return learnt_censored(cast(CensoredArsinh, unlearnt), ridge, y)
 
 
-def _learnt_softplus(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
+def _learnt_softplus(ridge: Ridge, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
     """Choose the scale by the left-out likelihood of a ridge, its Jacobian included."""
     maps = SoftplusInverse.candidates(y)
     if len(y) < _FEW_ROWS:
         return maps[0]
-    z, log_slope = (
-        np.stack([part(y) for part in parts], axis=1)
-        for parts in ([one.forward for one in maps], [one.log_slope for one in maps])
-    )
-    scores = left_out_log_likelihood(x, z, weight)
-    scores = scores + np.average(log_slope, axis=0, weights=weight)
-    return maps[int(np.argmax(scores))]
+    z = np.stack([one.forward(y[ridge.at]) for one in maps], axis=1)
+    log_slope = [np.average(one.log_slope(y), weights=weight) for one in maps]
+    return maps[int(np.argmax(ridge.left_out_log_likelihood(z) + log_slope))]
 
 
 def map_from_dict(stored: dict[str, Any]) -> TargetMap:
@@ -111,8 +107,6 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     kind = stored["kind"]
     if kind == SHARE and "scale" not in stored:
         return Logit.from_dict(stored)
-    if kind == POSITIVE:
-        return SoftplusInverse.of_scale(stored["scale"])
     if kind not in UNLEARNT:
         kinds = ", ".join(UNLEARNT)
         raise ValueError(f"the target must be of kind {kinds}, got {str(kind)[:40]!r}")
@@ -154,8 +148,9 @@ def guessed_kind(
     can_be_share = is_in_unit and bool(share.holds(y).all())
     is_percent = is_percent and can_be_share
     if not is_percent and UNLEARNT[COUNT].holds(y).all() and np.min(y) == 0.0:
-        is_linear = left_out_rmse(x, y, weight) < min(_MOST_ERROR, _MOST_SHARE * scale)
-        return NUMBERS if is_linear else COUNT
+        ridge = Ridge.of_some(x, weight)
+        error = np.sqrt(ridge.left_out(y[ridge.at]).mean_square)
+        return NUMBERS if error < min(_MOST_ERROR, _MOST_SHARE * scale) else COUNT
     is_inside = Logit(share.whole).holds(y).all()
     is_at_bound = not is_inside if is_percent else can_be_share and are_many(y == 1.0)
     if np.min(y) >= 0.0 and (is_at_bound or are_many(y == 0.0)):
@@ -164,27 +159,22 @@ def guessed_kind(
     kind = SHARE if can_be_share and is_inside else POSITIVE
     if np.min(y) <= 0.0:
         return NUMBERS
-    learnt = learnt_map(kind, x, y[:, None], weight)
+    learnt, ridge = learnt_map(kind, x, y[:, None], weight), Ridge.of_some(x, weight)
     targets = np.stack([y / scale, learnt.forward(y)], axis=1)
     slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
-    plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
+    plain, mapped = ridge.left_out_log_likelihood(targets[ridge.at]) + slopes
     gain = mapped - plain
     if gain > _GAINS[kind]:
         return kind
-    is_bound = kind == POSITIVE and gain > _GAIN_BY_BOUNDS and _reaches_below_0(x, y, weight)
+    is_bound = kind == POSITIVE and gain > _GAIN_BY_BOUNDS and _reaches_below_0(ridge, y[ridge.at])
     return POSITIVE if is_bound else NUMBERS
 
 
-def _reaches_below_0(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-) -> bool:
+def _reaches_below_0(ridge: Ridge, y: Float[np.ndarray, " n"]) -> bool:
     """Whether 90 % intervals of a ridge for rows left out begin below 0 in more than a few."""
-    at = some_rows(*x.shape)
-    errors = Ridge.of(x[at], weight[at]).left_out_errors(y[at, None])[:, :, 0]
-    mean_square = np.average(errors**2, axis=1, weights=weight[at])
-    best = int(np.argmin(mean_square))
-    low = y[at] - errors[best] + special.ndtri(0.05) * np.sqrt(mean_square[best])
-    return bool(np.average(low < 0.0, weights=weight[at]) > _FEW_BOUNDS)
+    best = ridge.left_out(y)
+    low = y - best.errors + special.ndtri(0.05) * np.sqrt(best.mean_square)
+    return bool(np.average(low < 0.0, weights=ridge.weight) > _FEW_BOUNDS)
 
 
 def _errs_less_by_map(
@@ -193,10 +183,7 @@ def _errs_less_by_map(
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
 ) -> bool:
-    """Whether a ridge's mean absolute error is less through the map of a kind.
-
-    The ridge is one of curves.
-    """
+    """Whether the mean absolute error of a ridge of curves is less through the map of a kind."""
     at = evenly(len(x), _MOST_ROWS_OF_CURVES)
     x, y, weight = x[at], y[at, None], weight[at]
     learnt = learnt_map(kind, x, y, weight)

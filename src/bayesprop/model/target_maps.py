@@ -137,11 +137,12 @@ class SoftplusInverse(TargetMap):
         return [cls(largest), *(cls(scale) for scale in scales if scale <= largest)]
 
     @classmethod
-    def of_scale(cls, scale: Any) -> Self:
-        """Rebuild it from a file; ValueError where the scale is none."""
-        if not 1e-300 < float(scale) < 1e300:
+    def from_dict(cls, stored: dict[str, Any]) -> Self:
+        """Rebuild a map from `to_dict`; ValueError where it is none."""
+        scale = float(stored["scale"])
+        if not 1e-300 < scale < 1e300:
             raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
-        return cls(float(scale))
+        return cls(scale)
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is positive."""

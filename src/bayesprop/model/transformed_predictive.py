@@ -17,14 +17,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.censored_arsinh import CensoredArsinh
-from bayesprop.model.censored_numbers import CensoredNumbers
 from bayesprop.model.count_scores import CountScores
-from bayesprop.model.predictive import (
-    GaussianPredictive,
-    Moments,
-    Predictive,
-)
+from bayesprop.model.limited_maps import LimitedMap
+from bayesprop.model.predictive import GaussianPredictive, Moments, Predictive
 from bayesprop.model.target_maps import TargetMap
 
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
@@ -79,10 +74,6 @@ class TransformedPredictive(Predictive):
     def _quantile(self, level: float) -> Moments:
         return self.map.observed(self.latent.quantile(level))
 
-    def _log_density(self, y: Moments) -> Moments:
-        log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
-        return np.where(self.map.holds(y), log_density, -np.inf)
-
 
 class ContinuousPredictive(TransformedPredictive):
     """A density of y: that of z times dz/dy."""
@@ -93,7 +84,8 @@ class ContinuousPredictive(TransformedPredictive):
         return cls(*_moments(latent, map), latent, map)
 
     def _log_prob(self, y: Moments) -> Moments:
-        return self._log_density(y)
+        log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
+        return np.where(self.map.holds(y), log_density, -np.inf)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         low, high = self.map.support
@@ -116,7 +108,7 @@ class CensoredPredictive(ContinuousPredictive):
     `log_prob` is that of a probability at a bound and of a density elsewhere.
     """
 
-    map: CensoredArsinh | CensoredNumbers
+    map: LimitedMap
 
     @property
     def slope(self) -> Moments:
@@ -127,7 +119,7 @@ class CensoredPredictive(ContinuousPredictive):
         return np.sum(self.map.inverse_slope(z) * np.exp(f.log_prob(z)) * width, axis=0)
 
     def _log_prob(self, y: Moments) -> Moments:
-        log_prob = self._log_density(y)
+        log_prob = super()._log_prob(y)
         for side, bound, end in zip(
             (-1.0, 1.0), self.map.support, self.map.thresholds, strict=True
         ):
@@ -198,8 +190,7 @@ class CountPredictive(TransformedPredictive):
     def _until(self, k: np.ndarray) -> np.ndarray:
         """Probability of k or less, at whole numbers; k may have an axis more, in front."""
         z = self.map.forward(np.maximum(k, 0.0) + 0.5)
-        is_one = z.ndim == np.ndim(self.latent.mean)
-        return np.where(k < 0.0, 0.0, self.latent.cdf(z) if is_one else self.latent.cdfs(z))
+        return np.where(k < 0.0, 0.0, self.latent.cdf(z))
 
     def _log_prob(self, y: Moments) -> Moments:
         is_count = self.map.holds(y)
@@ -259,7 +250,7 @@ def transformed(latent: Predictive, map: TargetMap) -> TransformedPredictive:
     """Say of y = g(z) what is said of z."""
     if isinstance(map, CountScores):
         return CountPredictive.of(latent, map)
-    if isinstance(map, CensoredArsinh | CensoredNumbers):
+    if isinstance(map, LimitedMap):
         return CensoredPredictive.of(latent, map)
     return ContinuousPredictive.of(latent, map)
 

@@ -19,6 +19,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import over_gaps
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.input_model import KnownInputs
+from bayesprop.model.left_out import Ridge
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.target_kinds import learnt_map, map_from_dict
 from bayesprop.model.target_maps import NUMBERS, TargetMap
@@ -189,8 +190,8 @@ class MappedTarget:
         of_rows = target.of_rows(x)[:, None]
         of_constant = of_line = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
         if isinstance(of_rows, CensoredMap):
-            zeros, ones = np.zeros((len(y), 1)), np.ones(len(y))
-            tendency = of_rows.with_tendency(zeros, y[:, 0], ones).tendency
+            ridge = Ridge.of_some(zeros := np.zeros((len(y), 1)), np.ones(len(y)))
+            tendency = of_rows.with_tendency(ridge, y[:, 0]).tendency
             without_inputs = replace(cast(Any, of_rows), tendency=tendency)
             of_constant = without_inputs.encode(y, np.random.RandomState(0), zeros)[:, 0]
             target = replace(target, map=replace(cast(Any, target.map), tendency=None))

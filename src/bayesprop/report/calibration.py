@@ -14,7 +14,7 @@ from scipy import optimize, special, stats
 
 from bayesprop.metrics import grouped
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.surest_first import surest_first
+from bayesprop.model.ranking import surest_first
 
 MIN_ROWS = 20
 _N_BINS, _N_FINE_BINS, _MANY_ROWS = 10, 20, 2000

@@ -162,8 +162,7 @@ class ClassAnswers:
             columns |= _decision(predictive, self.positive.place, self.rule)
         columns |= {name: predictive.quantile(at) for name, at in self._quantiles.items()}
         if len(self.classes) <= MAX_CLASS_COLUMNS:
-            places = range(len(self.classes)) if self.order is None else self.order
-            columns |= {f"p({self.classes[place]})": proba[:, place] for place in places}
+            columns |= {f"p({self.classes[at]})": proba[:, at] for at in predictive.shown}
         else:
             order = np.argsort(-proba, axis=1, kind="stable")[:, :LIKELIEST_CLASSES]
             for rank, codes in enumerate(order.T, start=1):

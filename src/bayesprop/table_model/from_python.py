@@ -16,7 +16,6 @@ from bayesprop.store import load_model
 from bayesprop.table.errors import TableWarning
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.frames import read_any, with_target
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
@@ -25,6 +24,7 @@ from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
+from bayesprop.table_model.sources import read_any, with_target
 
 _FRAME = "the frame"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import getitem
 from typing import Any, cast
 
 import numpy as np
@@ -19,10 +20,9 @@ from bayesprop.scale.large_table import Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.sources import target_of, to_learn
+from bayesprop.table_model.sources import from_frame, target_of, to_learn
 
 ROUNDS = 10
 
@@ -123,7 +123,7 @@ class Partitions:
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
         parts = np.split(chosen, np.searchsorted(chosen, self.firsts[1:]))
         pairs = zip(self.located, parts, strict=True)
-        jobs = [self.submit(_rows_at, frame, part - first) for (frame, first), part in pairs]
+        jobs = [self.submit(getitem, frame, part - first) for (frame, first), part in pairs]
         frame = pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed")
         rare = RareValues.of(self.columns, target)
         looks = [self.submit(_rare, rare, *one) for one in self.located]
@@ -169,10 +169,6 @@ class PartitionedRows(AllRows):
             checkpoint=request.checkpoint,
         )
         estimator.learned_ = fitted.learned_
-
-
-def _rows_at(frame: pl.DataFrame, at: np.ndarray) -> pl.DataFrame:
-    return frame[at]
 
 
 def _rare(

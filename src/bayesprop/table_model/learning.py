@@ -19,15 +19,8 @@ from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.frames import read_any
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
-from bayesprop.table_model.judging import (
-    INTERRUPTED,
-    Judged,
-    judge,
-    judged_in_folds,
-    learn,
-)
+from bayesprop.table_model.judging import INTERRUPTED, Judged, judge, judged_in_folds, learn
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -37,6 +30,7 @@ from bayesprop.table_model.sources import (
     column,
     divided,
     fingerprint,
+    read_any,
     table_name,
     target_of,
 )

@@ -9,7 +9,10 @@ from bayesprop.model.progress import Progress, begun, following
 
 
 class Listener:
-    """Who is told how a fit goes; this one is not."""
+    """Who is told how a fit goes; this one keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
 
     def doing(
         self,
@@ -33,14 +36,4 @@ class Listener:
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Hear something to look at."""
-
-
-class Collector(Listener):
-    """Collects the warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, sentences: Iterable[str]) -> None:
-        """Add them."""
         self.warnings += sentences

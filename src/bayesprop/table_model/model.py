@@ -27,12 +27,11 @@ from bayesprop.table_model.answers import (
     free_name,
 )
 from bayesprop.table_model.deciding import Asked, Positive, decided
-from bayesprop.table_model.frames import like, read_any
-from bayesprop.table_model.listener import Collector
+from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
-from bayesprop.table_model.sources import column, fingerprint, table_name
+from bayesprop.table_model.sources import column, fingerprint, like, read_any, table_name
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
@@ -136,7 +135,7 @@ class TableModel:
                 abstain_above=abstain_above,
                 by=by,
             )
-            listener = Collector()
+            listener = Listener()
             model = replace(self, allow_absent=allow_missing_columns)
             answering = Answering.of(model, request, listener)
             encoded = self._encoded(table, allow_missing_columns)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayesprop import catalogue
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
@@ -16,7 +16,7 @@ from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
 
-DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
+DEFAULT_METHOD = "mlp"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def check_method(name: str | None) -> None:
 
 def method_of(name: str | None, task: str, why: str) -> str:
     """Return the method for a task, which `why` explains; InputError if it does another one."""
-    name = name or DEFAULT_METHOD[task]
+    name = name or DEFAULT_METHOD
     if task in catalogue.METHODS[name].homes:
         return name
     raise InputError(
@@ -115,8 +115,8 @@ def method_of(name: str | None, task: str, why: str) -> str:
 
 def learns_all_rows(name: str | None) -> bool:
     """Whether a method, for any task, learns a table larger than memory; None: the default."""
-    names = set(DEFAULT_METHOD.values()) if name is None else {name} & set(catalogue.METHODS)
-    kinds = [catalogue.estimator_class(n, t) for n in names for t in catalogue.METHODS[n].homes]
+    method = catalogue.METHODS.get(DEFAULT_METHOD if name is None else name)
+    kinds = [catalogue.estimator_class(method.name, t) for t in method.homes] if method else []
     return any(issubclass(kind.method_class, (Streams, LearnsParts)) for kind in kinds)
 
 

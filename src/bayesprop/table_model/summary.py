@@ -48,8 +48,8 @@ def as_text(model: TableModel) -> str:
     lines, before = [], ""
     for label, text in summary(model):
         head = "" if label == before else label
-        wrapped = textwrap.wrap(text, _WIDTH - _INDENT) or [""]
-        lines += [f"{head:<{_INDENT}}{wrapped[0]}", *(" " * _INDENT + more for more in wrapped[1:])]
+        first, rest = f"{head:<{_INDENT}}", " " * _INDENT
+        lines.append(textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=rest))
         before = label
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.model.censored_numbers import OFTEN, are_many
+from bayesprop.model.limited_maps import OFTEN, are_many
 from bayesprop.model.target_kinds import guessed_kind
 from bayesprop.model.target_maps import (
     CENSORED,
