@@ -16,6 +16,13 @@ MINUTES = (
     "tests/papers/test_experiments_",
     "tests/papers/test_runner_",
     "tests/report/test_report_browser.py",
+    *(
+        f"tests/estimators/test_bayesian_mlp.py::test_the_contract_of_scikit_learn[{kind}"
+        for kind in (
+            "BayesianMLPRegressor(n_epochs=5,n_members=2)-check_regressors_train(readonly_memmap",
+            "BayesianMLPClassifier(n_epochs=10,n_members=2)-check_classifiers_train(readonly_memmap",
+        )
+    ),
     "tests/estimators/test_mcmc_estimators.py",
     "tests/estimators/test_bayes_by_backprop_estimators.py",
     "tests/estimators/test_point_and_dropout_networks.py",
