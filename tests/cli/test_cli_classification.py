@@ -263,7 +263,7 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
     for name in ("row", "entropy", "p(a)"):
         path = write(tmp_path / "t.csv", ["a", "b"] * 20)
         pl.read_csv(path).rename({"kind": name}).write_csv(path)
-        model, result = fit(cli, path, target=name)
+        model, result = fit(cli, path, "--test-fraction", "0", target=name)
         assert result.code == 0, result.err
         predicted = cli("predict", model, path)
         assert predicted.code == 0, predicted.err

@@ -68,7 +68,9 @@ def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
     told = cli("inspect", model, "--json").json
     assert (told["target"], told["rows"]) == ("progression", {"train": 354, "held_out": 88})
     assert told["unit"]
-    assert "<html" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "<html" in text
+    assert "In log-likelihood" in text, "compared with a line"
 
 
 def test_predict_agrees_with_python(cli, diabetes):
@@ -161,7 +163,7 @@ def test_two_hidden_layers_both_ways(cli, houses, tmp_path):
     for words in (("--hidden", "6,4"), ("--hidden", "6", "--hidden", "4")):
         out = tmp_path / "m"
         words = ("fit", houses, "-t", "price", "-o", out, *words, "--epochs", 2, "--quiet")
-        words += ("--method", "pbp")
+        words += ("--method", "pbp", "--test-fraction", 0)
         assert cli(*words).code == 0
         sizes.append(cli("inspect", out, "--json").json["parameters"]["hidden_layer_sizes"])
     assert sizes == [[6, 4], [6, 4]]

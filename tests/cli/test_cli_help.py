@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -56,14 +55,14 @@ def test_every_command_has_help(cli, name):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_examples_go_on_in_the_next_line_as_a_shell_has_it(columns):
-    words, env = [sys.executable, "-m", "bayesprop"], os.environ | {"COLUMNS": str(columns)}
-    for name in ("fit", "predict"):
-        done = subprocess.run([*words, name, "--help"], capture_output=True, text=True, env=env)
-        lines = done.stdout.partition("Examples:")[2].splitlines()
-        assert max(map(len, lines)) <= columns
-        assert all(line.strip() != "\\" for line in lines)
-        assert all(line.count("(") == line.count(")") for line in lines)
+@pytest.mark.parametrize("name", ["fit", "predict"])
+def test_help_fits_and_examples_go_on_as_a_shell_has_it(cli, monkeypatch, name, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    page = cli(name, "--help").out
+    assert max(map(len, page.splitlines())) <= columns
+    lines = page.partition("Examples:")[2].splitlines()
+    assert all(line.strip() != "\\" for line in lines)
+    assert all(line.count("(") == line.count(")") for line in lines)
 
 
 @pytest.mark.parametrize(

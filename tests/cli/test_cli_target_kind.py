@@ -85,9 +85,9 @@ def in_percent(sign, seed=0):
 
 
 def test_per_cent_signs_make_shares_of_a_hundred(cli, tmp_path):
-    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
     table.write_text(in_percent("%"))
-    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
+    result = cli("fit", table, "--target", "y", "--out", model, *TINY)
     assert result.code == 0, result.err
     assert "y is taken for shares, from 0 to 1 or to 100 %" in result.err
     assert cli("inspect", model, "--json").json["target_kind"] == "share"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from bayesprop.cli.console import wrapped
@@ -32,13 +28,6 @@ def test_no_line_is_longer_than_the_terminal(cli, house_model, houses, monkeypat
     long = [line for line in lines if len(line) > columns and len(line.split()) > 1]
     assert lines
     assert not [line for line in long if max(map(len, line.split())) < columns - 12]
-
-
-def test_help_fits_too():
-    command = [sys.executable, "-m", "bayesprop", "fit", "--help"]
-    environment = os.environ | {"COLUMNS": "60"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert max(map(len, done.stdout.splitlines())) <= 60
 
 
 def test_lines_are_whole_where_nothing_bounds_them(monkeypatch):

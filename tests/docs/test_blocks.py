@@ -41,17 +41,11 @@ def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run_page(REPOSITORY / page, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_blocks_say_what_they_are(page: str):
-    for block in blocks_of(text_of(page)):
-        assert block.language in LANGUAGES, f"{page}:{block.line}: {block.language!r}"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_blocks_that_are_not_run_name_what_exists(page: str):
-    for block in blocks_of(text_of(page)):
-        if block.not_run is not None:
-            for code in python_in(block):
+def test_blocks_say_what_they_are_and_those_that_are_not_run_name_what_exists():
+    for page in PAGES:
+        for block in blocks_of(text_of(page)):
+            assert block.language in LANGUAGES, f"{page}:{block.line}: {block.language!r}"
+            for code in python_in(block) if block.not_run is not None else ():
                 check_imports(ast.parse(code))
 
 

@@ -45,6 +45,13 @@ def silently(learn, *rows, **how):
         return learn(*rows, **how)
 
 
+def wave(n=60, seed=0):
+    """Return rows, and targets that one column moves, with noise of standard deviation 3."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3.0, 3.0, (n, 2))
+    return x, 40.0 + 10.0 * np.sin(x[:, 0]) + 3.0 * rng.standard_normal(n)
+
+
 def targets(task):
     return Y if task == REGRESSION else np.where(Y > 0.0, "above", "below")
 

@@ -9,18 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from method_settings import wave
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
 from bayesprop.moments.network_ensemble import joint_covariance
 
 OLD_FILES = Path(__file__).parent.parent / "golden" / "old"
-
-
-def wave(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-3.0, 3.0, (n, 2))
-    return x, 40.0 + 10.0 * np.sin(x[:, 0]) + 3.0 * rng.standard_normal(n)
 
 
 COPIES = {
@@ -67,7 +62,6 @@ def test_rows_of_weight_zero_are_rows_that_are_not_there(kind):
         np.testing.assert_array_equal(there.predict(x), gone.predict(x))
 
 
-TINY = {"n_epochs": 4, "random_state": 0}
 ORDERS = "target_kind", "order"
 OTHER = {
     "hidden_layer_sizes": (3, 3),
@@ -129,7 +123,7 @@ def test_every_parameter_of_the_classifier_changes_something(name, capfd):
     if name == "learn_processes":  # which a field that networks so small do not learn wants
         x = np.random.default_rng(0).uniform(-1.0, 1.0, (400, 2))
         is_high = np.floor(2.0 * x).sum(axis=1) % 2 > 0.0
-    plain = BayesianMLPClassifier((4,), **TINY, n_members=2).fit(x, is_high)
+    plain = BayesianMLPClassifier((4,), n_epochs=4, n_members=2, random_state=0).fit(x, is_high)
     assert not capfd.readouterr().err
     other = BayesianMLPClassifier(**plain.get_params() | {name: OTHER.get(name, 1)})
     other.fit(x, is_high)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from method_settings import wave
 from sklearn.datasets import load_iris
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive
-
-
-def wave(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-3.0, 3.0, (n, 2))
-    return x, 40.0 + 10.0 * np.sin(x[:, 0]) + 3.0 * rng.standard_normal(n)
 
 
 def regressor(**params):

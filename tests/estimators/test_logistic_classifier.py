@@ -75,12 +75,9 @@ def test_weights_are_in_the_units_of_the_table(name):
     )
 
 
-def test_too_many_weights_are_refused_and_too_few_steps_said():
-    X, y = load_iris(return_X_y=True)
+def test_too_many_weights_are_refused():
     with pytest.raises(ValueError, match="covariance would take"):
         BayesianLogisticClassifier().fit(np.ones((4, 30_000)), [0, 1, 0, 1])
-    with pytest.warns(UserWarning, match="raise max_steps"):
-        BayesianLogisticClassifier(max_steps=1).fit(X, y)
 
 
 def test_the_evidence_chooses_a_prior_that_a_stream_keeps():

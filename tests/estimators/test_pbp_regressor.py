@@ -121,11 +121,6 @@ def test_evidence_prefers_the_inputs_that_matter():
         PBPRegressor((10,), 2).fit(x, y).log_evidence(x, y)
 
 
-def test_an_engine_that_cannot_is_refused():
-    with pytest.raises(ValueError, match="use engine='auto'"):
-        PBPRegressor(engine="kernel", activation="erf").fit(*line())
-
-
 def test_outliers_leave_the_rest_usable():
     x, y = line(100)
     y = y.copy()

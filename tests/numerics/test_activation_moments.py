@@ -46,7 +46,7 @@ def test_the_relu_of_float32_is_exact_relative_to_the_variance(std: float):
 def test_the_slopes_of_both_relus_agree():
     a = np.linspace(-9.0, 9.0, 37)
     m, v = 1.3 * a, np.full_like(a, 1.69)
-    rule = jax.vmap(jax.jacfwd(lambda p: jnp.stack(activation_moments.relu(p[0], p[1]))))
+    rule = jax.jit(jax.vmap(jax.jacfwd(lambda p: jnp.stack(activation_moments.relu(*p)))))
     quick = rule(jnp.asarray(np.stack([m, v], axis=1), jnp.float32))
     with jax.enable_x64(True):
         exact = rule(jnp.asarray(np.stack([m, v], axis=1)))
@@ -99,7 +99,7 @@ def test_propagate_is_the_expectation_of_apply(name: str):
 @pytest.mark.parametrize("name", ["relu", "leaky_relu", "erf"])
 def test_derivatives_are_finite_differences(name: str):
     m, v, step = np.array([-7.0, -1.0, 0.2, 4.0]), np.full(4, 1.3), 1e-5
-    rule = ACTIVATIONS[name].propagate
+    rule = jax.jit(ACTIVATIONS[name].propagate)
     with jax.enable_x64(True):
         slopes = jax.jit(jax.vmap(jax.jacfwd(rule, argnums=(0, 1))))(m, v)
         for k, (dm, dv) in enumerate(((step, 0.0), (0.0, step))):

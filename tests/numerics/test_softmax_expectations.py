@@ -10,7 +10,7 @@ from scipy import integrate, special, stats
 
 from bayesprop.numerics import softmax_expectations as softmax
 
-MOMENTS = jax.jit(softmax.moments)
+MOMENTS, ENTROPY = jax.jit(softmax.moments), jax.jit(softmax.expected_entropy)
 
 
 def f32(*arrays):
@@ -37,7 +37,7 @@ def test_against_draws(n_classes, variance):
     n = 100_000 if n_classes < 100 else 10_000
     true, se = sampled(m, v, n, seed=n_classes)
     found = MOMENTS(*f32(m, v))
-    entropy = softmax.expected_entropy(*f32(m, v), found)
+    entropy = ENTROPY(*f32(m, v), found)
     ours = np.concatenate([[found.log_sum_exp], found.proba, found.slope, [entropy]])
     # 203 comparisons at most: 5 standard errors, and the quadrature's own error.
     assert (np.abs(ours - true) < 5.0 * se + 2e-4).all()
@@ -80,11 +80,11 @@ def test_without_variance_it_is_the_softmax():
 
 def test_probabilities_sum_to_one_and_nothing_overflows():
     """Without any normalisation: the density of the maximum, integrated."""
-    rng = np.random.default_rng(0)
+    rng, moments = np.random.default_rng(0), jax.jit(jax.vmap(softmax.moments))
     for m_scale, v_scale in ((0.0, 1e-8), (1e3, 1.0), (1e3, 1e4), (30.0, 400.0), (1e6, 1e6)):
         m = m_scale * rng.standard_normal((20, 7))
         v = v_scale * rng.gamma(0.5, size=(20, 7))
-        found = jax.vmap(softmax.moments)(*f32(m, v))
+        found = moments(*f32(m, v))
         assert all(np.isfinite(part).all() for part in found)
         if v_scale <= 400.0:
             np.testing.assert_allclose(found.proba.sum(axis=1), 1.0, atol=2e-3)
@@ -116,12 +116,13 @@ def test_derivatives_are_those_of_the_function():
 def test_taylor_holds_for_small_variances_only():
     """A second-order expansion: half the variance, a quarter of the error."""
     m = np.random.default_rng(0).standard_normal(10)
+    taylor, exact = jax.jit(softmax.taylor), jax.jit(softmax.exact)
     errors = []
     with jax.enable_x64(True):
         for variance in (0.4, 0.2):
             args = (jnp.asarray(m), jnp.full(10, variance), jnp.asarray(3))
-            errors.append(float(softmax.taylor(*args) - softmax.exact(*args)))
+            errors.append(float(taylor(*args) - exact(*args)))
     assert abs(errors[0]) < 0.02
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.4)
-    far = softmax.taylor(*f32(m, np.full(10, 100.0)), jnp.asarray(3))
-    assert float(far) < float(softmax.exact(*f32(m, np.full(10, 100.0)), jnp.asarray(3))) - 10.0
+    far = *f32(m, np.full(10, 100.0)), jnp.asarray(3)
+    assert float(taylor(*far)) < float(exact(*far)) - 10.0

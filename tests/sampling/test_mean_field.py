@@ -49,7 +49,7 @@ def test_start_has_one_std(q):
 def test_draws_have_the_moments(q):
     n = 20_000
     keys = jax.random.split(jax.random.key(0), n)
-    drawn = jax.vmap(lambda key: weights_at(q, draw_noise(key, q.m)))(keys)
+    drawn = jax.jit(jax.vmap(lambda key: weights_at(q, draw_noise(key, q.m))))(keys)
     values = np.column_stack([np.reshape(leaf, (n, -1)) for leaf in jax.tree.leaves(drawn)])
     std = softplus(q.rho)
     assert (np.abs(values.mean(axis=0) - flat(q.m)) < 4.5 * std / np.sqrt(n)).all()

@@ -114,7 +114,8 @@ def test_adversarial_rows_are_where_a_linear_network_is_worst():
     weights = init_weights(jax.random.key(1), (D, 1))
     data = rows(x, y)
     batch = Batch(*data, jnp.zeros((), jnp.int32), 1, jnp.float32(N))
-    _, info = method.update(jax.random.key(0), method.init(jax.random.key(0), weights), batch)
+    state = method.init(jax.random.key(0), weights)
+    _, info = jax.jit(method.update)(jax.random.key(0), state, batch)
     w = np.asarray(weights[0], np.float64)
     error = np.abs(y - x @ w[:-1] - w[-1])[:, 0]
     worst = error + step * np.abs(w[:-1]).sum()

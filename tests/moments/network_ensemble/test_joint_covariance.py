@@ -96,16 +96,15 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     state = dev.with_deviations(state, Distinct.of(rows), settings)[0]
     assert state.deviations.shape == (2, min(24, state.n_mean_weights), state.n_mean_weights)
     out = engine.outputs(state, rows.x)
+    slope = jax.jit(jax.vmap(jax.jacrev(expected), (None, None, 0)))
+    outputs = jax.jit(member_output)
     for k, member in enumerate(state.members):
         found = dev.slopes(member.mean, rows.x, *engine.activations(state, rows.x, k))
         with jax.enable_x64(True):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
             weights = [(layer.w_m, layer.b_m) for layer in wide.mean]
-            jacobian = jax.jacrev(lambda w, x: expected(w, wide, x))  # noqa: B023
-            slope = jax.jit(jax.vmap(jacobian, (None, 0)))
-            parts = jax.tree.leaves(slope(weights, jnp.float64(rows.x)))
+            parts = jax.tree.leaves(slope(weights, wide, jnp.float64(rows.x)))
             want = np.concatenate([np.reshape(p, (*p.shape[:2], -1)) for p in parts], axis=2)
-            outputs = jax.jit(member_output)
             m = outputs(wide, jnp.float64(rows.x), jnp.float64(state.log_floor)).m
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
         moves = engine.moves(state, rows.x, k)
