@@ -208,14 +208,16 @@ def interrupt(*args, **kwargs):
     raise KeyboardInterrupt
 
 
-def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted):
+def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted, tmp_path):
     model, task, before = fitted
-    table = pl.DataFrame(X, schema=["a", "b", "c"])
+    table = pl.DataFrame(X, schema=["<script>", "b c", ""])
     by_name = silently(sklearn.clone(model).fit, table, targets(task))
-    assert list(by_name.feature_names_in_) == ["a", "b", "c"]
-    np.testing.assert_array_equal(predicted(by_name, table), before)
-    with pytest.raises(ValueError, match="feature names"):
-        by_name.predict(table[["b", "a", "c"]])
+    assert list(by_name.feature_names_in_) == table.columns
+    by_name.save(tmp_path / "model")
+    for one in (by_name, bayesprop.load(tmp_path / "model")):
+        np.testing.assert_array_equal(predicted(one, table), before)
+        with pytest.raises(ValueError, match="feature names"):
+            one.predict(table[["b c", "<script>", ""]])
 
 
 @pytest.mark.parametrize(("name", "task"), ALL)
@@ -237,7 +239,7 @@ def test_training_that_goes_on_is_training_that_never_stopped(name, task):
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_several_outputs_have_their_shapes(name):
+def test_several_outputs_have_their_shapes_and_come_back_from_a_file(name, tmp_path):
     model = fitted_to(name, REGRESSION, X, np.column_stack([Y, -2.0 * Y]))
     mean, std = model.predict(X, return_std=True)
     assert mean.shape == std.shape == model.predict_dist(X).epistemic_var.shape == (24, 2)
@@ -247,6 +249,10 @@ def test_several_outputs_have_their_shapes(name):
     assert model.sample_y(X, 4).shape == (24, 2, 4)
     with pytest.raises(ValueError, match=r"y must have the shape of the predictions"):
         model.log_likelihood(X[:2], np.zeros((4, 1)))
+    model.save(tmp_path / "model")
+    loaded = bayesprop.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.sample_y(X, 4), model.sample_y(X, 4))
+    np.testing.assert_array_equal(loaded.predict(X, return_std=True), (mean, std))
 
 
 def test_parts_of_a_prediction_are_those_of_one_distribution(fitted):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 
 from bayesprop.cli import main
+from command_result import Result
 from papers import command, rows
 from papers.protocol import Cell, Experiment
 from papers.registry import Entry
@@ -66,21 +65,6 @@ def _two_experiments(monkeypatch):
         monkeypatch.setitem(sys.modules, home.__name__, home)
         entries[name] = Entry(name, f"What {name} shows", paper)
     monkeypatch.setattr("papers.registry.EXPERIMENTS", entries)
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-    @property
-    def error(self):
-        (line,) = [line for line in self.err.splitlines() if line.startswith("error: ")]
-        return line
 
 
 def test_list(cli, tmp_path):

@@ -19,7 +19,12 @@ from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.member import flat
 
 SETTINGS = nn.settings_for(
-    200, hidden_layer_sizes=(10,), noise_layer_sizes=(5,), n_members=3, n_steps=1500
+    200,
+    hidden_layer_sizes=(10,),
+    noise_layer_sizes=(5,),
+    n_members=3,
+    n_steps=1500,
+    learns_processes=False,
 )
 
 
@@ -116,5 +121,5 @@ def test_the_measure_is_the_bound_of_training(table, trained):
 
 
 def test_one_network_alone_has_nobody_to_be_compared_with(table):
-    alone = nn.settings_for(200, hidden_layer_sizes=(4,), n_members=1, n_steps=50)
+    alone = replace(SETTINGS, hidden_layer_sizes=(4,), n_members=1, n_steps=50)
     assert nn.fit(1, *table, alone)[1].guards["members_restarted"] == 0
