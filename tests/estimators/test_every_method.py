@@ -210,7 +210,7 @@ def interrupt(*args, **kwargs):
 
 def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted, tmp_path):
     model, task, before = fitted
-    table = pl.DataFrame(X, schema=["<script>", "b c", ""])
+    table = pl.DataFrame(dict(zip(("<script>", "b c", ""), X.T, strict=True)))
     by_name = silently(sklearn.clone(model).fit, table, targets(task))
     assert list(by_name.feature_names_in_) == table.columns
     by_name.save(tmp_path / "model")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scoringrules
 from scipy import integrate, stats
 
 from bayesprop.model.mixture_predictive import MixturePredictive
@@ -102,6 +101,8 @@ def test_rows_and_targets_are_selected_and_joined(p):
 
 
 def test_densities_of_scipy_and_scores_of_scoringrules():
+    import scoringrules  # seconds
+
     y = MEAN + np.linspace(-30.0, 30.0, 10).reshape(SHAPE)
     normal, t = stats.norm(MEAN, GAUSSIAN.std), stats.t(DOF, MEAN, STUDENT.scale)
     np.testing.assert_allclose(GAUSSIAN.log_prob(y), normal.logpdf(y))
