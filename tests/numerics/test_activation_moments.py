@@ -87,7 +87,7 @@ def test_propagate_is_the_expectation_of_apply(name: str):
     f, pairs = FUNCTIONS[name], list(zip(MEANS, VARIANCES, strict=True))
     rule = ACTIVATIONS[name].propagate if name in ACTIVATIONS else activation_moments.sign
     with jax.enable_x64(True):
-        got = rule(jnp.asarray(MEANS), jnp.asarray(VARIANCES))
+        got = jax.jit(rule)(jnp.asarray(MEANS), jnp.asarray(VARIANCES))
         if name in ACTIVATIONS:
             x = np.linspace(-2.0, 2.0, 9)
             np.testing.assert_allclose(ACTIVATIONS[name].apply(jnp.asarray(x)), f(x), rtol=1e-6)

@@ -119,6 +119,7 @@ def test_targets_that_ask_for_nothing_clear(values, task, message):
         (["true", "FALSE", "true"], (False, True)),
         (["1", "2", "3+"], ("1", "2", "3+")),
         (['a,"b', "c\nd", "日本", "<b>"], ("<b>", 'a,"b', "c\nd", "日本")),
+        (["Nan", "Bob", "Nan"], ("Bob", "Nan")),
     ],
 )
 def test_classes_are_sorted_labels_of_one_kind(values, classes):
@@ -157,6 +158,7 @@ def test_targets_without_classes(values, message):
         (("True", "maybe"), [True, True], [0, 0]),
         (("1", "1.0", "x"), ["1.0", "1", "x"], [1, 0, 2]),
         (("a", "b"), [None, None], [None, None]),
+        (("Bob", "Nan"), ["Nan", "Bob", "Nan"], [1, 0, 1]),
     ],
 )
 def test_a_later_table_may_spell_the_classes_otherwise(classes, values, codes):
@@ -251,9 +253,3 @@ def test_any_target_is_refused_in_one_line_or_found_again(values):
     assert set(found) == set(encoding.classes)
     for place, label in zip(known.numbers - 1, found, strict=True):
         assert visible(label) == visible(values[place]) or float(label) == float(values[place])
-
-
-def test_a_class_that_reads_as_no_number_is_a_word():
-    target = pl.Series("who", ["Nan", "Bob", "Nan", "Bob"])
-    classes = fit_classes(target)
-    assert class_codes(target, classes).to_list() == [1, 0, 1, 0]

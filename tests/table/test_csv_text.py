@@ -51,14 +51,11 @@ def read(table, **kwargs):
         ("price net\n3\n4\n", {"price net": [3, 4]}),
         ("a,b\n1,None\n,2\n", {"a": [1, None], "b": [None, 2]}),
         ("a,b\n1,None\n,Some\n", {"a": [1, None], "b": ["None", "Some"]}),
+        ("a\ninf\n1e999\n", {"a": [float("inf")] * 2}),  # for the encoding to refuse
     ],
 )
 def test_usual_text_is_understood(text, expected):
     assert read(text) == expected
-
-
-def test_infinity_is_kept_for_the_encoding_to_refuse():
-    assert read("a\ninf\n1e999\n") == {"a": [float("inf")] * 2}
 
 
 @pytest.mark.parametrize(
