@@ -20,8 +20,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import special
 
-from bayesprop.model.left_out import evenly
-
 NO_INPUT_MODEL = (
     "X must hold no missing values (NaN), because this model was saved without how its columns go "
     "together: fit it again"
@@ -211,7 +209,7 @@ class KnownInputs:
             Numbers of some rows, or which class they are of, (m, t).
         """
         counted = np.arange(len(X)) if weight is None else np.flatnonzero(weight > 0.0)
-        at = counted[evenly(len(counted), _MOST_ROWS)]
+        at = counted[np.unique(np.linspace(0, len(counted) - 1, _MOST_ROWS).astype(int))]
         if np.isnan(X[at]).all(axis=0).any():
             at = counted
         return cls(np.column_stack([X[at], targets(at)]))
