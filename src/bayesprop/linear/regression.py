@@ -33,6 +33,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
 _FURTHEST_START = 1e3
+_MANY_WEIGHTS = 50  # for which fewer directions save time
 (_inverse,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 """Of a triangle; solving for its columns takes ten times as long, and waits for threads."""
 
@@ -298,10 +299,13 @@ def _seen(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> 
     it, whatever it is. The problem itself where it would not be half as large, or there are several
     precisions.
     """
+    whole = _Seen(root, groups, fixed)
+    if len(groups.free) < _MANY_WEIGHTS or len(groups.sizes) != 1:
+        return whole
     size = np.abs(root).max(axis=1)
     rows = root[size > len(root) * np.finfo(np.float64).eps * size.max()]
-    if len(groups.sizes) != 1 or not 0 < 2 * len(rows) <= len(groups.free):
-        return _Seen(root, groups, fixed)
+    if not 0 < 2 * len(rows) <= len(groups.free):
+        return whole
     apart = np.flatnonzero(groups.number == evidence.FIXED)
     directions = np.asarray(np.linalg.qr(rows[:, groups.free].T, mode="r")).T
     design = np.concatenate([rows[:, apart], directions, rows[:, -1:]], axis=1)
