@@ -21,8 +21,10 @@ from bayesprop.report.calibration import (
     Histogram,
     Promise,
     abstaining,
+    design_effect,
     diagram,
     histogram,
+    near,
 )
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
@@ -246,23 +248,25 @@ def details(
     predicted: ClassPredictive,
     y: np.ndarray,
     _drawn: Int[np.ndarray, " p"],
+    group: Shaped[np.ndarray, " n"] | None = None,
     rule: Rule | None = None,
 ) -> ClassDetails:
-    """Compute them; `rule` is how the positive one of two classes is decided."""
+    """Compute them; `group` labels rows, `rule` decides on the positive one of two classes."""
     right, counts = predicted.label == y, metrics.confusion(predicted, y)
     is_binary = len(predicted.classes) == 2
     positive = predicted.positive
     p, is_positive = predicted.proba[:, positive], y == predicted.classes[positive]
+    promised, came = (p, is_positive) if is_binary else (predicted.confidence, right)
     names = str(predicted.classes[positive]), str(predicted.classes[1 - positive])
     commonest, shown = int(np.argmax(counts.sum(axis=1))), predicted.shown
     return ClassDetails(
         classes=tuple(map(str, predicted.classes[shown])),
         accuracy=float(np.mean(right)),
         mean_confidence=float(np.mean(predicted.confidence)),
-        diagram=diagram(p, is_positive) if is_binary else diagram(predicted.confidence, right),
+        diagram=diagram(promised, came, group),
         histogram=histogram(predicted.confidence, right, len(predicted.classes)),
-        abstaining=abstaining(predicted.confidence, right),
-        class_scores=_class_scores(predicted, counts),
+        abstaining=abstaining(predicted.confidence, right, group),
+        class_scores=_class_scores(predicted, y, counts, group),
         counts=counts[np.ix_(shown, shown)] if len(shown) <= MAX_MATRIX else None,
         confused=_most_confused(predicted, y),
         is_mostly_one=metrics.is_mostly_one_class(y),
@@ -271,12 +275,20 @@ def details(
     )
 
 
-def _class_scores(predicted: ClassPredictive, counts: np.ndarray) -> tuple[ClassScore, ...]:
+def _class_scores(
+    predicted: ClassPredictive,
+    y: np.ndarray,
+    counts: np.ndarray,
+    group: Shaped[np.ndarray, " n"] | None,
+) -> tuple[ClassScore, ...]:
     n_actual, n_answered, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
         precision, recall = right / n_answered, right / n_actual
     p = predicted.proba
-    expected, band = np.sum(p, axis=0), np.sqrt(np.sum(p * (1.0 - p), axis=0))
+    expected, var = np.sum(p, axis=0), np.sum(p * (1.0 - p), axis=0)
+    codes = predicted.codes(y)
+    away = ((codes == k) - p[:, k] for k in range(len(var)))
+    band = np.sqrt(var * design_effect(away, var, group, near(len(var), 0)))
     columns = (n_actual, n_answered, expected, band, precision, recall)
     worst = np.argsort(np.nan_to_num(recall, nan=2.0), kind="stable")[:MAX_CLASSES]
     return tuple(
