@@ -288,13 +288,15 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     if in_folds:
         whole = f", divided by {one_line(request.group)}" if request.group else ""
         return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
-    if request.test is not None:
-        return f"{len(rows.y)} rows of {table_name(request.test)}"
+    is_own, which = request.test is not None, ""
     if rows.group is not None:
+        new = "" if is_own else "new "
         n = len(np.unique(rows.group))
-        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(request.group))}"
-    late = f", the latest by {one_line(request.time)}" if request.time else ""
-    return f"{len(rows.y)} held-out rows{late}"
+        which = f", of {n} {new}values of {one_line(str(request.group))}"
+    elif request.time:
+        which = f", the latest by {one_line(request.time)}"
+    what = f"rows of {table_name(request.test)}" if is_own else "held-out rows"
+    return f"{len(rows.y)} {what}{which}"
 
 
 def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:
