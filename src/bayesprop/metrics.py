@@ -152,9 +152,13 @@ def is_mostly_one_class(y: np.ndarray) -> bool:
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
-def ranking(pred: ClassPredictive, y: np.ndarray) -> Areas:
-    """Return average precision and area under the ROC curve of the positive one of two classes."""
-    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive)
+def ranking(pred: ClassPredictive, y: np.ndarray, group: np.ndarray | None = None) -> Areas:
+    """Return average precision and area under the ROC curve of the positive one of two classes.
+
+    group
+        Labels of rows that are not independent, (n,).
+    """
+    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive, group)
 
 
 def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
@@ -196,7 +200,7 @@ def summary(
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
     if is_class and len(pred.classes) == 2:
-        of = ranking(pred, y)
+        of = ranking(pred, y, group)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
         errors |= {
             "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
