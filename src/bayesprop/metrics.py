@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
@@ -120,12 +120,17 @@ def grouped(
     probability: Float[np.ndarray, " n"], happened: Bool[np.ndarray, " n"], n_bins: int
 ) -> Reliability:
     """Group rows into bins of equal width by the probability of an event; those that hold some."""
-    bins = np.minimum((probability * n_bins).astype(int), n_bins - 1)
+    bins = bins_of(probability, n_bins)
     count = np.bincount(bins)
     filled = count > 0
     sums = (np.bincount(bins, weights=w)[filled] for w in (probability, happened))
     mean, share = (total / count[filled] for total in sums)
     return Reliability(mean, share, count[filled])
+
+
+def bins_of(probability: Float[np.ndarray, " n"], n_bins: int) -> Int[np.ndarray, " n"]:
+    """Return which of `n_bins` of equal width, from 0, each probability lies in."""
+    return np.minimum((probability * n_bins).astype(int), n_bins - 1)
 
 
 def expected_calibration_error(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> float:
@@ -147,9 +152,13 @@ def is_mostly_one_class(y: np.ndarray) -> bool:
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
-def ranking(pred: ClassPredictive, y: np.ndarray) -> Areas:
-    """Return average precision and area under the ROC curve of the positive one of two classes."""
-    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive)
+def ranking(pred: ClassPredictive, y: np.ndarray, group: np.ndarray | None = None) -> Areas:
+    """Return average precision and area under the ROC curve of the positive one of two classes.
+
+    group
+        Labels of rows that are not independent, (n,).
+    """
+    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive, group)
 
 
 def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
@@ -191,7 +200,7 @@ def summary(
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
     if is_class and len(pred.classes) == 2:
-        of = ranking(pred, y)
+        of = ranking(pred, y, group)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
         errors |= {
             "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
@@ -210,15 +219,22 @@ def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> 
     group
         Labels of rows that are not independent (Liang & Zeger 1986); None: all are.
     """
-    away = rows - np.mean(rows)
-    if group is not None:
-        away = np.bincount(np.unique(group, return_inverse=True)[1], away)
+    away = sums_of_groups(rows - np.mean(rows), group)
     n_groups, unit = len(away), max(float(np.max(np.abs(away))), np.finfo(float).tiny)
     if n_groups < 2:
         return float("nan")
     ratio = np.sum((away / unit) ** 2) * n_groups / (n_groups - 1)
     error = unit * float(np.sqrt(ratio)) / len(rows)
     return _beyond_rounding(error, float(np.max(np.abs(rows))))
+
+
+def sums_of_groups(
+    away: Float[np.ndarray, " n"], group: Shaped[np.ndarray, " n"] | None
+) -> Float[np.ndarray, " g"]:
+    """Add up the rows of each group; None: every row is one."""
+    if group is None:
+        return away
+    return np.bincount(np.unique(group, return_inverse=True)[1], away)
 
 
 def _beyond_rounding(error: float, size: float) -> float:

@@ -74,7 +74,66 @@ def test_rows_of_ones_own_judge_and_all_others_are_learnt(cli, table, tmp_path):
     copy = tmp_path / "copy.csv"
     copy.write_text(table.read_text())
     assert "holds the rows that are learnt" in cli(*fit, "--test", copy).refusal
-    assert "give one of them" in cli(*fit, "--test", other, "--time", "dose").refusal
+    for words in (("--time", "dose"), ("--test-fraction", 0.3)):
+        assert "give one of them" in cli(*fit, "--test", other, *words).refusal
+
+
+def test_rows_of_ones_own_have_the_groups_of_the_fit(cli, table, tmp_path):
+    """Repeated five times over, rows say no more of their groups, and no more of the errors."""
+    model = tmp_path / "m"
+    fit = ("fit", table, "-t", "y", "-o", model, *FAST, "--group", "patient", "--json")
+    errors = []
+    for times in (1, 5):
+        path = tmp_path / f"other{times}.csv"
+        path.write_text(as_csv(visits(30, 1, first=40) * times))
+        told = cli(*fit, "--test", path).json
+        assert (
+            cli("evaluate", model, path, "--json").json["standard_errors"]
+            == (told["standard_errors"])
+        )
+        errors.append(told["standard_errors"]["crps"])
+    assert errors[1] == pytest.approx(errors[0])
+
+
+def test_inspect_shows_what_the_fit_warned_of_and_how_sure_its_scores_are(cli, table, tmp_path):
+    model = tmp_path / "m"
+    told = cli("fit", table, "-t", "y", "-o", model, *FAST, "--json").json
+    stored = cli("inspect", model, "--json").json
+    for key in ("warnings", "standard_errors", "judged_by", "held_out"):
+        assert stored[key] == told[key]
+    shown = cli("inspect", model).out
+    assert "fit with --group patient" in " ".join(shown.split())
+    assert shown.count("seem to belong together") == 1
+    assert "± s.e." in shown
+    assert "40 held-out rows" in shown
+
+
+def test_methods_are_compared_on_rows_of_ones_own(cli, table, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text(as_csv(visits(5, 1, first=40)))
+    words = ("-t", "y", *FAST, "--drop", "patient", "--test", other)
+    compare = ("compare", table, *words, "--plot", tmp_path / "c.svg", "--no-peers")
+    told = cli(*compare, "--json").json
+    assert told["rows"] == {"train": 400, "held_out": 50}
+    fitted = cli("fit", table, *words, "-o", tmp_path / "m", "--json").json
+    by_method = {one["method"]: one["metrics"] for one in told["methods"]}
+    assert by_method["linear"] == fitted["held_out"]["model"]
+    assert f"400 rows to learn from, judged by 50 of {other}" in cli(*compare).out
+    assert "--splits must be 1 with --test" in cli(*compare, "--splits", 3).refusal
+    assert "give one of them" in cli(*compare, "--test-fraction", 0.3).refusal
+    assert "are the rows that are learnt" in cli(*compare, "--test", table).refusal
+
+
+def test_compare_warns_of_rows_that_seem_to_belong_together(cli, table, tmp_path):
+    words = ("compare", table, "-t", "y", *FAST, "--splits", 2, "--plot", tmp_path / "c.svg")
+    told = cli(*words, "--no-peers", "--json")
+    (again,) = told.json["judged_again"]
+    assert (again["column"], again["option"], again["is_worse"]) == ("patient", "group", True)
+    assert again["n_rows"] == told.json["rows"]["held_out"] == 80
+    assert again["remark"] in told.json["warnings"]
+    assert "warning: linear: rows of one 'patient' seem to belong together" in told.err
+    grouped = cli(*words, "--no-peers", "--json", "--group", "patient").json
+    assert grouped["judged_again"] == []
 
 
 def test_the_past_is_learnt_and_the_future_judges(cli, table, tmp_path):
@@ -82,8 +141,9 @@ def test_the_past_is_learnt_and_the_future_judges(cli, table, tmp_path):
     told = cli("fit", table, *words).json
     assert told["rows"] == {"train": 360, "held_out": 40}
     assert told["judged_by"] == "40 held-out rows, the latest by dose"
-    refused = cli("compare", table, "-t", "y", "--time", "dose", "--plot", tmp_path / "c.svg")
-    assert "--splits 1" in refused.refusal
+    compare = ("compare", table, "-t", "y", *FAST, "--time", "dose", "--plot", tmp_path / "c.svg")
+    assert "--splits must be 1 with --time" in cli(*compare, "--splits", 2).refusal
+    assert cli(*compare, "--no-peers", "--json").json["splits"] == 1
 
 
 def test_a_small_table_is_judged_in_folds_and_learnt_whole(cli, houses, tmp_path):

@@ -55,6 +55,22 @@ def test_standard_errors_are_the_spread_over_tables():
     np.testing.assert_allclose(error, spread, rtol=4 / np.sqrt(600) + 0.05)
 
 
+def test_standard_errors_of_groups_are_the_spread_over_tables_of_groups():
+    """Each row five times over is a group of five, and its scores are those of one."""
+
+    def repeated(seed):
+        return [np.repeat(one, 5) for one in (*drawn(500, seed=seed), np.arange(500))]
+
+    for seed in range(3):
+        alone, grouped = areas(*drawn(500, seed=seed)), areas(*repeated(seed))
+        # Two bootstraps of 200 draws: each std is right to 1 / sqrt(400).
+        for one in ("average_precision_se", "roc_auc_se"):
+            assert getattr(grouped, one) == pytest.approx(getattr(alone, one), rel=4 / np.sqrt(200))
+    score, positive = drawn(500, seed=0)
+    assert math.isnan(areas(score, positive, np.zeros(500)).roc_auc_se)
+    assert curves(score, positive, np.arange(500) % 4) is None
+
+
 def test_bands_hold_the_true_curve():
     n_tables, inside = 100, np.zeros(3)
     fallout = np.array([0.1, 0.3, 0.5])

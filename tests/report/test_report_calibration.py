@@ -31,7 +31,8 @@ def test_pit_histogram_counts_every_row():
     assert found is not None
     assert found.counts.sum() == 439
     assert found.expected * len(found.counts) == pytest.approx(439)
-    assert found.low < found.expected < found.high
+    assert np.all(found.low < found.expected)
+    assert np.all(found.expected < found.high)
     assert pit_histogram(u[:19]) is None
 
 
@@ -43,6 +44,72 @@ def test_coverage_curve_counts_rows_inside_central_intervals():
         inside = (u >= (1 - level) / 2) & (u <= (1 + level) / 2)
         assert actual == pytest.approx(np.mean(inside))
     assert coverage_curve(u[:19]) is None
+
+
+def shares_inside(inside_of, n_draws=200):
+    """Mean share of bars inside their bands, over draws with seeds of their own, and its error."""
+    each = [np.mean(inside_of(np.random.default_rng(seed))) for seed in range(n_draws)]
+    return np.mean(each), np.std(each, ddof=1) / np.sqrt(n_draws)
+
+
+def shared_errors(rng, n_groups=100, size=8, correlation=0.8):
+    """Standard normal errors that rows of one group have most of in common, and the groups."""
+    group = np.repeat(rng.permutation(n_groups), size)
+    own, other = rng.normal(size=n_groups)[group], rng.normal(size=len(group))
+    return np.sqrt(correlation) * own + np.sqrt(1.0 - correlation) * other, group
+
+
+def pit_bars(rng, *, by_group):
+    z, group = shared_errors(rng)
+    found = pit_histogram(stats.norm.cdf(z), group if by_group else None)
+    return (found.low <= found.counts) & (found.counts <= found.high)
+
+
+def coverages(rng, *, by_group):
+    z, group = shared_errors(rng)
+    found = coverage_curve(stats.norm.cdf(z), group if by_group else None)
+    return (found.low <= found.actual) & (found.actual <= found.high)
+
+
+def events(rng, by_group):
+    """Probabilities of rows, whether what they are of happened, and what group says of both."""
+    z, group = shared_errors(rng)
+    p = rng.uniform(0.5, 1.0, len(z))
+    return p, stats.norm.cdf(z) < p, group if by_group else None
+
+
+def diagram_bars(rng, *, by_group):
+    found = diagram(*events(rng, by_group))
+    return (found.low <= found.actual) & (found.actual <= found.high)
+
+
+def abstentions(rng, *, by_group):
+    found = abstaining(*events(rng, by_group))
+    return np.abs(found.error - found.expected) <= stats.norm.ppf(0.975) * found.std
+
+
+def balances(rng, *, by_group):
+    p, happened, group = events(rng, by_group)
+    proba, classes = np.stack([1.0 - p, p], axis=1), np.array(["no", "yes"])
+    predicted = ClassPredictive(proba, np.zeros(len(p)), classes)
+    y = np.where(happened, "yes", "no")
+    scores = of_classes.details(predicted, y, np.arange(5), group).class_scores
+    return [abs(s.n_actual - s.expected) <= stats.norm.ppf(0.975) * s.band for s in scores]
+
+
+@pytest.mark.parametrize("bars", [pit_bars, coverages, diagram_bars, abstentions, balances])
+def test_of_calibrated_groups_that_err_alike_95_of_100_bars_lie_in_their_band(bars):
+    share, error = shares_inside(lambda rng: bars(rng, by_group=True))
+    assert abs(share - 0.95) < 4.0 * error
+    share, error = shares_inside(lambda rng: bars(rng, by_group=False))
+    assert share < 0.95 - 4.0 * error, "rows are not independent"
+
+
+def test_groups_of_one_row_are_independent_rows():
+    u = np.random.default_rng(3).random(2000)
+    for curve in (pit_histogram, coverage_curve):
+        alone, grouped = curve(u), curve(u, np.arange(2000))
+        np.testing.assert_allclose(alone.high - alone.low, grouped.high - grouped.low, rtol=0.1)
 
 
 def test_the_statistic_of_anderson_and_darling_is_an_integral():

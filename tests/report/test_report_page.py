@@ -110,6 +110,18 @@ def text_of(path, task=NUMBERS, **changes) -> str:
     return plain(Page(written(path, task, **changes)).text)
 
 
+@pytest.mark.parametrize(("task", "n_bands"), [(NUMBERS, 2), (FRAUD, 3)])
+def test_a_page_on_groups_says_that_its_bands_and_errors_are_theirs(tmp_path, task, n_bands):
+    train, test = task
+    grouped = test._replace(group=np.arange(len(test.y)) % 30)
+    text = text_of(tmp_path, (train, grouped))
+    assert text.count("the band is that of 30 groups.") == n_bands
+    assert "one standard error over 30 groups of rows." in text
+    text = text_of(tmp_path, task)
+    assert "groups." not in text
+    assert "one standard error over the rows." in text
+
+
 @pytest.fixture(scope="module", params=TASKS)
 def task(request) -> str:
     return request.param

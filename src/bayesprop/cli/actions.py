@@ -118,6 +118,9 @@ class Learning(WithSeed, OfTable):
         max=0.9,
         metavar="SHARE",
     )
+    test: str | None = option(
+        "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
+    )
     positive: str | None = option(
         "Of two classes, the one that decisions and average precision are about. Default: the "
         "rarer.",
@@ -163,9 +166,6 @@ class Fit(Learning, WithJson, WithRemarks):
         "Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
         "--set",
         metavar="NAME=VALUE",
-    )
-    test: str | None = option(
-        "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
     )
     cost: str | None = option(
         "What a missed positive and a false alarm cost: fn=10,fp=1. `predict` then decides.",
@@ -269,6 +269,7 @@ class Compare(Learning, WithJson, WithRemarks):
         "bayesprop compare houses.csv --target price",
         "bayesprop compare iris --method logistic --method mlp --splits 10",
         "bayesprop compare houses.csv --target price --plot comparison.png --json",
+        "bayesprop compare sales.csv --target units --test sales_2024.csv",
         "bayesprop compare loans.csv -t default --positive yes",
     )
 
@@ -281,9 +282,16 @@ class Compare(Learning, WithJson, WithRemarks):
     no_peers: bool = switch(
         "Leave out scikit-learn's gradient boosting and Gaussian process.", "--no-peers"
     )
-    splits: int = option("Random splits, the same for every method.", default=5, min=1, metavar="N")
-    test_fraction: float = option(
-        "Share of rows held out to judge the fit.", default=0.2, min=0.0, max=0.9, metavar="SHARE"
+    splits: int | None = option(
+        "Random splits, the same for every method. Default: 5; with --test or --time there is one.",
+        min=1,
+        metavar="N",
+    )
+    test_fraction: float | None = option(
+        "Share of rows held out to judge the fits. Default: 0.2.",
+        min=0.0,
+        max=0.9,
+        metavar="SHARE",
     )
     seed: int = option("Fixes the splits and the fits.", default=0, min=0, max=2**31, metavar="N")
     plot: Path = option(

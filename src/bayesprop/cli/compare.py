@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,17 +28,20 @@ from bayesprop.cli.console import (
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import row_request
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
-from bayesprop.metrics import is_mostly_one_class, summarise
+from bayesprop.metrics import is_mostly_one_class
 from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.peers import Plans, plans
+from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows
-from bayesprop.table.errors import did_you_mean
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import counted, did_you_mean
 from bayesprop.table_model.deciding import Positive, choice_in_words, positive_of
-from bayesprop.table_model.judging import learn
+from bayesprop.table_model.judged_again import JudgedAgain, judged_again
+from bayesprop.table_model.judging import Judged, learn
+from bayesprop.table_model.learning import own_rows
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import (
     RowRequest,
@@ -47,10 +51,11 @@ from bayesprop.table_model.request import (
     method_of,
     methods_for,
 )
-from bayesprop.table_model.sources import Target, divided, read_to_learn, target_of
+from bayesprop.table_model.sources import Target, divided, read_to_learn, table_name, target_of
 from bayesprop.table_model.target_kind import settings_of_kind
 
 CONSTANT = "constant"
+SPLITS, SHARE = 5, 0.2
 PICTURES = (".svg", ".png")
 _METRICS = {
     CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
@@ -64,7 +69,7 @@ _OF_A_RARE_CLASS = {
 
 def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
-    _check(options)
+    options = _checked(options)
     request = row_request(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_to_learn(request)
@@ -80,16 +85,23 @@ def run(options: Compare) -> None:
     peers = Plans((), ()) if options.no_peers else plans(len(train.X), train.X.shape[1], classes)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     positive = positive_of(encoding.classes, options.positive, train.y)
-    of = Table(options, target.name, first, kind, train.y, peers, positive)
+    test = options.test
+    own = None if test is None else own_rows(test, encoding, train, options.group)
+    doubts = _doubts(encoding, first, train, own)
+    of = Table(options, target.name, first, kind, train.y, peers, positive, own, doubts)
     trials: list[Trial] = []
+    judged: dict[str, Judged] = {}
     try:
-        for trial in _trials(of, divisions, asked):
+        for trial, one in _trials(of, divisions, asked):
             trials.append(trial)
+            if one is not None and trial.method in names:
+                judged.setdefault(trial.method, one)
+        again = _judged_again(of, request, encoding, trials, judged)
     except KeyboardInterrupt:
         if trials and not options.as_json:
-            _conclude(of, trials, list(dict.fromkeys(trial.method for trial in trials)))
+            _conclude(of, trials, list(dict.fromkeys(trial.method for trial in trials)), [])
         raise
-    summaries = _conclude(of, trials, asked)
+    summaries = _conclude(of, trials, asked, again)
     if all(summary.score is None for summary in summaries if summary.method in names):
         raise InputError("every method failed; the reasons stand above")
 
@@ -99,6 +111,10 @@ class Table(NamedTuple):
 
     positive
         Of two classes, the one that the rankings of every split and method are about.
+    own
+        Rows to judge by; None: those that a division holds out.
+    doubts
+        What there is to say of the table.
     """
 
     options: Compare
@@ -108,6 +124,14 @@ class Table(NamedTuple):
     y: np.ndarray
     peers: Plans
     positive: Positive | None
+    own: Rows | None
+    doubts: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows are learnt, and how many judge."""
+        counts = self.parts.counts
+        return counts if self.own is None else counts | {"held_out": len(self.own.y)}
 
     @property
     def columns(self) -> dict[str, str]:
@@ -120,17 +144,26 @@ class Table(NamedTuple):
         return _METRICS[self.parts.task]
 
 
-def _check(options: Compare) -> None:
+def _checked(options: Compare) -> Compare:
+    """Check what can be checked without a table; return the options with splits and a share."""
     if options.test_fraction == 0.0:
         raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
-    if options.time is not None and options.splits > 1:
-        raise InputError("--time divides the table one way only: give --splits 1")
+    one_way = {"--time": options.time, "--test": options.test}
+    single = [name for name, value in one_way.items() if value is not None]
+    splits = options.splits or (1 if single else SPLITS)
+    if single and splits > 1:
+        raise InputError(
+            f"--splits must be 1 with {single[0]}, which divides the rows one way only, got"
+            f" {splits}: leave --splits out"
+        )
     for name in options.method:
         check_method(name)
     if options.plot.suffix not in PICTURES:
         hint = did_you_mean(options.plot.suffix, PICTURES)
         raise InputError(f"--plot {options.plot} must end in {' or '.join(PICTURES)}{hint}")
-    check_output(options.plot, "--plot", [options.table])
+    check_output(options.plot, "--plot", [options.table, options.test])
+    share = SHARE if options.test_fraction is None and options.test is None else None
+    return replace(options, splits=splits, test_fraction=options.test_fraction or share)
 
 
 def _chosen(asked: Sequence[str], task: str) -> list[str]:
@@ -144,13 +177,12 @@ def _divisions(
     options: Compare, request: RowRequest, frame: pl.DataFrame, target: Target
 ) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
-    seeds = range(options.seed, options.seed + options.splits)
+    seeds = range(options.seed, options.seed + (options.splits or 1))
     task = request.task_or(target.task)
     first, *others = (
         divided(replace(request, seed=seed), frame, target.name, task) for seed in seeds
     )
-    warn(first.remarks)
-    if not first.counts["held_out"]:
+    if options.test is None and not first.counts["held_out"]:
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "
             f"{len(first.target)}: raise it"
@@ -158,7 +190,21 @@ def _divisions(
     return [first, *others]
 
 
-def _trials(of: Table, divisions: Sequence[Division], names: Sequence[str]) -> Iterator[Trial]:
+def _doubts(encoding: TableEncoding, parts: Division, train: Rows, own: Rows | None) -> list[str]:
+    """Warn of what makes a table, and the rows of one's own to judge by, doubtful."""
+    doubts = [
+        *parts.remarks,
+        *encoding.questions,
+        *giveaways(encoding, parts.frame.filter(~parts.is_test), train),
+        *(own.remarks if own is not None else ()),
+    ]
+    warn(doubts)
+    return doubts
+
+
+def _trials(
+    of: Table, divisions: Sequence[Division], names: Sequence[str]
+) -> Iterator[tuple[Trial, Judged | None]]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     options = of.options
     for name in names:
@@ -171,7 +217,9 @@ def _trials(of: Table, divisions: Sequence[Division], names: Sequence[str]) -> I
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(name: str, of: Table, split: int, parts: Division, remarks: set[str]) -> Trial:
+def _trial(
+    name: str, of: Table, split: int, parts: Division, remarks: set[str]
+) -> tuple[Trial, Judged | None]:
     kind, place = of.kind, of.positive and of.positive.place
     started = time.perf_counter()
     try:
@@ -179,6 +227,7 @@ def _trial(name: str, of: Table, split: int, parts: Division, remarks: set[str])
             warnings.simplefilter("ignore")
             encoding = parts.encoding()
             train, test = parts.encoded(encoding)
+            test = test if of.own is None else of.own
             started = time.perf_counter()
             seed = of.options.seed + split
             predict = _fitted(name, parts.task, kind, train, seed, remarks)
@@ -187,10 +236,32 @@ def _trial(name: str, of: Table, split: int, parts: Division, remarks: set[str])
             if kind.get("target_kind") == ORDERED:
                 order = classes_of(predictive.classes, ORDERED, kind.get("order")).order
                 predictive = replace(predictive, order=order)
-            return Trial(name, split, summarise(predictive, test.y), seconds, None)
+            scores, errors = scored({"model": predictive}, test)
+            judged = Judged(None, test, scores=scores, errors=errors)
+            return Trial(name, split, scores["model"], seconds, None), judged
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
-        return Trial(name, split, None, seconds, describe(error).message)
+        return Trial(name, split, None, seconds, describe(error).message), None
+
+
+def _judged_again(
+    of: Table,
+    request: RowRequest,
+    encoding: TableEncoding,
+    trials: Sequence[Trial],
+    judged: Mapping[str, Judged],
+) -> list[JudgedAgain]:
+    """Judge the best method as `fit` does, on new groups and later rows, if columns ask for it."""
+    if not judged:
+        return []
+    best = summarise_trials(trials, list(judged), of.parts.task, 0.0)[0].method
+    make = partial(make_estimator, Settings(of.kind), best, of.parts.task, of.options.seed)
+    with (
+        progress("looking for rows that belong together", quiet=of.options.quiet),
+        limited(of.options.time_limit),
+    ):
+        again = judged_again(request, of.parts, judged[best], make, encoding)
+    return [one._replace(remark=f"{best}: {one.remark}") for one in again]
 
 
 def _fitted(
@@ -211,15 +282,19 @@ def _fitted(
     return lambda x: baselines.predict(x)[name]
 
 
-def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
+def _conclude(
+    of: Table, trials: Sequence[Trial], names: Sequence[str], again: Sequence[JudgedAgain]
+) -> list[Summary]:
     options, parts = of.options, of.parts
-    ratio = parts.counts["held_out"] / parts.counts["train"]
+    ratio = of.counts["held_out"] / of.counts["train"]
     summaries = summarise_trials(trials, names, parts.task, ratio)
     plot = str(options.plot) if _draw(of, summaries) else None
     for summary in summaries:
         if summary.failures:
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
                   f"splits: {summary.failures[0]}"])  # fmt: skip
+    worse = [one.remark for one in again if one.is_worse]
+    warn(worse)
     if options.as_json:
         print_json(
             {
@@ -229,7 +304,7 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
                 "target_kind": of.kind.get("target_kind"),
                 "positive": of.positive and of.positive.label,
                 "splits": options.splits,
-                "rows": parts.counts,
+                "rows": of.counts,
                 "score": SCORES[parts.task][0],
                 "methods": [
                     summary._asdict() | {"behind": summary.behind and summary.behind._asdict()}
@@ -237,10 +312,15 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
                 ],
                 "trials": [trial._asdict() for trial in trials],
                 "plot": plot,
+                "judged_again": [one._asdict() for one in again],
+                "warnings": [*of.doubts, *worse],
             }
         )
         return summaries
     _show(of, summaries)
+    for one in again:
+        if not one.is_worse:
+            note(one.remark, quiet=options.quiet)
     _show_winner(of, trials, summaries, ratio)
     if plot is not None:
         note(f"plot: {plot}", quiet=options.quiet)
@@ -267,10 +347,11 @@ def _draw(of: Table, summaries: Sequence[Summary]) -> bool:
 
 def _show(of: Table, summaries: Sequence[Summary]) -> None:
     options, task = of.options, of.parts.task
-    n_train, n_test = of.parts.counts.values()
-    title = (
-        f"{of.target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
-    )
+    n_train, n_test = of.counts.values()
+    judging = f"judged by {n_test} of {table_name(options.test)}"
+    if options.test is None:
+        judging = f"{n_test} held out, in {counted(options.splits or 1, 'split')}"
+    title = f"{of.target}: {n_train} rows to learn from, {judging}"
     names = ("", SCORES[task][1], "behind", "± s.e.", *of.columns.values(), "seconds")
     rows = [_line(summary, of.columns) for summary in summaries]
     print_table(title, names, rows, right=range(1, len(names)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,11 +21,12 @@ from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 def run(options: Inspect) -> None:
     """Describe a model file."""
-    facts = _facts(load_model(options.model))
+    saved = load_model(options.model)
+    facts = _facts(saved)
     if options.as_json:
         print_json({"model": str(options.model), **facts})
     else:
-        _show(facts)
+        _show(facts, [] if saved.table is None else saved.table.report)
 
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
@@ -50,7 +52,10 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "features": _features(saved),
         "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
         "fit": estimator.fit_report_.to_dict(),
+        "judged_by": notes.judged_by or None,
         "held_out": notes.held_out,
+        "standard_errors": notes.errors or None,
+        "warnings": notes.warnings,
         "versions": saved.header["versions"],
         "schema": saved.header["schema"],
         "command": notes.command or None,
@@ -88,7 +93,7 @@ def _scalings(scaler: Any) -> list[dict[str, Any]]:
     return [{"mean": mean, "std": std} for mean, std in pairs]
 
 
-def _show(facts: dict[str, Any]) -> None:
+def _show(facts: dict[str, Any], on_table: Sequence[str]) -> None:
     fit = facts["fit"]
     rows = {
         "method": f"{facts['method']}, {facts['task']}",
@@ -107,13 +112,18 @@ def _show(facts: dict[str, Any]) -> None:
         "command": facts["command"] or "not recorded: saved from Python",
     }
     lines = [(name, text) for name, text in rows.items() if text]
-    for name, text in [*lines, *(("warning", sentence) for sentence in fit["warnings"])]:
+    lines += [("table", sentence) for sentence in on_table]
+    # Those of the fit are among the others, but of a model saved from Python or updated since.
+    warnings = dict.fromkeys([*facts["warnings"], *fit["warnings"]])
+    lines += [("warning", sentence) for sentence in warnings if sentence not in on_table]
+    for name, text in lines:
         print(wrapped(f"{name:<11}{one_line(text)}", 11))
     print()
     _show_features(facts["features"])
     if facts["held_out"]:
         print()
-        print_scores("held-out rows", facts["held_out"], facts["unit"] or "")
+        title, errors = facts["judged_by"] or "held-out rows", facts["standard_errors"]
+        print_scores(title, facts["held_out"], facts["unit"] or "", errors)
 
 
 def _words(name: str) -> str:

@@ -2,7 +2,8 @@
 
 Average precision is sum_k (R_k - R_{k-1}) P_k over the distinct scores from the highest down, with
 recall R and precision P; the area under the ROC curve is P(a row of the class scores higher), ties
-by half. Chance is that of drawing the rows anew (the bootstrap; Efron 1979).
+by half. Chance is that of drawing the rows anew (the bootstrap; Efron 1979),
+or the groups that they belong to.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 N_DRAWS, _FEWEST_DRAWS, _MOST_VALUES = 200, 40, 20_000_000
 FEWEST_FOR_BANDS = 5
@@ -58,19 +59,34 @@ class Ranked(NamedTuple):
 
     score
         The distinct scores; `ends` are the places of the last row of each.
+    unit
+        Number, from 0, of what each row is drawn with: its group, or itself.
     """
 
     score: Float[np.ndarray, " k"]
     ends: Int[np.ndarray, " k"]
     positive: Bool[np.ndarray, " n"]
+    unit: Int[np.ndarray, " n"]
 
     @classmethod
-    def of(cls, score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> Ranked:
-        """Sort."""
+    def of(
+        cls,
+        score: Float[np.ndarray, " n"],
+        positive: Bool[np.ndarray, " n"],
+        group: Shaped[np.ndarray, " n"] | None = None,
+    ) -> Ranked:
+        """Sort; `group` labels rows that belong together."""
         order = np.argsort(-score, kind="stable")
         falling = score[order]
         ends = np.append(np.flatnonzero(np.diff(falling)), len(score) - 1)
-        return cls(falling[ends], ends, positive[order])
+        own = np.arange(len(score))
+        unit = own if group is None else np.unique(group[order], return_inverse=True)[1]
+        return cls(falling[ends], ends, positive[order], unit)
+
+    @property
+    def n_units(self) -> int:
+        """How many groups there are, or rows without one."""
+        return int(np.max(self.unit)) + 1
 
     def counts(
         self, times: Float[np.ndarray, " n"] | Int[np.ndarray, " n"] | None = None
@@ -81,13 +97,15 @@ class Ranked(NamedTuple):
         return Counts(hits, np.cumsum(times)[self.ends] - hits)
 
     def redrawn(self) -> Iterator[Counts]:
-        """Draw as many rows with replacement, 200 times (fewer of large tables), and count.
+        """Draw as many rows, or groups, with replacement, 200 times (fewer of many), and count.
 
         Draws without a row of either class are left out.
         """
-        n, rng = len(self.positive), np.random.default_rng(0)
-        for _ in range(int(np.clip(_MOST_VALUES // n, _FEWEST_DRAWS, N_DRAWS))):
-            counts = self.counts(np.bincount(rng.integers(n, size=n), minlength=n))
+        n, rng = self.n_units, np.random.default_rng(0)
+        n_draws = _MOST_VALUES // len(self.positive)
+        for _ in range(int(np.clip(n_draws, _FEWEST_DRAWS, N_DRAWS))):
+            times = np.bincount(rng.integers(n, size=n), minlength=n)
+            counts = self.counts(times[self.unit])
             if counts.is_of_both:
                 yield counts
 
@@ -101,14 +119,22 @@ class Areas(NamedTuple):
     roc_auc_se: float
 
 
-def areas(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> Areas:
-    """Compute both; standard errors where there are two rows or more of either class."""
-    ranked = Ranked.of(score, positive)
+def areas(
+    score: Float[np.ndarray, " n"],
+    positive: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
+) -> Areas:
+    """Compute both; standard errors where there are two rows or more of either class.
+
+    group
+        Labels of rows that belong together; of a single group there are no errors.
+    """
+    ranked = Ranked.of(score, positive, group)
     counts = ranked.counts()
     if not counts.is_of_both:
         return Areas(*[float("nan")] * 4)
     errors = np.array([np.nan, np.nan])
-    if min(counts.hits[-1], counts.false_alarms[-1]) >= 2:
+    if min(counts.hits[-1], counts.false_alarms[-1], ranked.n_units) >= 2:
         drawn = [(one.average_precision, one.roc_auc) for one in ranked.redrawn()]
         errors = np.std(drawn, axis=0, ddof=1)
     return Areas(counts.average_precision, float(errors[0]), counts.roc_auc, float(errors[1]))
@@ -130,11 +156,15 @@ class Curves(NamedTuple):
     roc: Curve
 
 
-def curves(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> Curves | None:
-    """Compute both; None where either class has fewer than five rows."""
-    ranked = Ranked.of(score, positive)
+def curves(
+    score: Float[np.ndarray, " n"],
+    positive: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
+) -> Curves | None:
+    """Compute both; None where either class has fewer than five rows, or there are fewer groups."""
+    ranked = Ranked.of(score, positive, group)
     counts = ranked.counts()
-    if min(counts.hits[-1], counts.false_alarms[-1]) < FEWEST_FOR_BANDS:
+    if min(counts.hits[-1], counts.false_alarms[-1], ranked.n_units) < FEWEST_FOR_BANDS:
         return None
     drawn = list(ranked.redrawn())
     return Curves(

@@ -2,17 +2,22 @@
 
 Of numbers: PIT values and coverage. Of classes: shares against probabilities, and abstaining. And
 the statistics that a verdict needs.
+
+Where rows belong to groups, whose errors are alike, chance is that of as many independent rows as
+vary by as much: their number is n over the design effect (Kish 1965), the mean square of the sums
+over groups (Liang & Zeger 1986) over the variance of independent rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
-from bayesprop.metrics import grouped
+from bayesprop.metrics import bins_of, grouped, sums_of_groups
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.ranking import surest_first
 
@@ -30,8 +35,8 @@ class PitHistogram(NamedTuple):
     edges: Float[np.ndarray, " bins_plus_one"]
     counts: Int[np.ndarray, " bins"]
     expected: float
-    low: float
-    high: float
+    low: Float[np.ndarray, " bins"]
+    high: Float[np.ndarray, " bins"]
 
 
 class Promise(NamedTuple):
@@ -71,45 +76,111 @@ class Abstaining(NamedTuple):
     std: Float[np.ndarray, " g"]
 
 
-def pit_histogram(pit: Float[np.ndarray, " n"]) -> PitHistogram | None:
-    """Count PIT values in 5 to 20 bins, about ten rows a bin; None below `MIN_ROWS` rows."""
+def pit_histogram(
+    pit: Float[np.ndarray, " n"], group: Shaped[np.ndarray, " n"] | None = None
+) -> PitHistogram | None:
+    """Count PIT values in 5 to 20 bins, about ten rows a bin; None below `MIN_ROWS` rows.
+
+    group
+        Labels of rows that belong together. Two bins as far from the ends share a design effect.
+    """
     n = len(pit)
     if n < MIN_ROWS:
         return None
     n_bins = int(np.clip(n // 10, 5, 20))
     counts, edges = np.histogram(pit, bins=n_bins, range=(0.0, 1.0))
-    low, high = stats.binom.ppf((0.025, 0.975), n, 1.0 / n_bins)
-    return PitHistogram(edges, counts, n / n_bins, float(low), float(high))
+    share, bins = np.full(n_bins, 1.0 / n_bins), np.digitize(pit, edges[1:-1])
+    away = ((bins == k) - share[k] for k in range(n_bins))
+    mirrored = np.eye(n_bins) + np.eye(n_bins)[::-1]
+    effect = design_effect(away, n * share * (1.0 - share), group, mirrored)
+    low, high = _band(share, np.full(n_bins, n), effect)
+    return PitHistogram(edges, counts, n / n_bins, low, high)
 
 
-def coverage_curve(pit: Float[np.ndarray, " n"]) -> Promise | None:
-    """Nominal against actual coverage of central intervals; None below `MIN_ROWS` rows."""
+def coverage_curve(
+    pit: Float[np.ndarray, " n"], group: Shaped[np.ndarray, " n"] | None = None
+) -> Promise | None:
+    """Nominal against actual coverage of central intervals; None below `MIN_ROWS` rows.
+
+    group
+        Labels of rows that belong together.
+    """
     n = len(pit)
     if n < MIN_ROWS:
         return None
-    folded = np.sort(np.abs(2.0 * pit - 1.0))
-    inside = np.searchsorted(folded, _LEVELS, side="right")
-    return _beside_chance(_LEVELS, inside / n, np.full(len(_LEVELS), n))
+    folded = np.abs(2.0 * pit - 1.0)
+    inside = np.searchsorted(np.sort(folded), _LEVELS, side="right")
+    away = ((folded <= level) - level for level in _LEVELS)
+    effect = design_effect(away, n * _LEVELS * (1.0 - _LEVELS), group, near(len(_LEVELS), 7))
+    return _beside_chance(_LEVELS, inside / n, np.full(len(_LEVELS), n), effect)
 
 
 def diagram(
-    probability: Float[np.ndarray, " n"], happened: Bool[np.ndarray, " n"]
+    probability: Float[np.ndarray, " n"],
+    happened: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
 ) -> Promise | None:
-    """Group rows by the probability of an event, in bins of a tenth; None below `MIN_ROWS` rows.
+    """Sort rows by the probability of an event, in bins of a tenth; None below `MIN_ROWS` rows.
 
-    Beyond 2,000 rows the bins are half as wide. Only groups that hold a row are returned.
+    Beyond 2,000 rows the bins are half as wide. Only bins that hold a row are returned.
+
+    group
+        Labels of rows that belong together.
     """
     n = len(probability)
     if n < MIN_ROWS:
         return None
-    groups = grouped(probability, happened, _N_BINS if n < _MANY_ROWS else _N_FINE_BINS)
-    return _beside_chance(groups.confidence, groups.accuracy, groups.count)
+    n_bins = _N_BINS if n < _MANY_ROWS else _N_FINE_BINS
+    groups, bins = grouped(probability, happened, n_bins), bins_of(probability, n_bins)
+    away = ((bins == k) * (happened - probability) for k in np.unique(bins))
+    var = np.bincount(bins, probability * (1.0 - probability))[np.unique(bins)]
+    effect = design_effect(away, var, group, near(len(var), 1))
+    return _beside_chance(groups.confidence, groups.accuracy, groups.count, effect)
 
 
-def _beside_chance(promised: np.ndarray, came: np.ndarray, count: np.ndarray) -> Promise:
+def _beside_chance(
+    promised: np.ndarray, came: np.ndarray, count: np.ndarray, effect: np.ndarray | float
+) -> Promise:
+    low, high = _band(promised, count, effect)
+    return Promise(promised, came, low / count, high / count, count)
+
+
+def _band(
+    promised: np.ndarray, count: np.ndarray, effect: np.ndarray | float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the counts among so many rows, which vary as if they were `effect` times fewer."""
     chance = np.clip(promised, 1e-12, 1.0 - 1e-12)
-    low, high = (stats.binom.ppf(tail, count, chance) / count for tail in (0.025, 0.975))
-    return Promise(promised, came, low, high, count)
+    n = np.maximum(np.round(count / effect), 1.0)
+    low, high = (stats.binom.ppf(tail, n, chance) * (count / n) for tail in (0.025, 0.975))
+    return low, high
+
+
+def design_effect(
+    away: Iterable[Float[np.ndarray, " n"]],
+    independent: Float[np.ndarray, " k"],
+    group: Shaped[np.ndarray, " n"] | None,
+    alike: Shaped[np.ndarray, "k k"],
+) -> np.ndarray | float:
+    """Return how many times as much counts of grouped rows vary as those of independent ones.
+
+    away
+        For each of k events, which rows it happened to, less the probability that it should.
+    independent
+        Variance of the count of each, were the rows independent.
+    alike
+        Weights by which events are pooled, because few groups tell little of each.
+    """
+    if group is None:
+        return 1.0
+    codes = np.unique(group, return_inverse=True)[1]
+    var = np.array([np.sum(sums_of_groups(rows, codes) ** 2) for rows in away])
+    pooled = np.maximum(alike @ independent, np.finfo(float).tiny)
+    return np.maximum((alike @ var) / pooled, 1.0 / len(group))
+
+
+def near(k: int, distance: int) -> Bool[np.ndarray, "k k"]:
+    """Return which of k events in a row are at most so far apart."""
+    return np.abs(np.arange(k)[:, None] - np.arange(k)) <= distance
 
 
 def histogram(
@@ -123,12 +194,17 @@ def histogram(
 
 
 def abstaining(
-    confidence: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"]
+    confidence: Float[np.ndarray, " n"],
+    right: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
 ) -> Abstaining | None:
     """Measure the errors among the surest 1, 2, ... 100 % of the rows; None below `MIN_ROWS`.
 
     Shares of fewer than ten rows are left out. Rows of equal confidence stand in for each other:
     each counts with their mean error.
+
+    group
+        Labels of rows that belong together.
     """
     n = len(confidence)
     if n < MIN_ROWS:
@@ -139,7 +215,11 @@ def abstaining(
     kept = kept[kept >= min(10, n)]
     sums = (np.cumsum(values)[kept - 1] for values in (wrong, 1.0 - sure, sure * (1.0 - sure)))
     n_wrong, n_expected, var = sums
-    return Abstaining(kept / n, n_wrong / kept, n_expected / kept, np.sqrt(var) / kept)
+    order = np.argsort(-confidence, kind="stable")
+    excess = (confidence - right)[order]
+    away = (excess * (np.arange(n) < size) for size in kept)
+    effect = design_effect(away, var, None if group is None else group[order], near(len(kept), 7))
+    return Abstaining(kept / n, n_wrong / kept, n_expected / kept, np.sqrt(effect * var) / kept)
 
 
 def anderson_darling(u: Float[np.ndarray, " n"]) -> float:

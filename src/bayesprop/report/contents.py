@@ -119,6 +119,8 @@ class Contents(Generic[Details]):
         What the weights of the fit did to the shares of the classes; empty if nothing.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
+    n_groups
+        Of these rows; 0 where they belong to none.
     models
         The fitted model, its baselines and peers, in the order of the values of `scores`.
     comparison
@@ -143,6 +145,7 @@ class Contents(Generic[Details]):
     kind: str
     remarks: tuple[str, ...]
     n_rows: int
+    n_groups: int
     models: tuple[str, ...]
     scores: tuple[Score, ...]
     comparison: Comparison | None
@@ -239,7 +242,7 @@ def collect(
         )
     )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
-    details = task.details(predicted, y, drawn, **rule)
+    details = task.details(predicted, y, drawn, judged.group, **rule)
     learnt = getattr(getattr(estimator, "task_", None), "map", None)
     support = (-np.inf, np.inf) if learnt is None else learnt.support
     view = moments(support) if classes is None else probabilities(predicted)
@@ -261,6 +264,7 @@ def collect(
             *estimator.fit_report_.warnings,
         ),
         n_rows=len(y),
+        n_groups=0 if judged.group is None else len(np.unique(judged.group)),
         models=tuple(models),
         scores=scores(models, y, judged.group),
         # On training rows the more flexible model wins, whatever it is worth.

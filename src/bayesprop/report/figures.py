@@ -76,25 +76,26 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
         return None
     ax = new_axes(WIDE)
     outside = (histogram.counts < histogram.low) | (histogram.counts > histogram.high)
+    edges = histogram.edges
     bars = ax.bar(
-        histogram.edges[:-1],
+        edges[:-1],
         histogram.counts,
-        width=np.diff(histogram.edges),
+        width=np.diff(edges),
         align="edge",
         color=[ORANGE if out else INK for out in outside],
         edgecolor=PAPER,
         alpha=0.5,
         linewidth=1.0,
     )
-    chance = f"chance: {histogram.low:.0f} to {histogram.high:.0f}"
-    for bar, low, high, n in zip(
-        bars, histogram.edges[:-1], histogram.edges[1:], histogram.counts, strict=True
-    ):
-        with_values(bar, [f"{low:.2f} to {high:.2f}: {plural(int(n), 'row')} ({chance})"])
-    ax.axhspan(histogram.low, histogram.high, color=BLUE, alpha=0.2, linewidth=0, zorder=3)
+    for k, (bar, n) in enumerate(zip(bars, histogram.counts, strict=True)):
+        chance = f"chance: {histogram.low[k]:.0f} to {histogram.high[k]:.0f}"
+        text = f"{edges[k]:.2f} to {edges[k + 1]:.2f}: {plural(int(n), 'row')} ({chance})"
+        with_values(bar, [text])
+    low, high = (np.append(ends, ends[-1]) for ends in (histogram.low, histogram.high))
+    ax.fill_between(edges, low, high, step="post", color=BLUE, alpha=0.2, linewidth=0, zorder=3)
     ax.axhline(histogram.expected, color=BLUE, linewidth=1.4, zorder=3)
     ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.15 * max(float(np.max(histogram.counts)), histogram.high))
+    ax.set_ylim(0.0, 1.15 * float(max(np.max(histogram.counts), np.max(histogram.high))))
     ax.grid(False, axis="x")
     return named(ax, "Predicted probability of a value below the actual one", "Rows")
 

@@ -21,8 +21,10 @@ from bayesprop.report.calibration import (
     Histogram,
     Promise,
     abstaining,
+    design_effect,
     diagram,
     histogram,
+    near,
 )
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
@@ -116,27 +118,37 @@ def two_classes(
     positive: Bool[np.ndarray, " n"],
     names: tuple[str, str],
     rule: Rule | None,
+    group: Shaped[np.ndarray, " n"] | None = None,
 ) -> TwoClasses:
     """Compute it; `names` are those of the positive class and of the other, `p` is of the first."""
     threshold = LIKELIER if rule is None else rule.threshold
     at = AtThreshold.of(p >= threshold, positive)
-    costs = None if rule is None or rule.costs is None else _cost_curve(p, positive, rule.costs, at)
+    costs = None
+    if rule is not None and rule.costs is not None:
+        costs = _cost_curve(p, positive, rule.costs, at, group)
     share = float(np.mean(positive))
-    return TwoClasses(*names, share, curves(p, positive), rule, at, costs)
+    return TwoClasses(*names, share, curves(p, positive, group), rule, at, costs)
 
 
 def _cost_curve(
-    p: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"], costs: Costs, at: AtThreshold
+    p: Float[np.ndarray, " n"],
+    positive: Bool[np.ndarray, " n"],
+    costs: Costs,
+    at: AtThreshold,
+    group: Shaped[np.ndarray, " n"] | None,
 ) -> CostCurve:
     """Count the mistakes at thresholds from a tenth of the chosen one to near certainty."""
     n, n_positive = len(p), int(np.sum(positive))
     start = np.log10(min(costs.threshold / 10.0, 0.1))
     grid = np.unique(np.append(np.logspace(start, 0.0, _N_THRESHOLDS), costs.threshold))
-    missed = np.searchsorted(np.sort(p[positive]), grid)
-    alarms = n - n_positive - np.searchsorted(np.sort(p[~positive]), grid)
-    mean = (costs.fn * missed + costs.fp * alarms) / n
-    square = (costs.fn**2 * missed + costs.fp**2 * alarms) / n
-    half = 1.96 * np.sqrt(np.maximum(square - mean**2, 0.0) / n)
+    # Numbers sort faster than names, at every threshold.
+    group = None if group is None else np.unique(group, return_inverse=True)[1]
+    mean, error = np.empty((2, len(grid)))
+    for k, threshold in enumerate(grid):
+        missed, alarm = positive & (p < threshold), ~positive & (p >= threshold)
+        cost = costs.fn * missed + costs.fp * alarm
+        mean[k], error[k] = np.mean(cost), metrics.clustered_error(cost, group)
+    half = 1.96 * error
     ranked = Ranked.of(p, positive)
     every = costs.mean(ranked.counts())
     never, always = costs.fn * n_positive / n, costs.fp * (n - n_positive) / n
@@ -246,37 +258,47 @@ def details(
     predicted: ClassPredictive,
     y: np.ndarray,
     _drawn: Int[np.ndarray, " p"],
+    group: Shaped[np.ndarray, " n"] | None = None,
     rule: Rule | None = None,
 ) -> ClassDetails:
-    """Compute them; `rule` is how the positive one of two classes is decided."""
+    """Compute them; `group` labels rows, `rule` decides on the positive one of two classes."""
     right, counts = predicted.label == y, metrics.confusion(predicted, y)
     is_binary = len(predicted.classes) == 2
     positive = predicted.positive
     p, is_positive = predicted.proba[:, positive], y == predicted.classes[positive]
+    promised, came = (p, is_positive) if is_binary else (predicted.confidence, right)
     names = str(predicted.classes[positive]), str(predicted.classes[1 - positive])
     commonest, shown = int(np.argmax(counts.sum(axis=1))), predicted.shown
     return ClassDetails(
         classes=tuple(map(str, predicted.classes[shown])),
         accuracy=float(np.mean(right)),
         mean_confidence=float(np.mean(predicted.confidence)),
-        diagram=diagram(p, is_positive) if is_binary else diagram(predicted.confidence, right),
+        diagram=diagram(promised, came, group),
         histogram=histogram(predicted.confidence, right, len(predicted.classes)),
-        abstaining=abstaining(predicted.confidence, right),
-        class_scores=_class_scores(predicted, counts),
+        abstaining=abstaining(predicted.confidence, right, group),
+        class_scores=_class_scores(predicted, y, counts, group),
         counts=counts[np.ix_(shown, shown)] if len(shown) <= MAX_MATRIX else None,
         confused=_most_confused(predicted, y),
         is_mostly_one=metrics.is_mostly_one_class(y),
         largest=(float(np.sum(counts[commonest]) / len(y)), str(predicted.classes[commonest])),
-        two=two_classes(p, is_positive, names, rule) if is_binary else None,
+        two=two_classes(p, is_positive, names, rule, group) if is_binary else None,
     )
 
 
-def _class_scores(predicted: ClassPredictive, counts: np.ndarray) -> tuple[ClassScore, ...]:
+def _class_scores(
+    predicted: ClassPredictive,
+    y: np.ndarray,
+    counts: np.ndarray,
+    group: Shaped[np.ndarray, " n"] | None,
+) -> tuple[ClassScore, ...]:
     n_actual, n_answered, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
         precision, recall = right / n_answered, right / n_actual
     p = predicted.proba
-    expected, band = np.sum(p, axis=0), np.sqrt(np.sum(p * (1.0 - p), axis=0))
+    expected, var = np.sum(p, axis=0), np.sum(p * (1.0 - p), axis=0)
+    codes = predicted.codes(y)
+    away = ((codes == k) - p[:, k] for k in range(len(var)))
+    band = np.sqrt(var * design_effect(away, var, group, near(len(var), 0)))
     columns = (n_actual, n_answered, expected, band, precision, recall)
     worst = np.argsort(np.nan_to_num(recall, nan=2.0), kind="stable")[:MAX_CLASSES]
     return tuple(

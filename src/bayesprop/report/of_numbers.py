@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
@@ -62,17 +62,20 @@ class NumberDetails:
 
 
 def details(
-    predicted: Predictive, y: Float[np.ndarray, " n"], drawn: Int[np.ndarray, " p"]
+    predicted: Predictive,
+    y: Float[np.ndarray, " n"],
+    drawn: Int[np.ndarray, " p"],
+    group: Shaped[np.ndarray, " n"] | None = None,
 ) -> NumberDetails:
-    """Compute them; `drawn` are the places of the rows of the figures."""
+    """Compute them; `drawn` are the places of the rows of the figures, `group` labels all rows."""
     pit, is_even = metrics.pit(predicted, y), _is_even(predicted)
     chosen = predicted[drawn]
     low, high = chosen.interval(0.9).T
     return NumberDetails(
         median_error=float(np.median(np.abs(y - predicted.mean))),
         calibration_error=metrics.calibration_error(predicted, y),
-        pit=pit_histogram(pit),
-        coverage=coverage_curve(pit),
+        pit=pit_histogram(pit, group),
+        coverage=coverage_curve(pit, group),
         cloud=Cloud(y[drawn], chosen.mean, low, high, chosen.std),
         groups=() if is_even or len(y) < _GROUPED_ROWS else _groups(predicted, y),
         is_even=is_even,

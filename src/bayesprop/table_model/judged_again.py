@@ -18,7 +18,7 @@ from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import one_line, quoted
 from bayesprop.table_model.judging import Judged, judge, learn_silently
 from bayesprop.table_model.plain_values import Scores, figure
-from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.request import RowRequest
 
 _CLEAR = 2.0  # standard errors
 _LEAST_MOMENTS = 20
@@ -77,14 +77,14 @@ class _Suspect(NamedTuple):
 
 
 def judged_again(
-    request: FitRequest,
+    request: RowRequest,
     division: Division,
     judged: Judged,
     make: Callable[[], Any],
     encoding: TableEncoding,
 ) -> list[JudgedAgain]:
     """Fit again without some groups, and without the latest rows, of columns that look like it."""
-    choices = (request.group, request.time, request.test, request.shards)
+    choices = (request.group, request.time, request.test)
     if any(a is not None for a in choices) or judged.rows is None or judged.scores is None:
         return []
     suspects = _suspects(division, encoding)
@@ -105,7 +105,7 @@ def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]
 
 def _judged(
     suspect: _Suspect,
-    request: FitRequest,
+    request: RowRequest,
     division: Division,
     before: Judged,
     make: Callable[[], Any],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +29,7 @@ from bayesprop.table_model.sources import (
     column,
     divided,
     fingerprint,
+    in_groups,
     read_any,
     table_name,
     target_of,
@@ -149,9 +149,7 @@ def fit_table(
     target = target_of(request, frame)
     if request.unit is not None:
         target = target._replace(unit=request.unit)
-    share = 0.0 if request.test is not None else request.test_fraction
-    task = request.task_or(target.task)
-    parts = divided(replace(request, test_fraction=share), frame, target.name, task)
+    parts = divided(request, frame, target.name, request.task_or(target.task))
     listener.warn(parts.remarks)
     if parts.marks is not None and request.unit is None:
         target = target._replace(unit=parts.marks.unit)
@@ -186,7 +184,7 @@ def _fit(
     listener.warn([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
-        test = _own_rows(request.test, encoding, train)
+        test = own_rows(request.test, encoding, train, request.group)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
@@ -232,7 +230,7 @@ def _fit(
     listener.warn(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
     again = []
-    if not going.cuts:
+    if not going.cuts and request.shards is None:
         with listener.doing("looking for rows that belong together"):
             again = judged_again(request, parts, judged, make, encoding)
     known += [one.remark for one in again if one.is_worse]
@@ -270,7 +268,7 @@ def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     return not is_chosen and len(parts.frame) < _FEW_ROWS
 
 
-def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
+def own_rows(table: Any, encoding: TableEncoding, train: Rows, group: str | None) -> Rows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
     frame = read_any(table, encoding.text_columns)
     column(frame, encoding.target_name, table)
@@ -279,7 +277,7 @@ def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
         raise InputError(f"--test {table_name(table)}: no row has a value of the target")
     if fingerprint(rows.y) == fingerprint(train.y):
         raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
-    return rows
+    return in_groups(rows, frame, group)
 
 
 def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
@@ -290,13 +288,15 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     if in_folds:
         whole = f", divided by {one_line(request.group)}" if request.group else ""
         return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
-    if request.test is not None:
-        return f"{len(rows.y)} rows of {table_name(request.test)}"
+    is_own, which = request.test is not None, ""
     if rows.group is not None:
+        new = "" if is_own else "new "
         n = len(np.unique(rows.group))
-        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(request.group))}"
-    late = f", the latest by {one_line(request.time)}" if request.time else ""
-    return f"{len(rows.y)} held-out rows{late}"
+        which = f", of {n} {new}values of {one_line(str(request.group))}"
+    elif request.time:
+        which = f", the latest by {one_line(request.time)}"
+    what = f"rows of {table_name(request.test)}" if is_own else "held-out rows"
+    return f"{len(rows.y)} {what}{which}"
 
 
 def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:

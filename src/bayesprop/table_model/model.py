@@ -31,7 +31,7 @@ from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
-from bayesprop.table_model.sources import column, fingerprint, like, read_any, table_name
+from bayesprop.table_model.sources import column, fingerprint, in_groups, like, read_any, table_name
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
@@ -248,7 +248,8 @@ class TableModel:
 
     def rows_to_judge(self, table: Any) -> Rows:
         """Read and encode the rows that have a target; remark on those that the model knows."""
-        rows = self.rows_of(self.read(table, self.encoding.rows), table)
+        frame = self.read(table, self.encoding.rows)
+        rows = in_groups(self.rows_of(frame, table), frame, self.notes.group)
         bad = outside_support(self.saved.fitted.task, rows.y, self.encoding.target_name)
         rows = rows._replace(remarks=[*bad, *rows.remarks])
         seen = self.seen_before(rows.y, table)

@@ -84,12 +84,17 @@ class Notes:
         return RowRequest(
             table=table,
             weights=self._named("weights"),
-            group=self._named("group"),
+            group=self.group,
             time=self._named("time"),
             drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
             test_fraction=float(share) if isinstance(share, int | float) else 0.0,
             seed=self.seed,
         )
+
+    @property
+    def group(self) -> str | None:
+        """The column of what belongs together, None where the fit was given none."""
+        return self._named("group")
 
     def _named(self, key: str) -> str | None:
         """Return the column that the fit was given for something."""

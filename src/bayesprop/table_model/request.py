@@ -39,6 +39,8 @@ class RowRequest(HoldOut):
         None: the data set's own, or as the column looks.
     order
         Ordered classes from the lowest to the highest; None: numbers sort themselves.
+    test
+        Rows of one's own to judge by, and no others: a table as `table` is named, or a frame.
     """
 
     table: str
@@ -46,6 +48,23 @@ class RowRequest(HoldOut):
     task: str | None = None
     target_kind: str | None = None
     order: tuple[str, ...] | None = None
+    test: Any = None
+
+    def __post_init__(self) -> None:
+        if self.test is None:
+            return
+        for option, value in (("--time", self.time), ("--test-fraction", self.test_fraction)):
+            if value is not None:
+                raise InputError(
+                    f"--test and {option} are two ways to judge a fit: give one of them"
+                )
+        if isinstance(self.test, str) and self.table == self.test:
+            raise InputError(f"--test {self.test}: these are the rows that are learnt")
+
+    @property
+    def share(self) -> float:
+        """The share held out: none beside rows of one's own."""
+        return super().share if self.test is None else 0.0
 
     def task_or(self, usual: str | None) -> str | None:
         """Return the task that was asked for, also by a kind of classes; else the usual one."""
@@ -57,8 +76,6 @@ class RowRequest(HoldOut):
 class FitRequest(RowRequest):
     """A fit: by which method, judged by which rows, and how two classes are told apart.
 
-    test
-        Rows of one's own to judge by: a table as `table` is named, or a frame.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
     shards, rounds, cluster, checkpoint
@@ -68,7 +85,6 @@ class FitRequest(RowRequest):
 
     method: str | None = None
     settings: Settings = field(default_factory=Settings)
-    test: Any = None
     positive: str | None = None
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
@@ -79,6 +95,7 @@ class FitRequest(RowRequest):
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("shards", "rounds"):
             n = getattr(self, name)
             if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
@@ -86,12 +103,6 @@ class FitRequest(RowRequest):
         for name in ("rounds", "cluster", "checkpoint"):
             if self.shards is None and getattr(self, name) is not None:
                 raise InputError(f"--{name} goes with --shards K, the parts that are learnt apart")
-        if self.test is None:
-            return
-        if self.time is not None:
-            raise InputError("--test and --time are two ways to judge a fit: give one of them")
-        if isinstance(self.test, str) and self.table == self.test:
-            raise InputError(f"--test {self.test}: these are the rows that are learnt")
 
 
 def check_method(name: str | None) -> None:

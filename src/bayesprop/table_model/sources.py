@@ -12,7 +12,8 @@ import polars as pl
 
 from bayesprop.datasets import registry
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
-from bayesprop.table.division import Division, divide
+from bayesprop.table.division import Division, divide, groups_of
+from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import listing, one_line, quoted
 from bayesprop.table.headers import column_names
 from bayesprop.table.read import Check, read_table
@@ -152,6 +153,13 @@ def table_name(source: Any) -> str:
 def column(frame: pl.DataFrame, name: str, source: Any) -> pl.Series:
     """Return a column of a table that came from somewhere."""
     return column_of(frame, name, table_name(source))
+
+
+def in_groups(rows: Rows, frame: pl.DataFrame, group: str | None) -> Rows:
+    """Label rows of a table by the column that groups those learnt, where the table has it."""
+    if group is None or group not in frame.columns:
+        return rows
+    return rows._replace(group=groups_of(frame[group])[rows.numbers - 1])
 
 
 def read_to_learn(request: RowRequest) -> pl.DataFrame:
