@@ -85,7 +85,8 @@ def _of_groups(
         what = f"{len(rows)} of the {MIN_ROWS} groups that it needs"
         return Verdict("unknown", f"Too few groups to judge calibration: {what}.", (counts,))
     by_one = verdict(predicted[rows], y[rows])
-    whole = f"Judged by one row of each of {len(rows):,} groups; of all rows: {counts}"
+    sentence = counts[0].lower() + counts[1:]
+    whole = f"Judged by one row of each of {len(rows):,} groups. Over all rows {sentence}"
     return by_one._replace(details=(*by_one.details, whole))
 
 
