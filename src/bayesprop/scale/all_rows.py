@@ -81,6 +81,10 @@ class AllRows:
         which = f"{', '.join(judged[:-1])} and {judged[-1]} come from {of}"
         return f"learnt {estimator.fit_report_.n_rows} rows{once}; {which}"
 
+    def row_name(self, row: int) -> str:
+        """Return what messages call a row of the sample, from 0."""
+        return self.table.row_name(int(self.places[row]))
+
     @staticmethod
     def are_learnt_by(estimator: Any) -> bool:
         """Whether an estimator can learn all rows of a table larger than memory."""

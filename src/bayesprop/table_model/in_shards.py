@@ -146,6 +146,10 @@ class PartitionedRows(AllRows):
             "is judged"
         )
 
+    def row_name(self, row: int) -> str:
+        """Return its number in the whole table, from 1."""
+        return str(self.places[row] + 1)
+
     @staticmethod
     def are_learnt_by(estimator: Any) -> bool:
         """Whether what an estimator learns of partitions can be put together; ValueError if not."""

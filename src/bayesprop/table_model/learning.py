@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from bayesprop.decisions.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import one_line, rows_called
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
@@ -151,7 +152,11 @@ def fit_table(
         target = target._replace(unit=request.unit)
     share = 0.0 if request.test is not None else request.test_fraction
     task = request.task_or(target.task)
-    parts = divided(replace(request, test_fraction=share), frame, target.name, task)
+    with _of_sample(all_rows):
+        parts = divided(replace(request, test_fraction=share), frame, target.name, task)
+    if all_rows is not None:
+        remarks = [f"of the sample of {len(frame)} rows: {remark}" for remark in parts.remarks]
+        parts = parts._replace(remarks=remarks)
     listener.warn(parts.remarks)
     if parts.marks is not None and request.unit is None:
         target = target._replace(unit=parts.marks.unit)
@@ -174,8 +179,9 @@ def _fit(
     in_folds = _is_judged_in_folds(request, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
-    encoding = parts.encoding()
-    train, test = parts.encoded(encoding)
+    with _of_sample(all_rows):
+        encoding = parts.encoding()
+        train, test = parts.encoded(encoding)
     check_two_classes(encoding.classes, request.asked.option)
     positive = positive_class(encoding.classes, request.positive, train.y)
     moved = base_rate_moved(train, encoding.classes)
@@ -261,6 +267,11 @@ def _fit(
         "".join(moved),
         0 if all_rows is None or learn_all is None else estimator.fit_report_.n_rows,
     )
+
+
+def _of_sample(all_rows: AllRows | None) -> AbstractContextManager[None]:
+    """Let messages call rows of a sample as they are in the large table."""
+    return nullcontext() if all_rows is None else rows_called(all_rows.row_name)
 
 
 def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
