@@ -210,13 +210,30 @@ def test_a_value_that_none_may_have_is_named_with_its_file(tmp_path):
     frame = written(tmp_path / "big")
     endless = frame.with_columns(left=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("left"))
     endless.slice(0, 1100).write_parquet(tmp_path / "big" / "7.parquet")
-    with pytest.raises(ValueError, match=r"7\.parquet.*'left'.*finite"):
+    with pytest.raises(ValueError, match=r"'left'.*finite, got inf in data row 6 of .*7\.parquet"):
         bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+    negative = frame.select("left", "right", "kind", pl.col("y").exp(), "site")
+    for k in (0, 1, 2, 7):
+        negative.slice(1100 * min(k, 2), 1100).write_parquet(tmp_path / "big" / f"{k}.parquet")
+    pl.concat([negative[:5], frame.with_columns(y=-1.0)[5:6]]).write_parquet(
+        tmp_path / "big" / "7.parquet"
+    )
+    with pytest.raises(ValueError, match=r"rows 1 of .*7\.parquet' to 6 of .*got -1"):
+        bayesprop.fit(
+            str(tmp_path / "big"), target="y", target_kind="positive", method="linear", drop="site"
+        )
     content = bytearray((tmp_path / "big" / "0.parquet").read_bytes())
     content[100:5000] = bytes(4900)
     (tmp_path / "big" / "7.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"7\.parquet.* is not a readable"):
         bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_names_of_columns_that_repeat_are_made_unique():
+    frame = made_table().with_columns(pl.col("right").alias(" left"))
+    model = bayesprop.fit(frame.lazy(), target="y", method="linear", drop=("right", "site"))
+    assert [one.name for one in model.encoding.columns] == ["left", "kind", "left (2)"]
 
 
 @pytest.mark.usefixtures("small_limits")

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import TableError, one_line, quoted, rows_called
 from bayesprop.table.files import differences, parquet_files, same_schema
+from bayesprop.table.headers import column_names
 from bayesprop.table.supervised import MAX_LEVELS
 from bayesprop.table.target import MAX_CLASSES
 
@@ -47,24 +48,22 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows that were read, their places in the table, from 0, and the file if they are of one."""
+    """Rows that were read, and their places in the table, from 0."""
 
     frame: pl.DataFrame
     places: Int[np.ndarray, " n"]
-    file: Path | None = None
-
-    @property
-    def where(self) -> str:
-        """What messages call them."""
-        of = "" if self.file is None else f" ({quoted(self.file, 200)})"
-        return f"of rows {self.places.min() + 1} to {self.places.max() + 1}{of}"
 
 
 @dataclass(frozen=True)
 class LargeTable:
-    """Parquet files as one table; iterating gives frames, piece by piece in their order."""
+    """Parquet files as one table; iterating gives frames, piece by piece in their order.
+
+    names, columns
+        As they are in the files, and stripped.
+    """
 
     files: tuple[Path, ...]
+    names: tuple[str, ...]
     columns: tuple[str, ...]
     pieces: tuple[Piece, ...]
     is_partitioned: bool = False
@@ -94,8 +93,9 @@ class LargeTable:
             for file, n, start in zip(files, counts, starts, strict=False)
             for first in range(0, n, n_at_once)
         )
-        names = tuple(name.strip() for name in columns)
-        return cls(tuple(files), names, pieces, is_partitioned, is_temporary)
+        what = "the table" if is_temporary else quoted(where)
+        stripped = column_names([name.strip() for name in columns], what)
+        return cls(tuple(files), columns, tuple(stripped), pieces, is_partitioned, is_temporary)
 
     @property
     def n_rows(self) -> int:
@@ -125,7 +125,7 @@ class LargeTable:
         """Read some rows; TableError names the file where it is damaged."""
         lazy = pl.scan_parquet(piece.file, hive_partitioning=self.is_partitioned)
         frame = _read(lazy.slice(piece.first, piece.n_rows), piece.file)
-        return frame.rename(str.strip).select(self.columns)
+        return frame.select(self.names).rename(dict(zip(self.names, self.columns, strict=True)))
 
     def whole(self) -> pl.DataFrame:
         """Read all rows."""
@@ -137,7 +137,7 @@ class LargeTable:
         """Read all rows, piece by piece."""
         for piece in self.pieces:
             places = np.arange(piece.place, piece.place + piece.n_rows)
-            yield Part(self.read(piece), places, None if self.is_temporary else piece.file)
+            yield Part(self.read(piece), places)
 
     def row_name(self, place: int) -> str:
         """Return what messages call the row at a place: its number in its file."""
@@ -167,7 +167,7 @@ class LargeTable:
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
         rare = RareValues.of(self.columns, target)
         frames = []
-        for frame, places, _ in self.in_order():
+        for frame, places in self.in_order():
             first, last = np.searchsorted(chosen, [places[0], places[-1] + 1])
             frames.append(frame[chosen[first:last] - places[0]])
             rare.look(frame, places)
@@ -381,5 +381,5 @@ class EncodedTables:
             encoded = self._whole or self.encode(self.table)
             yield EncodedPart(self.table, encoded.X, 0)
             return
-        for frame, places, _ in self.table.in_order():
+        for frame, places in self.table.in_order():
             yield EncodedPart(frame, self.encode(frame).X, int(places[0]))

@@ -17,7 +17,7 @@ from bayesprop.decisions.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import one_line, rows_called
+from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
@@ -271,7 +271,7 @@ def _fit(
 
 def _of_sample(all_rows: AllRows | None) -> AbstractContextManager[None]:
     """Let messages call rows of a sample as they are in the large table."""
-    return nullcontext() if all_rows is None else rows_called(all_rows.row_name)
+    return nullcontext() if all_rows is None else all_rows.rows_called(all_rows.places)
 
 
 def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
