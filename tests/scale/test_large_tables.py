@@ -295,6 +295,16 @@ def test_remarks_on_a_sample_say_so():
     assert any("sample of" in one and "no value of the target" in one for one in model.remarks)
 
 
+@pytest.mark.usefixtures("small_limits")
+def test_rows_that_are_streamed_do_not_judge():
+    frame = made_table()
+    how = {"target": "y", "method": "linear", "drop": "site"}
+    with pytest.raises(ValueError, match="holds the rows that are learnt"):
+        bayesprop.fit(frame.lazy(), test=frame, **how)
+    other = frame.with_columns(y=pl.col("y") + 1.0)
+    assert bayesprop.fit(frame.lazy(), test=other, **how).notes.rows["held_out"] == N
+
+
 def test_what_can_be_fitted_can_be_predicted_and_judge(tmp_path):
     dataset = pytest.importorskip("pyarrow.dataset")
     frame = written(tmp_path / "big")

@@ -192,7 +192,7 @@ def _fit(
     listener.warn([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
-        test = _own_rows(request.test, encoding, train)
+        test = _own_rows(request.test, encoding, train, all_rows)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
@@ -281,14 +281,17 @@ def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     return not is_chosen and len(parts.frame) < _FEW_ROWS
 
 
-def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
+def _own_rows(table: Any, encoding: TableEncoding, train: Rows, all_rows: AllRows | None) -> Rows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
     frame = read_any(table, encoding.text_columns)
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
     if not len(rows.y):
         raise InputError(f"--test {table_name(table)}: no row has a value of the target")
-    if fingerprint(rows.y) == fingerprint(train.y):
+    same = rows
+    if all_rows is not None:
+        same = rows.of(np.isin(rows.numbers - 1, all_rows.places[train.numbers - 1]))
+    if fingerprint(same.y) == fingerprint(train.y):
         raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
     return rows
 
