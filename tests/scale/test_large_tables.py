@@ -164,6 +164,10 @@ def test_a_damaged_or_different_file_is_named(tmp_path):
     frame.drop("left").write_parquet(tmp_path / "big" / "9.parquet")
     with pytest.raises(ValueError, match=r"9\.parquet.* differ in their columns"):
         bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
+    once = iter([frame])
+    bayesprop.fit(once, target="y", method="linear")
+    with pytest.raises(TableError, match="an iterator gives them once"):
+        bayesprop.fit(once, target="y", method="linear")
     with pytest.raises(TableError, match="batch 2 and batch 1 differ"):
         bayesprop.fit(iter([frame, frame.drop("left")]), target="y")
 

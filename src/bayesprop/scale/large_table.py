@@ -305,7 +305,7 @@ def _written_files(batches: Iterable[Any], path: Path) -> list[Path]:
     if waiting:
         write(pl.concat(waiting).lazy())
     if not files:
-        raise TableError("the table has no batch of rows")
+        raise TableError("the table has no batch of rows (an iterator gives them once only)")
     return files
 
 
