@@ -43,6 +43,23 @@ def test_models_fitted_alone_are_merged(cli, tables):
     assert "learnt" in cli("evaluate", out, tables / "b.csv").err
 
 
+def test_rows_that_count_twice_are_named(cli, tables):
+    start = fitted(cli, tables, "c", "linear")
+    parts = [tables / f"{name}.more" for name in "ab"]
+    for part in parts:
+        assert cli("update", start, part.with_suffix(".csv"), "--out", part, "-q").code == 0
+    copied = tables / "copied.more"
+    copied.write_bytes(parts[0].read_bytes())
+    to = ("--out", tables / "merged.more", "-q")
+    for models, is_twice in (
+        ((*parts, "--start", start), False),
+        (parts, True),
+        ((parts[0], copied, "--start", start), True),
+    ):
+        answer = cli("merge", *models, *to)
+        assert (answer.code, "count twice" in " ".join(answer.err.split())) == (0, is_twice)
+
+
 def test_pbp_goes_on_from_a_start_and_forgets(cli, tables):
     more = ("--hidden", "5", "--epochs", "3")
     start = fitted(cli, tables, "c", "pbp", more=more)

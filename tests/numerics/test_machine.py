@@ -39,13 +39,15 @@ def test_programs_stay_while_there_is_room_and_where_nobody_counts(monkeypatch, 
     assert program._cache_size() == 1
 
 
-def test_every_few_fits_look_after_it(few_maps, monkeypatch):
-    calls = []
-    monkeypatch.setattr(fitting, "forget_when_crowded", lambda: calls.append(1))
+def test_fits_look_after_it_every_second(few_maps, monkeypatch):
+    calls, now = [], [100.0]
+    monkeypatch.setattr(fitting, "forget_when_crowded", lambda: calls.append(now[0]))
+    monkeypatch.setattr(fitting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(fitting, "_looks", [0.0])
     fit = fitting.unharmed(lambda estimator: estimator)
-    for _ in range(3 * fitting.FITS_A_LOOK):
+    for now[0] in (100.0, 100.5, 100.9, 101.0, 101.5, 103.0):
         fit(fit)
-    assert len(calls) == 3
+    assert calls == [100.0, 101.0, 103.0]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_rows_of_a_group_are_one_row_to_the_verdict():
         blamed += verdict(predicted, y, group).tone == "caution"
     assert blamed <= 0.05 * 200 + 3.0 * np.sqrt(200 * 0.05 * 0.95)
     judged = verdict(predicted, y, group)
-    assert judged.details[-1].startswith("Judged by one row of each of 60 groups. Over all rows the")
+    assert judged.details[-1].startswith("Judged by one row of each of 60 groups. Over all rows")
     few = verdict(predicted[:240], y[:240], group[:240])
     assert few.headline == (
         "Too few groups to judge calibration: 12 of the 20 groups that it needs."

@@ -35,8 +35,8 @@ def made_table() -> pl.DataFrame:
     return pl.DataFrame(columns | {"site": rng.integers(0, 40, N).astype(str)})
 
 
-def written(folder) -> pl.DataFrame:
-    frame = made_table()
+def written(folder, frame=None) -> pl.DataFrame:
+    frame = made_table() if frame is None else frame
     folder.mkdir()
     for k, first in enumerate(range(0, N, 1100)):
         frame.slice(first, 1100).write_parquet(folder / f"{k}.parquet")
@@ -164,6 +164,10 @@ def test_a_damaged_or_different_file_is_named(tmp_path):
     frame.drop("left").write_parquet(tmp_path / "big" / "9.parquet")
     with pytest.raises(ValueError, match=r"9\.parquet.* differ in their columns"):
         bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
+    once = iter([frame])
+    bayesprop.fit(once, target="y", method="linear")
+    with pytest.raises(TableError, match="an iterator gives them once"):
+        bayesprop.fit(once, target="y", method="linear")
     with pytest.raises(TableError, match="batch 2 and batch 1 differ"):
         bayesprop.fit(iter([frame, frame.drop("left")]), target="y")
 
@@ -210,10 +214,113 @@ def test_a_value_that_none_may_have_is_named_with_its_file(tmp_path):
     frame = written(tmp_path / "big")
     endless = frame.with_columns(left=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("left"))
     endless.slice(0, 1100).write_parquet(tmp_path / "big" / "7.parquet")
-    with pytest.raises(ValueError, match=r"7\.parquet.*'left'.*finite"):
+    with pytest.raises(ValueError, match=r"'left'.*finite, got inf in data row 6 of .*7\.parquet"):
         bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+    negative = frame.select("left", "right", "kind", pl.col("y").exp(), "site")
+    for k in (0, 1, 2, 7):
+        negative.slice(1100 * min(k, 2), 1100).write_parquet(tmp_path / "big" / f"{k}.parquet")
+    pl.concat([negative[:5], frame.with_columns(y=-1.0)[5:6]]).write_parquet(
+        tmp_path / "big" / "7.parquet"
+    )
+    with pytest.raises(ValueError, match=r"rows 1 of .*7\.parquet' to 6 of .*got -1"):
+        bayesprop.fit(
+            str(tmp_path / "big"), target="y", target_kind="positive", method="linear", drop="site"
+        )
     content = bytearray((tmp_path / "big" / "0.parquet").read_bytes())
     content[100:5000] = bytes(4900)
     (tmp_path / "big" / "7.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"7\.parquet.* is not a readable"):
         bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_names_of_columns_that_repeat_are_made_unique():
+    frame = made_table().with_columns(pl.col("right").alias(" left"))
+    model = bayesprop.fit(frame.lazy(), target="y", method="linear", drop=("right", "site"))
+    assert [one.name for one in model.encoding.columns] == ["left", "kind", "left (2)"]
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_files_may_have_their_columns_in_another_order(tmp_path):
+    frame = written(tmp_path / "big")
+    how = {"target": "y", "method": "linear", "drop": "site"}
+    expected = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
+    last = pl.read_parquet(tmp_path / "big" / "2.parquet")
+    last.select(last.columns[::-1]).write_parquet(tmp_path / "big" / "2.parquet")
+    mean = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
+    np.testing.assert_array_equal(mean, expected)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_rows_of_a_sample_are_named_as_those_of_their_file(tmp_path):
+    place = int(large_table.large_table(made_table().lazy()).sample(SAMPLE, 0, "y").places[-1])
+    is_it = pl.int_range(N) == place
+    odd = made_table().with_columns(
+        left=pl.when(is_it).then(np.inf).otherwise("left"),
+        w=pl.when(is_it).then(-1.0).otherwise(1.0),
+    )
+    written(folder := tmp_path / "odd", odd)
+    name = rf"row {place - 2200 + 1} of '.*2\.parquet'"
+    with pytest.raises(TableError, match=f"inf in data {name}"):
+        bayesprop.fit(str(folder), target="y", method="linear")
+    with pytest.raises(TableError, match=f"-1 in data {name}"):
+        bayesprop.fit(str(folder), target="y", method="linear", weights="w", drop="left")
+    with pytest.raises(TableError, match=f"inf in data row {place + 1}:"):
+        bayesprop.fit(odd.drop("w").lazy(), target="y", method="linear")
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_what_cannot_be_predicted_is_named_with_its_file(tmp_path, capsys):
+    frame, folder = written(tmp_path / "big"), tmp_path / "big"
+    bayesprop.fit(frame, target="y", method="linear", drop="site").save(tmp_path / "m.bayesprop")
+    frame[:3].with_columns(left=pl.lit(np.inf)).write_parquet(folder / "7.parquet")
+    words = ["predict", str(tmp_path / "m.bayesprop"), str(folder), "--out"]
+    assert main([*words, str(tmp_path / "out.parquet")]) == 2
+    assert f"inf in data rows 1 of '{folder}/7.parquet'" in capsys.readouterr().err
+    assert main([*words, str(folder / "8.parquet")]) == 2
+    assert "would be a file of the table" in capsys.readouterr().err
+    assert main(["fit", *map(str, folder.iterdir()), "--out", "m.bayesprop"]) == 2
+    assert "quote a pattern" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_lazy_frame_that_cannot_be_read_is_refused_in_one_line():
+    lazy = made_table().lazy()
+    with pytest.raises(TableError, match=r"the table cannot be read.*conversion") as refusal:
+        bayesprop.fit(lazy.with_columns(pl.col("kind").cast(int)), target="y", method="linear")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_remarks_on_a_sample_say_so():
+    frame = made_table()
+    gone = frame.with_columns(y=pl.when(pl.int_range(N) % 3 > 0).then("y"))
+    model = bayesprop.fit(gone.lazy(), target="y", method="linear", drop="site")
+    assert any("sample of" in one and "no value of the target" in one for one in model.remarks)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_rows_that_are_streamed_do_not_judge():
+    frame = made_table()
+    how = {"target": "y", "method": "linear", "drop": "site"}
+    with pytest.raises(ValueError, match="holds the rows that are learnt"):
+        bayesprop.fit(frame.lazy(), test=frame, **how)
+    other = frame.with_columns(y=pl.col("y") + 1.0)
+    assert bayesprop.fit(frame.lazy(), test=other, **how).notes.rows["held_out"] == N
+
+
+def test_what_can_be_fitted_can_be_predicted_and_judge(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    frame = written(tmp_path / "big")
+    how = {"target": "y", "method": "linear", "drop": "site"}
+    model, pattern = bayesprop.fit(frame, **how), str(tmp_path / "big" / "*.parquet")
+    expected = model.predict(frame)["mean"]
+    batches = frame.to_arrow().to_batches(max_chunksize=500)
+    parts = dataset.dataset(tmp_path / "big")
+    for table in (frame.lazy(), pattern, parts, batches, iter([frame[:10].lazy(), frame[10:]])):
+        np.testing.assert_array_equal(model.predict(table)["mean"], expected)
+    rest = frame.drop("y").lazy()
+    of_y = bayesprop.fit(rest, frame["y"], method="linear", drop="site")
+    np.testing.assert_array_equal(of_y.predict(frame)["mean"], expected)
+    for table in (frame[:900].lazy(), str(tmp_path / "big" / "[01].parquet")):
+        assert bayesprop.fit(frame[1000:], test=table, **how).notes.rows["held_out"] >= 900

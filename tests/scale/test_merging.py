@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import integrate, optimize, special
 
@@ -128,6 +129,7 @@ def test_what_cannot_be_merged_says_what_to_do():
     linear = BayesianLinearRegressor().fit(X, Y)
     pbp = [PBPRegressor((3,), random_state=0).partial_fit(X[part], Y[part]) for part in PARTS]
     tiny = BayesianMLPRegressor((3,), n_epochs=2, random_state=0)
+    table_model = bayesprop.fit(pl.DataFrame({"x": X[:, 0], "y": Y}), target="y", method="linear")
     for models, start, words in (
         ([], None, "one fitted model at least"),
         (pbp, None, "start must be the model"),
@@ -136,6 +138,7 @@ def test_what_cannot_be_merged_says_what_to_do():
         ([linear, BayesianLinearRegressor(prior_prec=1.0).fit(X, Y)], None, "same prior_prec"),
         ([linear, BayesianLinearRegressor().fit(X[:, :2], Y)], None, "same columns"),
         ([tiny.fit(X[:30], Y[:30])], None, "whose posteriors multiply"),
+        ([table_model, table_model], None, "got TableModel; `bayesprop merge` merges files"),
     ):
         with pytest.raises(ValueError, match=words):
             merge(models, start)

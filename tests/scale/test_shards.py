@@ -26,6 +26,7 @@ X = RNG.normal(size=(600, 3))
 Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.standard_normal(600)
 LABELS = np.where(X[:, 0] + RNG.standard_normal(600) > 0.0, "yes", "no")
 EMPTY = (X[:0], Y[:0])
+LINEAR = BayesianLinearRegressor()
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def divided(x, y, n_shards):
 def test_linear_is_one_fit_whatever_the_number_of_shards():
     one = BayesianLinearRegressor().fit(X, Y)
     for n_shards in (1, 4, 64):
-        model = fit_shards(BayesianLinearRegressor(), [*divided(X, Y, n_shards), EMPTY])
+        model = fit_shards(LINEAR, iter([*divided(X, Y, n_shards), EMPTY]))
         np.testing.assert_allclose(model.predict(X), one.predict(X), rtol=1e-10, atol=1e-12)
 
 
@@ -126,6 +127,8 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     fitted.save(file)
     with pytest.raises(ValueError, match="is another file"):
         fit_shards(model, shards, rounds=2, checkpoint=file)
+    with pytest.raises(ValueError, match=r"the folder .* does not exist"):
+        fit_shards(model, shards, rounds=2, checkpoint=tmp_path / "no" / "fit.rounds")
 
 
 def test_the_time_limit_ends_rounds(tmp_path):
@@ -198,8 +201,10 @@ def test_what_cannot_be_learnt_in_shards_is_refused():
         fit_shards(PBPRegressor(), [(X[:9], Y[:9]), X[:9]])
     with pytest.raises(ValueError, match=r"shard 1: must have as many rows .* \[8, 9\]"):
         fit_shards(PBPRegressor(), [(X[:9], Y[:9]), (X[:9], Y[:8])])
-    broken = X.copy()
-    broken[::2][150] = np.inf
-    for model in (PBPRegressor((3,), random_state=0), BayesianLinearRegressor()):
-        with pytest.raises(ValueError, match=r"shard 0: Input X contains infinity"):
+    for row, model in [(1, PBPRegressor((3,))), (150, PBPRegressor((3,))), (1, LINEAR)]:
+        broken, missing = X.copy(), Y.copy()
+        broken[1::2][row], missing[1::2][row] = np.inf, np.nan
+        with pytest.raises(ValueError, match=r"shard 1: Input X contains infinity"):
             fit_shards(model, divided(broken, Y, 2))
+        with pytest.raises(ValueError, match=r"shard 1: Input y contains NaN"):
+            fit_shards(model, divided(X, missing, 2))

@@ -224,6 +224,8 @@ def _usage(error: BaseException) -> str:
     message = one_line(format_message()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "bayesprop"
+    if "extra argument" in message and ".parquet" in message:
+        message += "; quote a pattern, as in 'big/*.parquet', or name the folder"
     return f"{message[:1].lower()}{message[1:]} (see: {path} --help)"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesprop.cli.console import note, print_json
+from bayesprop.cli.console import note, print_json, warn
 from bayesprop.cli.further_rows import Merge
 from bayesprop.cli.options import check_output
 from bayesprop.cli.update import noted
@@ -33,6 +34,7 @@ def run(options: Merge) -> None:
         _check_table(first, model, path)
     with refusals_of_estimator(ValueError):
         merged = merge([one.estimator for one in models], start and start.estimator)
+    warn(_learnt_twice(options.models, models, start))
     rows = _rows_learnt(models, start)
     metadata = noted(first, options.words, rows, UNJUDGED, _updates(models))
     save_model(options.out, merged, table=first.encoding, metadata=metadata)
@@ -67,6 +69,28 @@ def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
             f"{path} has a target in {model.notes.unit}, the first model in {first.notes.unit}:"
             " convert one of the tables"
         )
+
+
+def _learnt_twice(
+    paths: Sequence[Path], models: list[TableModel], start: TableModel | None
+) -> Iterator[str]:
+    """Name models that have learnt a table of one target, but for what the start had learnt."""
+    first_of: dict[str, Path] = {}
+    ours = set() if start is None else _tables_learnt(start)
+    for path, model in zip(paths, models, strict=True):
+        tables = _tables_learnt(model) - ours
+        for other in {first_of[table]: None for table in tables & set(first_of)}:
+            yield (
+                f"{other} and {path} have learnt a table of the same target: if its rows are the "
+                "same, they count twice; name the model that both went on from by --start, or "
+                "leave one out"
+            )
+        first_of |= dict.fromkeys(tables - set(first_of), path)
+
+
+def _tables_learnt(model: TableModel) -> set[str]:
+    marks = [model.notes.target_sha256, *(one.get("target_sha256") for one in model.notes.updates)]
+    return {str(mark) for mark in marks if mark}
 
 
 def _rows_learnt(models: list[TableModel], start: TableModel | None) -> dict[str, int]:

@@ -80,3 +80,8 @@ def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = 
     for source in inputs:
         if source and path.exists() and Path(source).exists() and path.samefile(source):
             raise InputError(f"{option} {path} would overwrite an input; choose another name")
+        is_of_folder = path.suffix.lower() == ".parquet" and source and Path(source).is_dir()
+        if source and is_of_folder and path.resolve().is_relative_to(Path(source).resolve()):
+            raise InputError(
+                f"{option} {path} would be a file of the table {source}; choose another folder"
+            )

@@ -83,10 +83,8 @@ def _quantiles(texts: Sequence[str]) -> list[float]:
 def _tables(model: TableModel, source: str) -> EncodedTables:
     large = None if registry.find(source) is not None else large_table(source)
     if large is not None and large.is_large:
-        return EncodedTables(model.encode, large, large.columns)
-    is_there = large is None or Path(source).exists()
-    frame = model.read(source) if is_there or large is None else large.whole()
-    return EncodedTables(model.encode, [frame], tuple(frame.columns))
+        return EncodedTables(model.encode, large)
+    return EncodedTables(model.encode, model.read(source))
 
 
 def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:

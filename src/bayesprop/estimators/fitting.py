@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from itertools import count
 from numbers import Real
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -26,13 +26,14 @@ from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.machine import forget_when_crowded
 
-FITS_A_LOOK = 8
-"""Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
+SECONDS_A_LOOK = 1.0
+"""After which the memory maps of compiled programs are counted, which takes milliseconds: longer
+than a row of a stream, and too short to compile as many programs as there are maps for."""
 _LARGEST_SCALE = 1e150
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_fits = count(1)
+_looks = [0.0]
 
 
 class Rows(NamedTuple):
@@ -75,7 +76,8 @@ def unharmed(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any,
 
     @wraps(fit)
     def whole_or_not_at_all(estimator: Any, *args: P.args, **kwargs: P.kwargs) -> T:
-        if next(_fits) % FITS_A_LOOK == 0:
+        if time.monotonic() - _looks[-1] >= SECONDS_A_LOOK:
+            _looks[:] = [time.monotonic()]
             forget_when_crowded()
         before = dict(vars(estimator))
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -22,7 +23,7 @@ from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import rows_called
 
 SAMPLE_ROWS = 100_000
 """Rows that say what columns mean and that judge, where all rows are learnt after them."""
@@ -65,7 +66,7 @@ class AllRows:
         n_cells = MOST_CELLS if streams else SAMPLE_CELLS
         n = max(LEAST_ROWS, n_cells // len(table.columns))
         n = min(SAMPLE_ROWS, n) if streams else min(n, table.n_rows)
-        frame, places, _ = table.sample(n, seed, target)
+        frame, places = table.sample(n, seed, target)
         return frame, cls(table, places, aside, seed)
 
     def remark(self, estimator: Any) -> str:
@@ -80,6 +81,14 @@ class AllRows:
             judged.append("the calibration of the networks")
         which = f"{', '.join(judged[:-1])} and {judged[-1]} come from {of}"
         return f"learnt {estimator.fit_report_.n_rows} rows{once}; {which}"
+
+    def row_name(self, place: int) -> str:
+        """Return what messages call the row at a place, from 0."""
+        return self.table.row_name(place)
+
+    def rows_called(self, places: Int[np.ndarray, " n"]) -> AbstractContextManager[None]:
+        """Let messages call rows of a part by their places in the table."""
+        return rows_called(lambda row: self.row_name(int(places[row])))
 
     @staticmethod
     def are_learnt_by(estimator: Any) -> bool:
@@ -99,11 +108,13 @@ class AllRows:
             together. TableError or ValueError for a row that cannot be used.
         """
         estimator.check_params()
-        estimator.checked_rows(sample.X, sample.y, sample.weight, reset=True)
+        sample = sample._replace(numbers=self.places[sample.numbers - 1] + 1)
+        self._check(estimator, sample, reset=True)
         estimator.learned_ = cast(Any, None)
         read = partial(self._rows, encoding, HeldOut(self, division))
         first, rest = current().part(0.0, _LOOK), current().part(_LOOK, 1.0)
-        counted = looked_at(estimator, read(self.table.in_order(), first))
+        check = partial(self._check, estimator, reset=False)
+        counted = looked_at(estimator, map(check, read(self.table.in_order(), first)))
         if not counted[0]:
             raise ValueError("no row is left to learn: hold fewer rows out")
         if issubclass(estimator.method_class, Streams):
@@ -112,13 +123,20 @@ class AllRows:
             seeds = count(self.seed)
             blocks = partial(self._blocks, read, seeds, len(sample.y))
             n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
-            sample = sample._replace(numbers=self.places[sample.numbers - 1] + 1)
             with following(rest):
                 fit_parts(estimator, sample, counted, n_blocks, blocks)
         report = estimator.fit_report_
         cut = [one for one in current().cuts if one not in report.warnings]
         report = replace(report, warnings=[*cut, *report.warnings])
         estimator.learned_ = estimator.learned_._replace(report=report)
+
+    def _check(self, estimator: Any, rows: Rows, *, reset: bool) -> fitting.Rows:
+        """Return what the estimator makes of rows; ValueError says where in the table they are."""
+        try:
+            return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=reset)
+        except ValueError as error:
+            first, last = (self.row_name(place) for place in rows.numbers[[0, -1]] - 1)
+            raise ValueError(f"data rows {first} to {last}: {error}") from error
 
     def _blocks(
         self, read: Callable[..., Iterator[Rows]], seeds: Iterator[int], n: int
@@ -150,11 +168,11 @@ class AllRows:
 
     def encoded(self, part: Part, encoding: TableEncoding, held_out: HeldOut) -> Rows:
         """Encode a part's rows to learn, with their numbers in the whole table, and groups."""
-        (frame, places, _), (weights, group, _) = part, self.aside
-        try:
-            if weights is not None:
-                counts = frame[weights].ne_missing(pl.Series([0])).to_numpy()
-                frame, places = frame.filter(counts), places[counts]
+        (frame, places), (weights, group, _) = part, self.aside
+        if weights is not None:
+            counts = frame[weights].ne_missing(pl.Series([0])).to_numpy()
+            frame, places = frame.filter(counts), places[counts]
+        with self.rows_called(places):
             learnt = ~held_out.among(frame, places)
             rows = encoding.rows(frame, averages_unseen=True)
             at = rows.numbers - 1
@@ -163,8 +181,6 @@ class AllRows:
                 rows = rows._replace(weight=np.asarray(weight)[at])
             if group is not None:
                 rows = rows._replace(group=groups_of(frame[group])[at])
-        except TableError as error:
-            raise TableError(*(f"{part.where}: {one}" for one in error.problems)) from error
         return rows._replace(numbers=places[at] + 1).of(learnt[at])
 
 
@@ -225,8 +241,8 @@ class MergedMoments:
         return Standardiser(unit, mean, np.where(is_constant, 1.0, std))
 
 
-def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
-    """Check rows, and give an estimator their scaling for that of a sample, exactly.
+def looked_at(estimator: Any, parts: Iterable[fitting.Rows]) -> tuple[int, float]:
+    """Look at checked rows, and give an estimator their scaling for that of a sample, exactly.
 
     A map of the target is learnt from the sample, in its units, which stay. Returns how many rows
     there are to learn, and their weight.
@@ -235,8 +251,7 @@ def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
     is_scaled_by_all = getattr(task, "map", None) is None
     inputs = MergedMoments(estimator.x_scaler_)
     targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
-    for part in parts:
-        rows = estimator.checked_rows(part.X, part.y, part.weight, reset=False)
+    for rows in parts:
         n_rows += len(rows.X)
         total += len(rows.X) if rows.weight is None else float(np.sum(rows.weight))
         if is_scaled_by_all:

@@ -89,6 +89,10 @@ class Checkpoint:
 
     def read(self) -> Rounds | None:
         """Return the last round, None where there was none; ValueError if not of these settings."""
+        if not self.path.parent.is_dir():
+            raise ValueError(
+                f"checkpoint {self.path}: the folder {self.path.parent} does not exist; create it"
+            )
         if not self.path.exists():
             return None
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import shutil
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -17,8 +18,9 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.encoded import Encoded
-from bayesprop.table.errors import TableError, one_line, quoted
+from bayesprop.table.errors import TableError, one_line, quoted, rows_called
 from bayesprop.table.files import differences, parquet_files, same_schema
+from bayesprop.table.headers import column_names
 from bayesprop.table.supervised import MAX_LEVELS
 from bayesprop.table.target import MAX_CLASSES
 
@@ -46,31 +48,34 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows that were read, their places in the table, from 0, and the file if they are of one."""
+    """Rows that were read, and their places in the table, from 0."""
 
     frame: pl.DataFrame
     places: Int[np.ndarray, " n"]
-    file: Path | None = None
-
-    @property
-    def where(self) -> str:
-        """What messages call them."""
-        of = "" if self.file is None else f" ({quoted(self.file, 200)})"
-        return f"of rows {self.places.min() + 1} to {self.places.max() + 1}{of}"
 
 
 @dataclass(frozen=True)
 class LargeTable:
-    """Parquet files as one table; iterating gives frames, piece by piece in their order."""
+    """Parquet files as one table; iterating gives frames, piece by piece in their order.
+
+    names, columns
+        As they are in the files, and stripped.
+    """
 
     files: tuple[Path, ...]
+    names: tuple[str, ...]
     columns: tuple[str, ...]
     pieces: tuple[Piece, ...]
     is_partitioned: bool = False
+    is_temporary: bool = False
 
     @classmethod
-    def of(cls, files: Sequence[Path], where: Path) -> LargeTable:
-        """Look at files without reading rows; TableError names one that differs or is damaged."""
+    def of(cls, files: Sequence[Path], where: Path, *, is_temporary: bool = False) -> LargeTable:
+        """Look at files without reading rows; TableError names one that differs or is damaged.
+
+        is_temporary
+            Whether they are ours, so that messages do not name them.
+        """
         schema = same_schema(files, where)
         is_partitioned = any(
             "=" in part
@@ -88,8 +93,9 @@ class LargeTable:
             for file, n, start in zip(files, counts, starts, strict=False)
             for first in range(0, n, n_at_once)
         )
-        names = tuple(name.strip() for name in columns)
-        return cls(tuple(files), names, pieces, is_partitioned)
+        what = "the table" if is_temporary else quoted(where)
+        stripped = column_names([name.strip() for name in columns], what)
+        return cls(tuple(files), columns, tuple(stripped), pieces, is_partitioned, is_temporary)
 
     @property
     def n_rows(self) -> int:
@@ -119,19 +125,25 @@ class LargeTable:
         """Read some rows; TableError names the file where it is damaged."""
         lazy = pl.scan_parquet(piece.file, hive_partitioning=self.is_partitioned)
         frame = _read(lazy.slice(piece.first, piece.n_rows), piece.file)
-        return frame.rename(str.strip)
+        return frame.select(self.names).rename(dict(zip(self.names, self.columns, strict=True)))
 
     def whole(self) -> pl.DataFrame:
         """Read all rows."""
         if not self.pieces:
-            raise TableError(f"{quoted(self.files[0].parent)} has no rows")
+            raise TableError("the table has no rows")
         return pl.concat(self)
 
     def in_order(self) -> Iterator[Part]:
         """Read all rows, piece by piece."""
         for piece in self.pieces:
             places = np.arange(piece.place, piece.place + piece.n_rows)
-            yield Part(self.read(piece), places, piece.file)
+            yield Part(self.read(piece), places)
+
+    def row_name(self, place: int) -> str:
+        """Return what messages call the row at a place: its number in its file."""
+        piece = self.pieces[bisect_right([one.place for one in self.pieces], place) - 1]
+        number = piece.first + place - piece.place + 1
+        return str(place + 1) if self.is_temporary else f"{number} of {quoted(piece.file, 200)}"
 
     def shuffled(self, seed: int) -> Iterator[Part]:
         """Read all rows in a random order: that of the pieces, then that of rows of a few."""
@@ -155,7 +167,7 @@ class LargeTable:
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
         rare = RareValues.of(self.columns, target)
         frames = []
-        for frame, places, _ in self.in_order():
+        for frame, places in self.in_order():
             first, last = np.searchsorted(chosen, [places[0], places[-1] + 1])
             frames.append(frame[chosen[first:last] - places[0]])
             rare.look(frame, places)
@@ -250,7 +262,7 @@ def _written(batches: Iterable[Any]) -> LargeTable:
     """Write what can be read once to a folder that goes when the table does."""
     path = Path(mkdtemp(prefix="bayesprop-"))
     try:
-        table = LargeTable.of(_written_files(batches, path), path)
+        table = LargeTable.of(_written_files(batches, path), path, is_temporary=True)
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -261,14 +273,22 @@ def _written(batches: Iterable[Any]) -> LargeTable:
 def _written_files(batches: Iterable[Any], path: Path) -> list[Path]:
     files, waiting, n_waiting, first = [], [], 0, None
 
-    def write() -> None:
+    def write(lazy: pl.LazyFrame) -> None:
         files.append(path / f"part-{len(files):06d}.parquet")
-        pl.concat(waiting).write_parquet(files[-1])
+        try:
+            lazy.sink_parquet(files[-1], row_group_size=PIECE_ROWS)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise TableError(
+                f"the table cannot be read, or written to {path.parent}:"
+                f" {one_line(str(error))[:120]}"
+            ) from error
 
     for number, batch in enumerate(batches, start=1):
         if isinstance(batch, pl.LazyFrame):
-            files.append(path / f"part-{len(files):06d}.parquet")
-            batch.sink_parquet(files[-1], row_group_size=PIECE_ROWS)
+            if waiting:
+                write(pl.concat(waiting).lazy())
+            write(batch)
+            waiting, n_waiting = [], 0
             continue
         frame = _frame(batch, number)
         first = frame.schema if first is None else first
@@ -280,12 +300,12 @@ def _written_files(batches: Iterable[Any], path: Path) -> list[Path]:
         waiting.append(frame.select(first.names()))
         n_waiting += len(frame)
         if n_waiting >= PIECE_ROWS:
-            write()
+            write(pl.concat(waiting).lazy())
             waiting, n_waiting = [], 0
     if waiting:
-        write()
+        write(pl.concat(waiting).lazy())
     if not files:
-        raise TableError("the table has no batch of rows")
+        raise TableError("the table has no batch of rows (an iterator gives them once only)")
     return files
 
 
@@ -328,42 +348,38 @@ class Look(NamedTuple):
 
 @dataclass
 class EncodedTables:
-    """Frames, encoded; a single one once only.
-
-    tables
-        May be iterated more than once.
-    columns
-        Of every one of them.
-    """
+    """A table, encoded part by part; a frame as a whole, and once only."""
 
     encode: Callable[[pl.DataFrame], Encoded]
-    tables: Iterable[pl.DataFrame]
-    columns: tuple[str, ...]
-    _single: Encoded | None = field(default=None, init=False)
+    table: LargeTable | pl.DataFrame
+    _whole: Encoded | None = field(default=None, init=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.table.columns)
 
     def looked_at(self) -> Look:
         """Encode everything, so that what cannot be used is refused before anything is predicted.
 
-        TableError names rows; of a table in parts those of the part.
+        TableError names rows, of a large table also their file.
         """
-        n_rows, has_gaps, sentences = 0, False, {}
-        for frame in self.tables:
-            try:
-                encoded = self.encode(frame)
-            except TableError as error:
-                if not n_rows and isinstance(self.tables, list):
-                    raise
-                where = f"of rows {n_rows + 1} to {n_rows + len(frame)}"
-                raise TableError(*(f"{where}: {one}" for one in error.problems)) from error
-            n_rows += len(frame)
+        table, has_gaps, sentences = self.table, False, {}
+        if isinstance(table, pl.DataFrame):
+            self._whole = self.encode(table)
+            has_gaps = bool(np.isnan(self._whole.X).any())
+            return Look(len(table), has_gaps, list(self._whole.warnings))
+        for part in table.in_order():
+            with rows_called(lambda row, at=part.places: table.row_name(int(at[row]))):
+                encoded = self.encode(part.frame)
             has_gaps |= bool(np.isnan(encoded.X).any())
             sentences |= dict.fromkeys(encoded.warnings)
-            self._single = encoded if isinstance(self.tables, list) else None
-        return Look(n_rows, has_gaps, list(sentences))
+        return Look(table.n_rows, has_gaps, list(sentences))
 
     def __iter__(self) -> Iterator[EncodedPart]:
-        first = 0
-        for frame in self.tables:
-            encoded = self._single or self.encode(frame)
-            yield EncodedPart(frame, encoded.X, first)
-            first += len(frame)
+        if isinstance(self.table, pl.DataFrame):
+            encoded = self._whole or self.encode(self.table)
+            yield EncodedPart(self.table, encoded.X, 0)
+            return
+        for frame, places in self.table.in_order():
+            yield EncodedPart(frame, self.encode(frame).X, int(places[0]))

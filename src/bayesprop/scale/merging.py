@@ -148,10 +148,12 @@ def is_linear_in_inputs(model: Any) -> bool:
 
 
 def _check_mergeable(model: Any) -> None:
-    check_is_fitted(model)
+    if hasattr(model, "get_params"):
+        check_is_fitted(model)
     if not issubclass(getattr(model, "method_class", object), Merges):
         raise ValueError(
             f"models must be linear, logistic or pbp, whose posteriors multiply, got {_name(model)}"
+            + ("; `bayesprop merge` merges files" if _name(model) == "TableModel" else "")
         )
     if hasattr(model, "pruned_"):
         raise ValueError("models must not be pruned: merge them first, then prune what they make")

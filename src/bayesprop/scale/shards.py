@@ -23,13 +23,13 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import check_int
@@ -74,7 +74,7 @@ class Account(NamedTuple):
 
 def fit_shards(
     estimator: Any,
-    shards: Sequence[Any],
+    shards: Iterable[Any],
     *,
     rounds: int = 10,
     executor: Any = None,
@@ -91,7 +91,7 @@ def fit_shards(
     ----------
     estimator : estimator
         Unfitted; linear, logistic, pbp or closed-form-vi. It is left as it is.
-    shards : sequence of (X, y) or (X, y, sample_weight)
+    shards : iterable of (X, y) or (X, y, sample_weight)
         Arrays; a shard may be empty, or hold one class. With Dask also futures of such tuples,
         as `client.submit(read, path)` or `client.compute(delayed)` give them.
     rounds : int
@@ -114,6 +114,7 @@ def fit_shards(
     """
     check_int("rounds", rounds)
     check_combines(estimator)
+    shards = list(shards)
     workers, numbers = Workers(executor), range(len(shards))
     parts = [workers.beside_rows(_shard, shard) for shard in shards]
     has_labels = hasattr(estimator, "predict_proba")
@@ -163,6 +164,8 @@ def _shard(shard: Any) -> Shard:
 
 
 def _look(shard: Shard, has_labels: bool) -> Look:
+    assert_all_finite(shard.X, allow_nan=True, input_name="X")
+    assert_all_finite(shard.y, input_name="y")
     labels = np.unique(shard.y) if has_labels and len(shard.y) else ()
     return Look(len(shard.y), np.shape(shard.X)[-1], labels)
 

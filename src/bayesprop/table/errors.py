@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -18,6 +20,24 @@ MOST_PROBLEMS = 20
 CORRECT_IT = "correct it, or leave it empty if it is missing"
 _SHOWN_VALUES, _SHOWN_ROWS = 3, 5
 _MOST_NAMES = 8
+
+
+_ROW_NAME: ContextVar[Callable[[int], str]] = ContextVar("row_name", default=lambda k: str(k + 1))
+
+
+@contextmanager
+def rows_called(name: Callable[[int], str]) -> Iterator[None]:
+    """Let messages call rows, by their places from 0, as they are in the table of a sample."""
+    token = _ROW_NAME.set(name)
+    try:
+        yield
+    finally:
+        _ROW_NAME.reset(token)
+
+
+def row_name(place: int) -> str:
+    """Return what messages call the row at a place, from 0: its number, unless it is a sample's."""
+    return _ROW_NAME.get()(place)
 
 
 class TableError(ValueError):
@@ -84,19 +104,19 @@ def at_rows(values: pl.Series, wrong: pl.Series) -> str:
     for place, value in zip(places.to_list(), values.gather(places).to_list(), strict=True):
         number = f"{value:g}" if isinstance(value, float) else quoted(value)
         text = "no value" if value is None else number
-        rows.setdefault(text, []).append(place + 1)
+        rows.setdefault(text, []).append(place)
     shown = [f"{text} in data {_numbered(at)}" for text, at in rows.items()]
     n_more = sum(map(len, list(rows.values())[_SHOWN_VALUES:]))
     more = [f"other values in {counted(n_more, 'row')}"] if n_more else []
     return ", ".join([*shown[:_SHOWN_VALUES], *more])
 
 
-def _numbered(numbers: Sequence[int]) -> str:
+def _numbered(places: Sequence[int]) -> str:
     """Return "row 3", "rows 3, 5 and 8 more"."""
-    if len(numbers) == 1:
-        return f"row {numbers[0]}"
-    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
-    n_more = len(numbers) - _SHOWN_ROWS
+    if len(places) == 1:
+        return f"row {row_name(places[0])}"
+    shown = ", ".join(map(row_name, places[:_SHOWN_ROWS]))
+    n_more = len(places) - _SHOWN_ROWS
     return f"rows {shown}" + (f" and {n_more} more" if n_more > 0 else "")
 
 

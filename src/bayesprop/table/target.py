@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bayesprop.table.date_forms import check_dates, dated
-from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
+from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted, row_name
 from bayesprop.table.limits import (
     FEW_LEVELS,
     ends_in_words,
@@ -193,8 +193,8 @@ def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label,
     known = listed([class_text(label) for label in classes])
     raise TableError(
         f"target {quoted(values.name)} has the class {quoted(class_of(values[row]))} in data row"
-        f" {row + 1}{others}, which the model does not know: it knows {known}; leave such rows out,"
-        " or fit again with them"
+        f" {row_name(row)}{others}, which the model does not know: it knows {known}; leave such"
+        " rows out, or fit again with them"
     )
 
 
@@ -229,7 +229,7 @@ def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
         row = int(marked.arg_max() or 0)
         raise TableError(
             f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
-            f" {row + 1}: write plain numbers without units or thousands separators"
+            f" {row_name(row)}: write plain numbers without units or thousands separators"
         )
 
 
@@ -358,8 +358,8 @@ def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
     if marks is not None and unit and marks.unit not in ("", unit):
         row = int(text.is_not_null().arg_max() or 0)
         raise TableError(
-            f"target {quoted(text.name)} is {quoted(text[row])} in data row {row + 1}, and the"
-            f" model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
+            f"target {quoted(text.name)} is {quoted(text[row])} in data row {row_name(row)}, and"
+            f" the model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
         )
     return marked.numbers.alias(text.name)
 
@@ -372,7 +372,7 @@ def _refuse_mixed(text: pl.Series, marks: Marks) -> None:
     unit = f"all in {quoted(marks.unit)} or all" if marks.unit else "all"
     raise TableError(
         f"target {quoted(text.name)} must be written in one way, {unit} as plain numbers, got"
-        f" {quoted(known[0])}, and {quoted(other)} in data row {row + 1}"
+        f" {quoted(known[0])}, and {quoted(other)} in data row {row_name(row)}"
     )
 
 

@@ -70,7 +70,8 @@ def fit(
         beyond 10^7 cells these are never held in memory, see `docs/use/scale.md`. Of a dask
         DataFrame the partitions are the shards, see `docs/use/merge.md`.
     y
-        The target, where the frame holds the other columns only; its name or "y" names it.
+        The target, where the table, which is then read whole, holds the other columns only; its
+        name or "y" names it.
     target
         Column to predict; a known data set has its own.
     method
@@ -156,12 +157,11 @@ def fit(
         with ExitStack() as stack:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", TableWarning)
-                reading = rows_to_learn(request, table, lambda: read_any(table))
-                frame, all_rows = stack.enter_context(reading)
-            if y is not None and all_rows is not None:
-                raise InputError(
-                    "y must be None where the table is not held in memory: name the target"
-                )
+                if y is None:
+                    reading = rows_to_learn(request, table, lambda: read_any(table))
+                    frame, all_rows = stack.enter_context(reading)
+                else:
+                    frame, all_rows = read_any(table), None
             if y is not None:
                 frame = with_target(frame, y)
                 request = replace(request, target=frame.columns[-1])

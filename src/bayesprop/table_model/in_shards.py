@@ -146,6 +146,10 @@ class PartitionedRows(AllRows):
             "is judged"
         )
 
+    def row_name(self, place: int) -> str:
+        """Return its number in the whole table, from 1."""
+        return str(place + 1)
+
     @staticmethod
     def are_learnt_by(estimator: Any) -> bool:
         """Whether what an estimator learns of partitions can be put together; ValueError if not."""
@@ -159,7 +163,7 @@ class PartitionedRows(AllRows):
         estimator.fit(sample.X, sample.y, **sample.weights)
         held_out, request, submit = HeldOut(self, division), self.table.request, self.table.submit
         places = self.places if remembers_start(estimator) else self.places[:0]
-        sampled = AllRows(cast(Any, None), places, self.aside, self.seed)
+        sampled = PartitionedRows(cast(Any, None), places, self.aside, self.seed)
         fitted = fit_shards(
             estimator,
             [submit(_others, sampled, *one, encoding, held_out) for one in self.table.located],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,7 +150,11 @@ def fit_table(
     target = target_of(request, frame)
     if request.unit is not None:
         target = target._replace(unit=request.unit)
-    parts = divided(request, frame, target.name, request.task_or(target.task))
+    with _of_sample(all_rows):
+        parts = divided(request, frame, target.name, request.task_or(target.task))
+    if all_rows is not None:
+        remarks = [f"of the sample of {len(frame)} rows: {remark}" for remark in parts.remarks]
+        parts = parts._replace(remarks=remarks)
     listener.warn(parts.remarks)
     if parts.marks is not None and request.unit is None:
         target = target._replace(unit=parts.marks.unit)
@@ -172,8 +177,9 @@ def _fit(
     in_folds = _is_judged_in_folds(request, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
-    encoding = parts.encoding()
-    train, test = parts.encoded(encoding)
+    with _of_sample(all_rows):
+        encoding = parts.encoding()
+        train, test = parts.encoded(encoding)
     check_two_classes(encoding.classes, request.asked.option)
     positive = positive_class(encoding.classes, request.positive, train.y)
     moved = base_rate_moved(train, encoding.classes)
@@ -184,7 +190,7 @@ def _fit(
     listener.warn([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
-        test = own_rows(request.test, encoding, train, request.group)
+        test = own_rows(request.test, encoding, train, request.group, all_rows)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
@@ -261,6 +267,11 @@ def _fit(
     )
 
 
+def _of_sample(all_rows: AllRows | None) -> AbstractContextManager[None]:
+    """Let messages call rows of a sample as they are in the large table."""
+    return nullcontext() if all_rows is None else all_rows.rows_called(all_rows.places)
+
+
 def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
     choices = request.test_fraction, request.test, request.time, request.shards
@@ -268,14 +279,23 @@ def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     return not is_chosen and len(parts.frame) < _FEW_ROWS
 
 
-def own_rows(table: Any, encoding: TableEncoding, train: Rows, group: str | None) -> Rows:
+def own_rows(
+    table: Any,
+    encoding: TableEncoding,
+    train: Rows,
+    group: str | None,
+    all_rows: AllRows | None = None,
+) -> Rows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
     frame = read_any(table, encoding.text_columns)
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
     if not len(rows.y):
         raise InputError(f"--test {table_name(table)}: no row has a value of the target")
-    if fingerprint(rows.y) == fingerprint(train.y):
+    same = rows
+    if all_rows is not None:
+        same = rows.of(np.isin(rows.numbers - 1, all_rows.places[train.numbers - 1]))
+    if fingerprint(same.y) == fingerprint(train.y):
         raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
     return in_groups(rows, frame, group)
 

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 def read_source(
     source: str, text: Collection[str] = (), check: Check | None = None
 ) -> pl.DataFrame:
-    """Read a table, or a data set, whose name wins over a file of that name (then `./name`).
+    """Read a table, also of a pattern; a data set's name wins over a file of that name (`./name`).
 
     text, check
         Columns that stay text, and what else refuses a table, as `read_table` takes them.
     """
     if registry.find(source) is not None:
         return registry.load(source).frame()
+    pattern = None if Path(source).exists() else large_table(source)
+    if pattern is not None:
+        return pattern.whole()
     if source != "-" and not Path(source).suffix and not Path(source).exists():
         sets = ", ".join(registry.names())
         raise InputError(f"there is no file {one_line(source)!r}; data sets: {sets}")
@@ -62,10 +65,11 @@ def from_frame(frame: Any) -> pl.DataFrame:
 
 
 def read_any(table: Any, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
-    """Read a file or data set as `read_source` does, or take a frame as it is."""
+    """Read what `fit` takes: a file or data set as `read_source` does, a frame as it is."""
     if isinstance(table, str | Path):
         return read_source(str(table), text, check)
-    return from_frame(table)
+    parts = large_table(table)
+    return from_frame(table) if parts is None else parts.whole()
 
 
 def _column(column: Any, name: str) -> pl.Series:
@@ -121,12 +125,13 @@ def _values(y: Any) -> Any:
 
 
 def like(frame: Any, columns: pl.DataFrame) -> Any:
-    """Return columns as a frame of the kind of another, with its index; of a file, of polars."""
+    """Return columns as a frame of the kind of another, with its index; of what is none, polars."""
     import narwhals as nw
 
-    if isinstance(frame, str | Path | pl.DataFrame):
+    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    if isinstance(frame, pl.DataFrame) or not isinstance(native, nw.DataFrame):
         return columns
-    backend = nw.from_native(frame, eager_only=True).implementation
+    backend = native.implementation
     is_pandas = nw.dependencies.is_pandas_like_dataframe(frame)
     values = {  # what is missing among the numbers of pandas is nan, also where all are
         one.name: one.to_numpy() if is_pandas and one.dtype.is_float() else one.to_list()
@@ -190,8 +195,7 @@ def to_learn(
         )
     streams = learns_all_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
-        is_there = isinstance(table, str | Path) and Path(table).exists()
-        return read() if is_there else large.whole(), None
+        return read() if isinstance(table, str | Path) else large.whole(), None
     target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
     from bayesprop.scale.all_rows import AllRows, Aside
 
