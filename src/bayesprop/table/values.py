@@ -19,7 +19,7 @@ from bayesprop.table.errors import (
 )
 
 MISSING = (
-    "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
+    "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "NULL", "null",
     "?", "\\N", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
 DOUBTFUL = (
