@@ -68,6 +68,33 @@ def test_a_sheet_with_dates(tmp_path):
         read_table(f"{path}::other")
 
 
+def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["number", "late", "", "", "empty"])
+        for k in range(1200):
+            sheet.write_row(k + 1, 0, [k if k < 1100 else "none"])
+            sheet.write_row(k + 1, 1, [2.5, "a"] if k >= 1100 else [])
+        sheet.write_row(1500, 0, [" "])
+    frame = read_table(str(path))
+    assert frame.columns == ["number", "late", "unnamed_3", "empty"]
+    assert frame.shape == (1200, 4)
+    assert frame["number"].to_list() == [*map(str, range(1100)), *["none"] * 100]
+    assert frame["late"].to_list() == [None] * 1100 + [2.5] * 100
+    assert not caplog.records
+
+
+def test_a_title_of_a_sheet_is_refused(tmp_path):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        for k, row in enumerate((["Prices"], [], ["a", "b", "c"], [1, 2, 3])):
+            sheet.write_row(k, 0, row)
+    with pytest.raises(TableError, match="'Prices' seems to be a title above the names of columns"):
+        read_table(str(path))
+
+
 def test_a_sheet_has_integers_and_days_as_people_write_them(tmp_path):
     path = tmp_path / "book.xlsx"
     day, noon = datetime.date(2024, 1, 31), datetime.datetime(2024, 1, 31, 12)

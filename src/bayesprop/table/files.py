@@ -8,7 +8,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import logging
 import lzma
+import re
 import sqlite3
 import sys
 import zlib
@@ -42,6 +44,7 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".zst": zstd.decompress,
 }
+_NAMELESS = re.compile(r"__UNNAMED__\d+")
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
@@ -78,12 +81,22 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
     """
     import fastexcel
 
+    logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it warns of columns without values
     book, part = fastexcel.read_excel(content), place.part
     if part is not None and part not in book.sheet_names:
         sheets = listed(book.sheet_names)
         raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
-    sheet = book.load_sheet(0 if part is None else part).to_polars()
-    return sheet.select(_as_date(as_integers(column)) for column in sheet)
+    # Of all rows: a type guessed from the first thousand loses what stands below, unsaid.
+    whole: dict[str, Any] = {"schema_sample_rows": None, "skip_whitespace_tail_rows": True}
+    sheet = book.load_sheet(0 if part is None else part, **whole).to_polars()
+    own_names = [name for name in sheet.columns if not _NAMELESS.fullmatch(name)]
+    if own_names == sheet.columns[:1] and len(sheet.columns) > 2:
+        raise TableError(
+            f"{quoted(place.path)}: {quoted(own_names[0])} seems to be a title above the names of"
+            " columns: take out what stands above them"
+        )
+    columns = [one for one in sheet if one.name in own_names or one.null_count() < len(one)]
+    return pl.DataFrame([_as_date(as_integers(column)) for column in columns])
 
 
 def _as_date(series: pl.Series) -> pl.Series:
@@ -214,7 +227,10 @@ def json_records(content: bytes) -> pl.DataFrame:
     except json.JSONDecodeError:
         return json_lines(content)
     if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
-        raise TableError('a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]')
+        raise TableError(
+            'a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]; pandas writes'
+            ' them by to_json(path, orient="records")'
+        )
     names = dict.fromkeys(name for one in records for name in one)
     columns = ((name, [one.get(name) for one in records]) for name in names)
     return pl.DataFrame([pl.Series(*column, strict=False) for column in columns])
@@ -250,5 +266,6 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
         raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
     if frame.is_empty():
         raise TableError(f"{where} has no rows")
-    names = column_names([str(name).strip() for name in frame.columns], where)
+    own_names = [_NAMELESS.sub("", str(name).strip()) for name in frame.columns]
+    names = column_names(own_names, where)
     return frame.rename(dict(zip(frame.columns, names, strict=True)))
