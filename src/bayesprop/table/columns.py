@@ -311,7 +311,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
 
 def _asked_if_marked(dropped: FittedColumn, known: pl.Series) -> FittedColumn:
     """Ask about text that was dropped, where it may be numbers in several units."""
-    if are_codes(known) or not looks_like_number(known).all():
+    if is_number(known).all() or not looks_like_number(known).all():
         return dropped
     remark = Remark(
         f" dropped: texts such as {quoted(known[0])} name the rows; if these are numbers, write all"
