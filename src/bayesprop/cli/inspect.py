@@ -50,7 +50,10 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "features": _features(saved),
         "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
         "fit": estimator.fit_report_.to_dict(),
+        "judged_by": notes.judged_by or None,
         "held_out": notes.held_out,
+        "standard_errors": notes.errors or None,
+        "table": [] if saved.table is None else saved.table.report,
         "versions": saved.header["versions"],
         "schema": saved.header["schema"],
         "command": notes.command or None,
@@ -107,13 +110,15 @@ def _show(facts: dict[str, Any]) -> None:
         "command": facts["command"] or "not recorded: saved from Python",
     }
     lines = [(name, text) for name, text in rows.items() if text]
+    lines += [("table", sentence) for sentence in facts["table"]]
     for name, text in [*lines, *(("warning", sentence) for sentence in fit["warnings"])]:
         print(wrapped(f"{name:<11}{one_line(text)}", 11))
     print()
     _show_features(facts["features"])
     if facts["held_out"]:
         print()
-        print_scores("held-out rows", facts["held_out"], facts["unit"] or "")
+        title = one_line(facts["judged_by"] or "held-out rows")
+        print_scores(title, facts["held_out"], facts["unit"] or "", facts["standard_errors"])
 
 
 def _words(name: str) -> str:
