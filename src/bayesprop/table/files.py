@@ -10,13 +10,13 @@ import gzip
 import json
 import logging
 import lzma
-import re
 import sqlite3
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,6 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".zst": zstd.decompress,
 }
-_NAMELESS = re.compile(r"__UNNAMED__\d+")
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
@@ -86,17 +85,24 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
     if part is not None and part not in book.sheet_names:
         sheets = listed(book.sheet_names)
         raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
+    load = partial(book.load_sheet, 0 if part is None else part)
     # Of all rows: a type guessed from the first thousand loses what stands below, unsaid.
-    whole: dict[str, Any] = {"schema_sample_rows": None, "skip_whitespace_tail_rows": True}
-    sheet = book.load_sheet(0 if part is None else part, **whole).to_polars()
-    own_names = [name for name in sheet.columns if not _NAMELESS.fullmatch(name)]
-    if own_names == sheet.columns[:1] and len(sheet.columns) > 2:
+    sheet = load(schema_sample_rows=None, skip_whitespace_tail_rows=True).to_polars()
+    if sheet.is_empty():
+        return sheet
+    header = load(header_row=None, n_rows=1, dtypes="string").to_polars().row(0)
+    own_names = [(name or "").strip() for name in header]
+    if own_names[0] and len(own_names) > 2 and not any(own_names[1:]):
         raise TableError(
             f"{quoted(place.path)}: {quoted(own_names[0])} seems to be a title above the names of"
             " columns: take out what stands above them"
         )
-    columns = [one for one in sheet if one.name in own_names or one.null_count() < len(one)]
-    return pl.DataFrame([_as_date(as_integers(column)) for column in columns])
+    named = zip(sheet, own_names, column_names(own_names, quoted(place.path)), strict=True)
+    return pl.DataFrame(
+        _as_date(as_integers(column)).alias(name)
+        for column, own_name, name in named
+        if own_name or column.null_count() < len(column)
+    )
 
 
 def _as_date(series: pl.Series) -> pl.Series:
@@ -266,6 +272,5 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
         raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
     if frame.is_empty():
         raise TableError(f"{where} has no rows")
-    own_names = [_NAMELESS.sub("", str(name).strip()) for name in frame.columns]
-    names = column_names(own_names, where)
+    names = column_names([str(name).strip() for name in frame.columns], where)
     return frame.rename(dict(zip(frame.columns, names, strict=True)))
