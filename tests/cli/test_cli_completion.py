@@ -56,6 +56,22 @@ def test_what_is_offered(complete, line, offered):
     assert complete(line) == offered
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "sep=;\na;Stadt;Größe\n1;2;3\n".encode("cp1252"),
+        "# of 2024\n\na,Stadt,Größe\n1,2,3\n".encode(),
+        "a;Stadt;Größe\n1;2;3\n".encode("utf-16"),
+        "a Stadt Größe\n1 2 3\n4 5 6\n".encode(),
+        "a,Stadt,Größe\n".encode() + b"1,2,3\n" * 200_000,
+    ],
+)
+def test_columns_are_those_that_a_fit_reads(content, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert column_names(str(path)) == ["a", "Stadt", "Größe"]
+
+
 def test_columns_of_every_kind_of_file(tmp_path):
     header, frame = 'a;"b;c"; d\n', pl.DataFrame({"a": [1], "b;c": [2], "d": [3]})
     (tmp_path / "t.csv").write_text(header + "broken rows are not read\n" * 3)

@@ -92,6 +92,16 @@ def test_costs_conditions_and_a_file(cli, house_model, candidates, tmp_path):
     assert "for each unit of cost" in told["suggestions"][0]["why"]
 
 
+def test_costs_and_conditions_may_have_marks(cli, house_model, candidates, tmp_path):
+    frame, marked = pl.read_csv(candidates), tmp_path / "marked.csv"
+    words = pl.format("€{}", "visit").alias("visit")
+    frame.with_columns(words).write_csv(marked)
+    asked = ("--cost", "visit", "--where", f"visit <= {frame['visit'].median()}", "--json")
+    plain, same = (cli("suggest", house_model, one, *asked).json for one in (candidates, marked))
+    rows = [[one["row"] for one in told["suggestions"]] for told in (plain, same)]
+    assert rows[0] == rows[1]
+
+
 def test_reference_rows(cli, house_model, candidates, houses):
     words = ("suggest", house_model, candidates, "--acquisition", "expected-entropy-reduction")
     told = cli(*words, "--reference", houses, "--json").json

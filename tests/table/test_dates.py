@@ -315,6 +315,13 @@ def test_other_whole_numbers_are_no_days(numbers):
     assert fit_dates(pl.Series("n", numbers)) is None
 
 
+def test_text_that_no_file_was_read_from_may_have_gaps_and_blanks():
+    column = fit_dates(pl.Series("d", ["2024-01-31", "2024-09", "2023"] * 9)).column
+    plain = column.encode(pl.Series("d", ["2024-01-31", None, None, "2023"])).X
+    padded = column.encode(pl.Series("d", [" 2024-01-31", "NaT", "?", "2023 "])).X
+    np.testing.assert_array_equal(padded, plain)
+
+
 def test_categories_tell_as_much_of_a_date_as_text():
     words = [moment.strftime("%Y-%m-%d") for moment in MOMENTS] + ["2020-05", "2021"]
     column = fit_dates(pl.Series("d", words)).column
@@ -335,6 +342,31 @@ def test_seconds_since_1970_of_a_clock_are_moments(name, unit):
     np.testing.assert_array_equal(weekdays, [one.weekday() for one in moments])
     hours = np.array([one.hour + one.minute / 60.0 + one.second / 3600.0 for one in moments])
     np.testing.assert_allclose(values[:, -2], np.sin(hours * np.pi / 12.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_seconds_since_1970_may_have_gaps_and_fractions(unit):
+    moments = [datetime.datetime(2021, 1, 1 + k % 28, k % 24, 5, 30, 250_000) for k in range(60)]
+    seconds = [one.replace(tzinfo=datetime.UTC).timestamp() for one in moments]
+    numbers = np.array([*seconds, np.nan]) * unit
+    expected = fit_dates(pl.Series("time", [*moments, None])).column.encode
+    for rows in (numbers, np.floor(numbers / unit) * unit):
+        column = fit_dates(pl.Series("time", rows)).column
+        assert column.form == {1: "%s", 1000: "%s%.f"}[unit]
+        for kind in (pl.Float64, pl.String):
+            values = column.encode(pl.Series("time", rows).cast(kind)).X
+            truth = expected(pl.Series("time", [*moments, None])).X
+            np.testing.assert_allclose(values, truth, atol=1e-4)
+    with pytest.raises(TableError, match=r"as seconds since 1970, got '\d{13}' in data row 1"):
+        fit_dates(pl.Series("time", seconds)).column.encode(pl.Series("time", [1_609_958_050_000]))
+
+
+def test_days_as_numbers_may_have_gaps():
+    column = fit_dates(pl.Series("day", [20240131.0, float("nan"), 20240902.0, 20231224.0])).column
+    assert column.form == "%Y%m%d"
+    days = [datetime.date(2024, 1, 31), None, datetime.date(2024, 9, 2)]
+    whole = column.encode(pl.Series("day", days)).X
+    np.testing.assert_array_equal(column.encode(pl.Series([20240131.0, None, 20240902.0])).X, whole)
 
 
 @pytest.mark.parametrize("name", ["population", "stats", "format"])

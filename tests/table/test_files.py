@@ -13,7 +13,7 @@ import pytest
 import xlsxwriter
 
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table.read import read_table
 
 FRAME = pl.DataFrame({"x": [1.5, None, 3.0], "town": ["Ulm", "Bath", None], "n": [1, 2, 3]})
@@ -66,6 +66,52 @@ def test_a_sheet_with_dates(tmp_path):
     assert "sold (years)" in encoding.feature_names
     with pytest.raises(TableError, match="has no sheet 'other': 'first', 'prices'"):
         read_table(f"{path}::other")
+
+
+def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["number", "late", "", "", "empty"])
+        for k in range(1200):
+            sheet.write_row(k + 1, 0, [k if k < 1100 else "none"])
+            sheet.write_row(k + 1, 1, [2.5, "a"] if k >= 1100 else [])
+        sheet.write_row(1500, 0, [" "])
+    frame = read_table(str(path))
+    assert frame.columns == ["number", "late", "unnamed_3", "empty"]
+    assert frame.shape == (1200, 4)
+    assert frame["number"].to_list() == [*map(str, range(1100)), *["none"] * 100]
+    assert frame["late"].to_list() == [None] * 1100 + [2.5] * 100
+    assert not caplog.records
+
+
+def test_names_of_a_sheet_that_repeat_are_told_apart_as_in_text(tmp_path):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(1, 1, [" a", "a", "", 2019])
+        sheet.write_row(2, 1, [1, 2, 3, 4])
+    with pytest.warns(TableWarning, match="later ones are called 'a \\(2\\)'"):
+        assert read_table(str(path)).columns == ["a", "a (2)", "unnamed_3", "2019"]
+
+
+@pytest.mark.parametrize("names", [[], ["a", "b"]])
+def test_a_sheet_without_rows_is_said_to_have_none(tmp_path, names):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        book.add_worksheet().write_row(0, 0, names)
+    with pytest.raises(TableError, match="has no rows"):
+        read_table(str(path))
+
+
+def test_a_title_of_a_sheet_is_refused(tmp_path):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        for k, row in enumerate((["Prices"], [], ["a", "b", "c"], [1, 2, 3])):
+            sheet.write_row(k, 0, row)
+    with pytest.raises(TableError, match="'Prices' seems to be a title above the names of columns"):
+        read_table(str(path))
 
 
 def test_a_sheet_has_integers_and_days_as_people_write_them(tmp_path):

@@ -148,6 +148,14 @@ def test_codes_of_post_are_text(name, values, is_text):
         assert fitted.sentences == (f"column {name!r} holds codes of post: used as text",)
 
 
+def test_codes_of_post_that_name_the_rows_are_dropped_as_other_text():
+    fitted = fit_column(pl.Series("plz", np.arange(10115, 99999, 700)))
+    assert [str(one) for one in fitted.sentences] == [
+        "column 'plz' dropped: 129 different texts in 129 rows name the rows"
+    ]
+    assert not fitted.questions
+
+
 def test_levels_that_are_learnt_beside_a_sample_are_average_ones(frame):
     encoding = TableEncoding.fit(frame, "price")
     new = pl.DataFrame({"x": 0.0, "town": ["T07", "Paris", None], "price": 1.0})

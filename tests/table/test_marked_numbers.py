@@ -134,6 +134,15 @@ def test_german_numbers_of_a_file(tmp_path):
 MILLIONS = [*(f"${k}M" for k in range(1, 40)), "$500K"]
 
 
+def test_marks_that_training_did_not_have_are_said():
+    column = fit_column(pl.Series("x", [0.22, None, 0.05, 1.0])).column
+    (said,) = column.encode(pl.Series("x", ["0.22", "NA", "<3"])).warnings
+    assert "holds limits" in said
+    assert not column.encode(pl.Series("x", [" 0.22", "NA", "1e-3"])).warnings
+    (said,) = column.encode(pl.Series("x", [" 0.5%", "22%", None])).warnings
+    assert said == "column 'x': '0.5%' is read as 0.5"
+
+
 def test_magnitudes_mean_the_same_in_any_company():
     encoding = TableEncoding.fit(pl.DataFrame({"p": MILLIONS, "y": range(40)}), "y", "regression")
     for words, dollars in ((["$545K"], 545e3), (["$7"], 7.0), (["7"], 7.0)):

@@ -85,6 +85,9 @@ def test_odd_files_give_the_table(name, tmp_path):
         ("cp1251", "Windows-1251", ["Москва", "Казань"]),
         ("koi8_r", "KOI8-R", ["Москва", "Казань"]),
         ("cp1253", "Windows-1253", ["Αθήνα", "Πάτρα"]),
+        ("cp1253", "Windows-1253", ["πόλη", "εμβαδόν", "τιμή"]),
+        ("koi8_r", "KOI8-R", ["город", "площадь", "Москва"]),
+        ("cp1251", "Windows-1251", ["город", "площадь", "цена"]),
     ],
 )
 def test_older_codecs_are_guessed_by_their_words(codec, name, words, tmp_path):
@@ -189,6 +192,10 @@ BROKEN = {
     "one left open in a long file": (
         text(line5="1", line9='"1,Köln,4') + "1,2,3\n" * 30_000,
         ["line 5: 1 field", "is a quotation mark left open?"],
+    ),
+    "one in no row": (
+        "a;b;y\n" + "".join(f"1;'x; y';{k}\n" for k in range(3)),
+        ["line 2: 4 fields, line 3: 4 fields, line 4: 4 fields, but the header has 3"],
     ),
     "words among numbers": (
         text(line3="about 3,Köln,1", line5="n.b.,Köln,x", line6="about 3,Köln,x"),

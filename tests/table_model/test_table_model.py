@@ -16,7 +16,7 @@ import bayesprop
 from bayesprop.cli import main
 from bayesprop.store import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
-from bayesprop.table.errors import TableWarning
+from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.request import FitRequest
@@ -208,6 +208,17 @@ def test_refusals_speak_python(given: dict, words: str):
 def test_what_is_no_table_is_refused(frame: object, words: str):
     with pytest.raises(ValueError, match=words):
         bayesprop.fit(frame, target="rent")
+
+
+def test_names_of_columns_may_be_numbers():
+    frame = pd.DataFrame(RNG.normal(size=(60, 4)))
+    chosen = {"target": 1, "drop": 2, "weights": 3}
+    numbered = bayesprop.fit(frame.abs(), **chosen, method="linear")
+    words = {name: f"c{column}" for name, column in chosen.items()}
+    named = bayesprop.fit(frame.abs().add_prefix("c"), **words, method="linear")
+    np.testing.assert_array_equal(numbered.predict(frame), named.predict(frame.add_prefix("c")))
+    with pytest.raises(TableError, match="no column '7' in the frame; columns: 0, 1, 2, 3"):
+        bayesprop.fit(frame, target=7, method="linear")
 
 
 def test_of_columns_of_one_name_the_first_keeps_it():

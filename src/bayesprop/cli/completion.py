@@ -17,9 +17,9 @@ import typer
 _TABLES = (
     *(".csv", ".tsv", ".tab", ".txt", ".gz", ".bz2", ".xz", ".zst", ".json", ".jsonl", ".ndjson"),
     *(".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".xlsm", ".xls", ".ods"),
-    *(".db", ".sqlite", ".sqlite3", ".duckdb"),
+    *(".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb"),
 )
-_HEADER_BYTES = 2**20
+_START = 2**20  # bytes
 
 
 def methods(incomplete: str) -> list[str]:
@@ -53,7 +53,7 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def column_names(source: str) -> list[str]:
-    """Read the names of a table's columns; of plain text and Parquet without the rows."""
+    """Read the names of a table's columns; of plain text from its start, of Parquet alone."""
     from bayesprop.datasets import registry
 
     if registry.find(source) is not None:
@@ -65,13 +65,19 @@ def column_names(source: str) -> list[str]:
 
         return list(pl.read_parquet_schema(path))
     from bayesprop.table import read
+    from bayesprop.table.errors import TableError
 
     with warnings.catch_warnings(action="ignore"):
         if kind not in read.SEPARATORS:
             return read.read_table(source).columns
         with path.open("rb") as file:
-            lines = file.readline(_HEADER_BYTES)
-        return read.parse(b"\n".join([lines, lines]), source).columns
+            start = file.read(_START)
+        lines = start if len(start) < _START else start.rpartition(b"\n")[0]
+        try:
+            return read.parse(lines, source).columns
+        except TableError:  # rows that are broken here or by the cut
+            header = start.partition(b"\n")[0]
+            return read.parse(b"\n".join([header, header]), source).columns
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

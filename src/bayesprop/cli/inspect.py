@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,7 +25,7 @@ def run(options: Inspect) -> None:
     if options.as_json:
         print_json({"model": str(options.model), **facts})
     else:
-        _show(facts, [] if saved.table is None else saved.table.report)
+        _show(facts)
 
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
@@ -56,6 +55,7 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "held_out": notes.held_out,
         "standard_errors": notes.errors or None,
         "warnings": notes.warnings,
+        "table": [] if saved.table is None else saved.table.report,
         "versions": saved.header["versions"],
         "schema": saved.header["schema"],
         "command": notes.command or None,
@@ -93,7 +93,7 @@ def _scalings(scaler: Any) -> list[dict[str, Any]]:
     return [{"mean": mean, "std": std} for mean, std in pairs]
 
 
-def _show(facts: dict[str, Any], on_table: Sequence[str]) -> None:
+def _show(facts: dict[str, Any]) -> None:
     fit = facts["fit"]
     rows = {
         "method": f"{facts['method']}, {facts['task']}",
@@ -112,18 +112,18 @@ def _show(facts: dict[str, Any], on_table: Sequence[str]) -> None:
         "command": facts["command"] or "not recorded: saved from Python",
     }
     lines = [(name, text) for name, text in rows.items() if text]
-    lines += [("table", sentence) for sentence in on_table]
+    lines += [("table", sentence) for sentence in facts["table"]]
     # Those of the fit are among the others, but of a model saved from Python or updated since.
     warnings = dict.fromkeys([*facts["warnings"], *fit["warnings"]])
-    lines += [("warning", sentence) for sentence in warnings if sentence not in on_table]
+    lines += [("warning", sentence) for sentence in warnings if sentence not in facts["table"]]
     for name, text in lines:
         print(wrapped(f"{name:<11}{one_line(text)}", 11))
     print()
     _show_features(facts["features"])
     if facts["held_out"]:
         print()
-        title, errors = facts["judged_by"] or "held-out rows", facts["standard_errors"]
-        print_scores(title, facts["held_out"], facts["unit"] or "", errors)
+        title = one_line(facts["judged_by"] or "held-out rows")
+        print_scores(title, facts["held_out"], facts["unit"] or "", facts["standard_errors"])
 
 
 def _words(name: str) -> str:

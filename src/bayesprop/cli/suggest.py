@@ -20,6 +20,7 @@ from bayesprop.decisions.batches import BATCHES, Chosen
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.values import as_numbers, cleaned, unmarked
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import Answers, NumberAnswers, answers_of
 from bayesprop.table_model.model import TableModel, open_model
@@ -121,10 +122,8 @@ def _candidates(options: Suggest, model: TableModel) -> Candidates:
     encoded = model.encode(frame)
     cost = None
     if options.cost is not None:
-        costs = column(frame, options.cost, options.table)
-        if not costs.dtype.is_numeric():
-            raise InputError(f"--cost {options.cost} must hold numbers")
-        cost = costs.cast(float).fill_null(float("nan")).to_numpy()
+        costs = as_numbers(column(frame, options.cost, options.table))
+        cost = costs.fill_null(float("nan")).to_numpy()
     met = [_meets(frame, text.strip(), options.table) for text in options.where]
     allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
@@ -251,7 +250,10 @@ def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"
         )
     values = column(frame, parts["column"], source)
     sign, value = parts["sign"], parts["value"].strip("'\"")
-    compare = _COMPARE[sign]
+    compare, is_ordered = _COMPARE[sign], sign not in ("==", "=", "!=")
+    if is_ordered and values.dtype == pl.String:
+        marked = unmarked(cleaned(values))
+        values = values if marked is None else marked.numbers
     if values.dtype.is_numeric():
         try:
             met = compare(values, float(value))
@@ -260,7 +262,7 @@ def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"
                 f"--where {one_line(text)}: {parts['column']} holds numbers, and "
                 f"{one_line(value)!r} is none"
             ) from None
-    elif sign in ("==", "=", "!="):
+    elif not is_ordered:
         met = compare(values.cast(pl.String), value)
     else:
         raise InputError(

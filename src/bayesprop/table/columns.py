@@ -115,7 +115,16 @@ class NumericColumn(EncodedColumn):
         gap = np.where(np.isnan(values[:, 0]), np.nan, 0.0)
         unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
         values = np.column_stack([values, *(mark + gap for mark in marks)])
-        return self.with_gaps(values, numbers.is_null(), on_limits(series, unknown, UNKNOWN))
+        said = (*self._read_anew(series, numbers), *on_limits(series, unknown, UNKNOWN))
+        return self.with_gaps(values, numbers.is_null(), said)
+
+    def _read_anew(self, series: pl.Series, numbers: pl.Series) -> tuple[Remark, ...]:
+        """Say how numbers with marks are read where training had none: "22%" may be its 0.22."""
+        text = cleaned(series)
+        is_marked = looks_like_number(text) & ~is_number(text) & sides(series).is_null()
+        if self.written is not None or not is_marked.any():
+            return ()
+        return (reading(text.filter(is_marked), numbers.filter(is_marked)),)
 
     def numbers(self, series: pl.Series) -> pl.Series:
         """Return them as floats, null where they are missing, or limits unlike any before."""
@@ -311,7 +320,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
 
 def _asked_if_marked(dropped: FittedColumn, known: pl.Series) -> FittedColumn:
     """Ask about text that was dropped, where it may be numbers in several units."""
-    if are_codes(known) or not looks_like_number(known).all():
+    if is_number(known).all() or not looks_like_number(known).all():
         return dropped
     remark = Remark(
         f" dropped: texts such as {quoted(known[0])} name the rows; if these are numbers, write all"

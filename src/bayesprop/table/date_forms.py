@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Int
 
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
-from bayesprop.table.values import DOUBTFUL, as_integers, without
+from bayesprop.table.values import DOUBTFUL, as_integers, cleaned, without
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -36,12 +36,12 @@ _OTHERS = {
     "%Y%m%d": ("", "", "%Y%m%d"),
     "%Y%m%dT%H%M%S": ("", "", "%Y%m%d %H%M%S"),
 }
-_SINCE_1970 = {"%s": 1, "%s%.f": 1000}
-"""Forms of whole seconds and milliseconds since 1970: how many a second."""
-_A_CLOCK = re.compile(r"time|stamp|date|epoch|unix|created|updated|(\b|_)(ts|at)$", re.IGNORECASE)
-_FIRST_SECOND, _LAST_SECOND = 631_152_000, 2_208_988_800  # of 1990 and of 2040
 """Forms without separators, of less than a day or no day: what stands before and after them, and
 the form then."""
+_SINCE_1970 = {"%s": 1, "%s%.f": 1000}
+"""Forms of seconds and milliseconds since 1970: how many a second."""
+_A_CLOCK = re.compile(r"time|stamp|date|epoch|unix|created|updated|(\b|_)(ts|at)$", re.IGNORECASE)
+_FIRST_SECOND, _LAST_SECOND = 631_152_000, 2_208_988_800  # of 1990 and of 2040
 _OR_LESS = "~"
 """After a date: or less of it, with a time of day or without."""
 _WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
@@ -112,25 +112,33 @@ def dated(text: pl.Series) -> Dated | None:
 
 def days_as_text(series: pl.Series) -> pl.Series:
     """Return whole numbers as text if all are days such as 20240131; others as they are."""
-    ends: Any = (series.min(), series.max()) if series.dtype.is_integer() else (None, None)
-    if None in ends or ends[0] < _FIRST_DAY or ends[1] > _LAST_DAY:
+    ends = _ends(series)
+    if ends is None or ends[0] < _FIRST_DAY or ends[1] > _LAST_DAY:
         return series
-    text = series.cast(pl.String)
+    text = as_integers(series).cast(pl.String)
     return text if parsed(text, "%Y%m%d").null_count() == text.null_count() else series
 
 
 def since_1970(series: pl.Series) -> str | None:
-    """Return the form of whole seconds or milliseconds since 1970; None: no such numbers.
+    """Return the form of seconds or milliseconds since 1970; None: no such numbers.
 
     Their column must be called after a clock: other large numbers are as large.
     """
-    ends: Any = (series.min(), series.max()) if series.dtype.is_integer() else (None, None)
-    if None in ends or not _A_CLOCK.search(series.name):
+    ends = _ends(series)
+    if ends is None or not _A_CLOCK.search(series.name):
         return None
     for form, unit in _SINCE_1970.items():
         if _FIRST_SECOND * unit <= ends[0] and ends[1] <= _LAST_SECOND * unit:
             return form
     return None
+
+
+def _ends(series: pl.Series) -> tuple[float, float] | None:
+    """Return the least and the largest number; None where there is none."""
+    if not series.dtype.is_numeric():
+        return None
+    known = series.cast(pl.Float64).fill_nan(None).drop_nulls().to_numpy()
+    return (known.min(), known.max()) if len(known) else None
 
 
 def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
@@ -201,7 +209,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
-    text = without(as_integers(series).cast(pl.String), DOUBTFUL)
+    text = without(cleaned(as_integers(series)), DOUBTFUL)
     if not form:
         reading = dated(text)
         form = FORMS[0] if reading is None else reading.form
@@ -223,8 +231,9 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     if form.endswith(_OR_LESS):
         return _or_less(text, form.removesuffix(_OR_LESS))
     if form in _SINCE_1970:
-        n_micro = 1_000_000 // _SINCE_1970[form] * text.cast(pl.Int64, strict=False)
-        return n_micro.cast(pl.Datetime("us"))
+        seconds = text.cast(pl.Float64, strict=False) / _SINCE_1970[form]
+        seconds = seconds.set(~seconds.is_between(_FIRST_SECOND, _LAST_SECOND), None)
+        return (1e6 * seconds).round().cast(pl.Int64).cast(pl.Datetime("us"))
     plain, ahead = text, timedelta()
     if has_offsets(text):
         plain, ahead = text.str.replace(_OFFSET, "$1"), _ahead_of_utc(text)
@@ -270,7 +279,7 @@ def extents(series: pl.Series, form: str) -> Int[np.ndarray, " n"]:
     if not form.endswith(_OR_LESS) or series.dtype.is_temporal():
         return np.full(len(series), TIME)
     tells = {_YEAR: YEAR, _YEAR_AND_MONTH: MONTH, ":": TIME}
-    text, extent = series.cast(pl.String).fill_null(""), np.full(len(series), DAY)
+    text, extent = cleaned(series).fill_null(""), np.full(len(series), DAY)
     for pattern, much in tells.items():
         extent[text.str.contains(pattern).to_numpy()] = much
     return extent

@@ -31,6 +31,7 @@ from bayesprop.table.date_forms import (
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import Remark, counted, quoted
 from bayesprop.table.limits import taken_for_missing
+from bayesprop.table.values import as_integers
 
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
@@ -92,7 +93,7 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
         What the whole column was found to be, where these are some of its rows.
     """
     seconds_form = since_1970(series)
-    series = series.cast(pl.String) if seconds_form else days_as_text(series)
+    series = as_integers(series).cast(pl.String) if seconds_form else days_as_text(series)
     name, is_text = series.name, not series.dtype.is_temporal()
     if whole is not None:
         reading = Dated(whole.form, whole.words)

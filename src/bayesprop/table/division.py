@@ -307,9 +307,7 @@ def weights_of(
     column = column_of(frame, name, where)
     if name == target:
         raise TableError(f"--weights {name}: this is the target")
-    if not column.dtype.is_numeric():
-        raise TableError(f"--weights {name} must hold numbers; it holds {column.dtype}")
-    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    weight = as_numbers(column).fill_null(float("nan")).to_numpy()
     bad = ~(np.isfinite(weight) & (weight >= 0.0))
     if np.any(bad):
         raise TableError(

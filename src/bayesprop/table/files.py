@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import logging
 import lzma
 import sqlite3
 import sys
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,12 +80,29 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
     """
     import fastexcel
 
+    logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it warns of columns without values
     book, part = fastexcel.read_excel(content), place.part
     if part is not None and part not in book.sheet_names:
         sheets = listed(book.sheet_names)
         raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
-    sheet = book.load_sheet(0 if part is None else part).to_polars()
-    return sheet.select(_as_date(as_integers(column)) for column in sheet)
+    load = partial(book.load_sheet, 0 if part is None else part)
+    # Of all rows: a type guessed from the first thousand loses what stands below, unsaid.
+    sheet = load(schema_sample_rows=None, skip_whitespace_tail_rows=True).to_polars()
+    if sheet.is_empty():
+        return sheet
+    header = load(header_row=None, n_rows=1, dtypes="string").to_polars().row(0)
+    own_names = [(name or "").strip() for name in header]
+    if own_names[0] and len(own_names) > 2 and not any(own_names[1:]):
+        raise TableError(
+            f"{quoted(place.path)}: {quoted(own_names[0])} seems to be a title above the names of"
+            " columns: take out what stands above them"
+        )
+    named = zip(sheet, own_names, column_names(own_names, quoted(place.path)), strict=True)
+    return pl.DataFrame(
+        _as_date(as_integers(column)).alias(name)
+        for column, own_name, name in named
+        if own_name or column.null_count() < len(column)
+    )
 
 
 def _as_date(series: pl.Series) -> pl.Series:
@@ -214,7 +233,10 @@ def json_records(content: bytes) -> pl.DataFrame:
     except json.JSONDecodeError:
         return json_lines(content)
     if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
-        raise TableError('a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]')
+        raise TableError(
+            'a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]; pandas writes'
+            ' them by to_json(path, orient="records")'
+        )
     names = dict.fromkeys(name for one in records for name in one)
     columns = ((name, [one.get(name) for one in records]) for name in names)
     return pl.DataFrame([pl.Series(*column, strict=False) for column in columns])

@@ -17,6 +17,7 @@ from bayesprop.table.errors import TableError, counted, quoted
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
 _LOOKED_AT = 100  # lines
+_START = 2**20  # letters, enough for the header and a row
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
 ROW_NAMES = "rownames"
 
@@ -67,15 +68,15 @@ def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
 
 
 def separator_of(text: str) -> str:
-    """Return the separator that the header line has most of, outside quotes.
+    """Return the separator that the header has most of, outside quotes.
 
-    Of equals the one that the next line has as many of, and then the comma.
+    Of equals the one that the next row has as many of, and then the comma.
     """
-    header, first = [*text.split("\n", 2)[:2], ""][:2]
+    start = text[:_START]
 
     def fits(one: str) -> tuple[int, bool]:
-        n_columns = len(fields_of(header, one))
-        return n_columns, n_columns == len(fields_of(first, one))
+        n_columns, n_fields = [*map(len, first_rows(start, one, 2)), 0, 0][:2]
+        return n_columns, n_columns == n_fields
 
     return max(SIGNS, key=fits)
 

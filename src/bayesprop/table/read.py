@@ -138,8 +138,8 @@ def parse(
 def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -> pl.DataFrame:
     """Return a table; or raise the problems of reading it, and those of what could be read."""
     if problems:
-        steps = [] if check is None or frame.is_empty() else [partial(check, frame)]
-        together(*steps, first=problems)
+        is_blank = all(column.null_count() == len(frame) for column in frame)
+        together(*([] if check is None or is_blank else [partial(check, frame)]), first=problems)
     return frame
 
 

@@ -22,6 +22,8 @@ _NAMES = {
 }
 _FIELDS = re.compile(rb"[,;\t\r\n\"]")
 _FOREIGN_WORD = re.compile(r"[^\W\d_\x00-\u024f]{2,}")
+_ODD = re.compile(r"[а-яё][А-ЯЁ]|[α-ωά-ώ][Α-Ω]|[\uff61-\uff9f]")
+"""What letters read in another codec give: a capital after a small letter, narrow kana."""
 _WORD_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -90,9 +92,14 @@ def _older_codec(content: bytes) -> str:
     if len(content) > _GUESSED_FROM:
         start = content[:_GUESSED_FROM].rpartition(b"\n")[0]
     fields = dict.fromkeys(field for field in _FIELDS.split(start) if not field.isascii())
-    best = from_bytes(b", ".join(fields), cp_isolation=list(_NAMES)).best()
-    if best is None:
+    matches = from_bytes(b", ".join(fields), cp_isolation=list(_NAMES))
+    if not matches:
         return _WESTERN
+    # Of a few words several codecs can make equally clean ones.
+    best = min(
+        matches,
+        key=lambda one: (round(one.chaos, 2), -one.coherence, len(_ODD.findall(str(one)))),
+    )
     words = _WORD_BEYOND_ASCII.findall(str(best))
     n_foreign = sum(_FOREIGN_WORD.search(word) is not None for word in words)
     return best.encoding if n_foreign > len(words) / 2 else _WESTERN

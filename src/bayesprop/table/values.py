@@ -19,8 +19,8 @@ from bayesprop.table.errors import (
 )
 
 MISSING = (
-    "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
-    "?", "\\N", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
+    "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "NULL",
+    "null", "?", "\\N", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
 DOUBTFUL = (
     "None", "none", "NONE", "Unknown", "unknown", "UNKNOWN", "Not available", "not available",

@@ -33,17 +33,17 @@ def fit(
     table: Any,
     y: Any = None,
     *,
-    target: str | None = None,
+    target: str | int | None = None,
     method: str | None = None,
     task: str | None = None,
     target_kind: str | None = None,
-    exposure: str | None = None,
+    exposure: str | int | None = None,
     order: Sequence[Any] | None = None,
     seed: int = 0,
-    weights: str | None = None,
-    drop: str | Sequence[str] = (),
-    group: str | None = None,
-    time: str | None = None,
+    weights: str | int | None = None,
+    drop: str | int | Sequence[str | int] = (),
+    group: str | int | None = None,
+    time: str | int | None = None,
     test_fraction: float | None = None,
     test: Any = None,
     positive: Any = None,
@@ -131,15 +131,15 @@ def fit(
             shards = table.npartitions
         request = FitRequest(
             table=str(table) if isinstance(table, str | Path) else _FRAME,
-            target=target,
+            target=_column_name(target),
             task=_checked_task(task),
             target_kind=target_kind,
-            exposure=exposure,
+            exposure=_column_name(exposure),
             order=None if order is None else tuple(map(class_text, order)),
-            weights=weights,
-            drop=(drop,) if isinstance(drop, str) else tuple(drop),
-            group=group,
-            time=time,
+            weights=_column_name(weights),
+            drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
+            group=_column_name(group),
+            time=_column_name(time),
             test_fraction=test_fraction,
             seed=_checked_seed(seed),
             method=method,
@@ -179,6 +179,11 @@ def load(path: str | Path) -> Any:
     """
     saved = load_model(path)
     return saved.estimator if saved.table is None else TableModel(saved, saved.table, Notes(saved))
+
+
+def _column_name(name: str | int | None) -> str | None:
+    """Return a name as the columns of a frame get it: numbers by their digits."""
+    return None if name is None else str(name)
 
 
 def _checked_task(task: str | None) -> str | None:
