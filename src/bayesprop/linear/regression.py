@@ -251,15 +251,15 @@ def maximise(
             least, most = start / _FURTHEST_START, start * _FURTHEST_START
             start = np.minimum(np.maximum(end[: len(start)], least), most)
         root = of_output(state, output)
-        seen = _seen(root, groups, fixed)
+        small = _condensed(root, groups, fixed)
         ascent = evidence.ascend(
-            partial(_at, seen.root, state.weight_sum, seen.groups, seen.fixed, known),
+            partial(_at, small.root, state.weight_sum, small.groups, small.fixed, known),
             start,
             bounds,
             max_steps=max_steps,
             tolerance=_TOLERANCE,
         )
-        if seen.root is not root:
+        if small.root is not root:
             prec = ascent.point.weights.prec
             whole = _at(root, state.weight_sum, groups, fixed, known, prec, None)
             ascent = ascent._replace(point=whole)
@@ -284,7 +284,7 @@ class _Point(NamedTuple):
     noise_var: float
 
 
-class _Seen(NamedTuple):
+class _Problem(NamedTuple):
     """Factor of one output, groups of its weights and their fixed precisions."""
 
     root: Float[np.ndarray, "p p"]
@@ -292,14 +292,14 @@ class _Seen(NamedTuple):
     fixed: Float[np.ndarray, " k"]
 
 
-def _seen(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> _Seen:
+def _condensed(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> _Problem:
     """Return a problem of the same evidence in the directions of weights that the rows see.
 
     Weights that share a precision have the same prior in any directions; those across the rows keep
     it, whatever it is. The problem itself where it would not be half as large, or there are several
     precisions.
     """
-    whole = _Seen(root, groups, fixed)
+    whole = _Problem(root, groups, fixed)
     if len(groups.free) < _MANY_WEIGHTS or len(groups.sizes) != 1:
         return whole
     size = np.abs(root).max(axis=1)
@@ -309,10 +309,10 @@ def _seen(root: Float[np.ndarray, "p p"], groups: Groups, fixed: np.ndarray) -> 
     apart = np.flatnonzero(groups.number == evidence.FIXED)
     directions = np.asarray(np.linalg.qr(rows[:, groups.free].T, mode="r")).T
     design = np.concatenate([rows[:, apart], directions, rows[:, -1:]], axis=1)
-    small = np.zeros((design.shape[1], design.shape[1]), order="F")
-    small[: len(rows)] = np.asarray(np.linalg.qr(design, mode="r"))
+    factor = np.zeros((design.shape[1], design.shape[1]), order="F")
+    factor[: len(rows)] = np.asarray(np.linalg.qr(design, mode="r"))
     number = np.repeat([evidence.FIXED, 0], [len(apart), len(rows)])
-    return _Seen(small, Groups(number), np.append(fixed[apart], np.ones(len(rows))))
+    return _Problem(factor, Groups(number), np.append(fixed[apart], np.ones(len(rows))))
 
 
 def _at(
