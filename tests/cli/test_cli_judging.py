@@ -1,6 +1,7 @@
 """How a fit is judged: by groups, by time, by one's own rows, in folds; and what is said of it."""
 
 import datetime
+import re
 
 import numpy as np
 import pytest
@@ -207,6 +208,10 @@ def test_what_does_as_well_is_said(cli, tmp_path):
     assert "a linear model predicts" in told
     assert "consider --method linear" in told
     assert "A CONSTANT PREDICTS" in cli("fit", tmp_path / "noise.csv", *fit).err
+    in_groups = [row | {"site": f"s{k % 40}"} for k, row in enumerate(noise)]
+    (tmp_path / "sites.csv").write_text(as_csv(in_groups))
+    told = cli("fit", tmp_path / "sites.csv", *fit, "--group", "site").err
+    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", told)
     simple = cli("fit", tmp_path / "line.csv", "-t", "y", "-o", tmp_path / "m", *FAST).err
     assert "consider" not in simple
 

@@ -216,7 +216,7 @@ def _what_does_as_well(
         if gain is not None and name not in beaten and not (gain.is_clear and gain.gain > 0.0)
     }
     if "constant" in level:
-        return [_constant(level["constant"], models["model"], rows.y)]
+        return [_constant(level["constant"], models["model"], rows)]
     if method in SIMPLE:
         return []
     for name in SIMPLE[1:]:
@@ -239,9 +239,11 @@ def _which_peers_win(others: Sequence[Rival]) -> list[str]:
     return [f"{names} (scikit-learn) {verb} these rows better: {loss}{by}"]
 
 
-def _constant(gain: Comparison, model: Any, y: np.ndarray) -> str:
+def _constant(gain: Comparison, model: Any, rows: Rows) -> str:
+    group, y = rows.group, rows.y
+    one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
     better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(gain)})"
-    level = f"as far as {counted(len(y), 'row')} can tell ({_gap(gain)})"
+    level = f"as far as {counted(n, one)} can tell ({_gap(gain)})"
     claim = better if gain.is_clear else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
     if (area := _area_above_chance(model, y)) is not None:
         return (
@@ -251,7 +253,12 @@ def _constant(gain: Comparison, model: Any, y: np.ndarray) -> str:
         )
     if gain.is_clear:
         return f"{claim}: the columns do not tell what the target will be"
-    return f"{claim}: too few rows, or columns that say nothing of the target"
+    if group is None:
+        return f"{claim}: too few rows, or columns that say nothing of the target"
+    return (
+        f"{claim}: too few groups, columns that say nothing of the target in new ones, or error"
+        " bars that are too narrow there"
+    )
 
 
 def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
