@@ -12,7 +12,7 @@ import bayesprop
 from bayesprop.table.columns import CategoryColumn, NumericColumn, column_from_dict, fit_column
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
-from bayesprop.table.limits import ends_of
+from bayesprop.table.unmeasured import ends_of
 
 NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
 

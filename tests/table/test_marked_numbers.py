@@ -12,9 +12,9 @@ from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
-from bayesprop.table.limits import stand_in
 from bayesprop.table.read import read_table
 from bayesprop.table.target import Marks
+from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import unmarked
 
 

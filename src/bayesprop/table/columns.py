@@ -28,7 +28,8 @@ from bayesprop.table.encoded import (
     places_of,
 )
 from bayesprop.table.errors import Remark, TableError, counted, joined, quoted, together
-from bayesprop.table.limits import (
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
+from bayesprop.table.unmeasured import (
     FEW_LEVELS,
     READ,
     SIDES,
@@ -43,7 +44,6 @@ from bayesprop.table.limits import (
     stray_words,
     taken_for_missing,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.values import (
     WRITTEN,
     are_codes,

@@ -30,7 +30,7 @@ from bayesprop.table.date_forms import (
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import Remark, counted, quoted
-from bayesprop.table.limits import taken_for_missing
+from bayesprop.table.unmeasured import taken_for_missing
 from bayesprop.table.values import as_integers
 
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0

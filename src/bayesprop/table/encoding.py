@@ -26,7 +26,6 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
-from bayesprop.table.limits import stand_in
 from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.supervised import (
     Target,
@@ -48,6 +47,7 @@ from bayesprop.table.target import (
     target_numbers,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, folds_of
+from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import as_levels, column_of
 
 VERSION = 1

@@ -18,10 +18,10 @@ from jaxtyping import Float, Int
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
 from bayesprop.table.encoded import FittedColumn, levels_of
 from bayesprop.table.errors import Remark, counted, listing, quoted
-from bayesprop.table.limits import are_numbered
 from bayesprop.table.nominal_numbers import explained_by_curve, of_few_levels, residuals_without
 from bayesprop.table.target import Label, class_text
 from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
+from bayesprop.table.unmeasured import are_numbered
 from bayesprop.table.values import as_levels, as_numbers
 
 _MOST_ROWS = 10_000

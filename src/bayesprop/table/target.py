@@ -11,7 +11,7 @@ import polars as pl
 
 from bayesprop.table.date_forms import check_dates, dated
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted, row_name
-from bayesprop.table.limits import (
+from bayesprop.table.unmeasured import (
     FEW_LEVELS,
     ends_in_words,
     ends_of,
