@@ -55,6 +55,7 @@ TABLES = {
     "blank lines.csv": "\n\n" + text(end="\n\n") + "\n",
     "spaces.csv": text(" , "),
     "all in quotes.csv": '"' + text('","', '"\n"')[:-1],
+    "all in single quotes.csv": "'" + text("','", "'\n'")[:-1],
     "packed.csv.gz": gzip.compress(text().encode()),
     "packed.csv.zst": zstd.compress(text().encode()),
     "two packed frames.csv.zst": zstd.compress(text().encode()[:50])
@@ -108,6 +109,14 @@ def test_a_long_file_is_not_cut_within_a_letter(tmp_path):
         pytest.raises(TableError, match="is damaged Shift-JIS text: save it as UTF-8"),
     ):
         read_table(str(path))
+
+
+def test_single_quotes_hold_separators_and_apostrophes_are_left_alone(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("n,note,y\n1,'a, b',3\n2,'it''s, c',4\n3,don't,5\n")
+    assert read_table(str(path))["note"].to_list() == ["a, b", "it's, c", "don't"]
+    path.write_text("n,note,y\n1,'70s,3\n2,rock 'n' roll,4\n3,5',5\n")
+    assert read_table(str(path))["note"].to_list() == ["'70s", "rock 'n' roll", "5'"]
 
 
 @pytest.mark.exhaustive
@@ -194,7 +203,7 @@ BROKEN = {
         ["line 5: 1 field", "is a quotation mark left open?"],
     ),
     "one in no row": (
-        "a;b;y\n" + "".join(f"1;'x; y';{k}\n" for k in range(3)),
+        "a;b;y\n" + "".join(f"1;x; y;{k}\n" for k in range(3)),
         ["line 2: 4 fields, line 3: 4 fields, line 4: 4 fields, but the header has 3"],
     ),
     "words among numbers": (

@@ -16,6 +16,11 @@ from bayesprop.table.errors import TableError, counted, quoted
 
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
+_IN_SINGLE = re.compile(r"(?:(?<=[,;\t|])|^)'((?:[^'\n]|'')*)'(?=[,;\t|\n]|$)", re.MULTILINE)
+_HOLDS_SEPARATOR = re.compile(
+    r"(?:(?<=[,;\t|])|^)'[^'\n]*[,;\t|][^'\n]*'(?=[,;\t|\n]|$)", re.MULTILINE
+)
+_NAMES_IN_SINGLE = re.compile(r"'[^']*'([,;\t|]'[^']*')+")
 _LOOKED_AT = 100  # lines
 _START = 2**20  # letters, enough for the header and a row
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
@@ -65,6 +70,19 @@ def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
     except TableError:
         pass
     return fields
+
+
+def with_double_quotes(text: str) -> str:
+    """Return text whose fields are in single quotes with double ones; other text as it is.
+
+    They are where a field in them holds a separator, or all names of the header are in them.
+    """
+    if "'" not in text or '"' in text:
+        return text
+    header = text.split("\n", 1)[0]
+    if not (_NAMES_IN_SINGLE.fullmatch(header) or _HOLDS_SEPARATOR.search(text)):
+        return text
+    return _IN_SINGLE.sub(lambda field: '"' + field[1].replace("''", "'") + '"', text)
 
 
 def separator_of(text: str) -> str:

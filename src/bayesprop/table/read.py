@@ -20,7 +20,16 @@ import polars as pl
 from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
 from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
-from bayesprop.table.lines import SIGNS, Row, fields_of, of_ragged, rows_of, separator_of, tabbed
+from bayesprop.table.lines import (
+    SIGNS,
+    Row,
+    fields_of,
+    of_ragged,
+    rows_of,
+    separator_of,
+    tabbed,
+    with_double_quotes,
+)
 from bayesprop.table.text_codec import decoded
 from bayesprop.table.values import all_cleaned, typed
 
@@ -111,7 +120,7 @@ def parse(
     body = body.lstrip("\n")
     if sign := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
         body, separator = body[sign.end() :], separator or sign[1]
-    body = without_comments(body, separator, where)
+    body = with_double_quotes(without_comments(body, separator, where))
     n_before = n_lines - body.count("\n")
     if separator is None and (in_tabs := _tabbed(body)) is not None:
         body, separator = in_tabs, "\t"
