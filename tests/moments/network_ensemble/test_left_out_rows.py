@@ -320,7 +320,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
         "residuals, which this version does not know": {"residual_processes.0.y": x[:5, 0]},
         "target_shares must lie from 0 to 1": {"target_shares": np.float32([0.5, 2.0])},
         "target_shares must have shape": {"target_shares": np.float32([0.5])},
-        "the process's x must be float64": {"target_processes.0.y": np.zeros(3)},
+        "the process's y must be float64": {"target_processes.0.y": np.zeros(3)},
         "is missing": {"target_processes.1.y": np.zeros(3)},
     }
     without_second = {name: a for name, a in state.to_arrays().items() if "processes.1" not in name}
