@@ -22,6 +22,7 @@ from bayesprop.datasets.registry import load
 
 SHARDS = (1, 2, 4, 8, 16, 64)
 FEW_SHARDS = (1, 4, 16)
+MANY_SHARDS = (4, 16, 64)
 ROUNDS, LARGE = 10, 10_000_000
 Make = Callable[[], Any]
 
@@ -109,7 +110,7 @@ def large() -> list[tuple[str, ...]]:
     for seed in range(5):
         make = partial(PBPRegressor, n_epochs=ROUNDS, random_state=seed)
         named = table._replace(name=f"made, seed {seed}")
-        lines += measure(named, make, FEW_SHARDS[1:], ROUNDS)
+        lines += measure(named, make, MANY_SHARDS, ROUNDS)
     return lines
 
 
