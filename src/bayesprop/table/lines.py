@@ -16,11 +16,6 @@ from bayesprop.table.errors import TableError, counted, quoted
 
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
-_IN_SINGLE = re.compile(r"(?:(?<=[,;\t|])|^)'((?:[^'\n]|'')*)'(?=[,;\t|\n]|$)", re.MULTILINE)
-_HOLDS_SEPARATOR = re.compile(
-    r"(?:(?<=[,;\t|])|^)'[^'\n]*[,;\t|][^'\n]*'(?=[,;\t|\n]|$)", re.MULTILINE
-)
-_NAMES_IN_SINGLE = re.compile(r"'[^']*'([,;\t|]'[^']*')+")
 _LOOKED_AT = 100  # lines
 _START = 2**20  # letters, enough for the header and a row
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
@@ -72,17 +67,28 @@ def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
     return fields
 
 
-def with_double_quotes(text: str) -> str:
+def with_double_quotes(text: str, separator: str) -> str:
     """Return text whose fields are in single quotes with double ones; other text as it is.
 
-    They are where a field in them holds a separator, or all names of the header are in them.
+    They are if rows are as long as the header with them, and either they are not without them, or
+    the names of all columns are in them.
     """
     if "'" not in text or '"' in text:
         return text
-    header = text.split("\n", 1)[0]
-    if not (_NAMES_IN_SINGLE.fullmatch(header) or _HOLDS_SEPARATOR.search(text)):
+    lines = text.split("\n")
+    try:
+        rows = list(csv.reader(lines, delimiter=separator, quotechar="'"))
+        plain = {len(fields) for fields in csv.reader(lines, delimiter=separator)}
+    except csv.Error:  # as of an apostrophe that begins a field
         return text
-    return _IN_SINGLE.sub(lambda field: '"' + field[1].replace("''", "'") + '"', text)
+    names = fields_of(lines[0], separator)
+    are_quoted = all(len(name) > 1 and name[0] == name[-1] == "'" for name in names)
+    widths = {len(row) for row in rows if row}
+    if widths != {len(rows[0])} or (plain <= {0, *widths} and not are_quoted):
+        return text
+    body = io.StringIO()
+    csv.writer(body, delimiter=separator, lineterminator="\n").writerows(rows)
+    return body.getvalue()
 
 
 def separator_of(text: str) -> str:

@@ -120,11 +120,12 @@ def parse(
     body = body.lstrip("\n")
     if sign := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
         body, separator = body[sign.end() :], separator or sign[1]
-    body = with_double_quotes(without_comments(body, separator, where))
+    body = without_comments(body, separator, where)
     n_before = n_lines - body.count("\n")
     if separator is None and (in_tabs := _tabbed(body)) is not None:
         body, separator = in_tabs, "\t"
     separator = separator or separator_of(body)
+    body = with_double_quotes(body, separator)
     header = header_of(body, separator, where, n_before)
     frame, problems = _fast(header.below, separator, len(header.names)), []
     if frame is None:
