@@ -22,7 +22,7 @@ from bayesprop.datasets.registry import load
 
 SHARDS = (1, 2, 4, 8, 16, 64)
 FEW_SHARDS = (1, 4, 16)
-MANY_SHARDS = (4, 16, 64)
+MANY_SHARDS = (2, 4, 16, 64)
 ROUNDS, LARGE = 10, 10_000_000
 Make = Callable[[], Any]
 
