@@ -54,6 +54,15 @@ def test_regressor_and_classifier_describe_a_parameter_by_the_same_words(pair):
     assert differ == {"target_kind"} | DIFFER.get(pair[0].__name__, set())
 
 
+@pytest.mark.parametrize("cls", CLASSES)
+def test_defaults_keep_their_rules_which_are_not_asked_of_them(cls):
+    for one in fields(cls):
+        if "check" in one.metadata:
+            one.metadata["check"](one.name, one.default)
+        elif str(one.type).startswith("Literal"):
+            assert repr(one.default) in str(one.type)
+
+
 @pytest.mark.parametrize("cls", NETWORKS)
 def test_only_layers_and_epochs_are_positional(cls):
     parameters = inspect.signature(cls).parameters.values()

@@ -262,7 +262,6 @@ def without_gaps(
     """
     check_exposures(X, estimator.exposure_column)
     gap = np.isnan(X)
-    has_gap = np.asarray(gap.any(axis=1))
     if reset:
         is_empty = np.asarray((gap if weight is None else gap[weight > 0.0]).all(axis=0))
         if is_empty.any():
@@ -272,8 +271,9 @@ def without_gaps(
                 f"{names[int(np.argmax(is_empty))]}: leave it out"
             )
         estimator.inputs_ = KnownInputs.of_rows(X, targets, weight)
-    if not has_gap.any():
+    if not gap.any():
         return X, None
+    has_gap = gap.any(axis=1)
     filled, rng = X.copy(), check_random_state(estimator.random_state)
     rows = np.column_stack([X[has_gap], targets(has_gap)])
     filled[has_gap] = of_inputs(estimator).completed(rows, rng)[:, : X.shape[1]]

@@ -64,15 +64,16 @@ def check_coverage(coverage: Any) -> None:
 
 def check_fields(params: Any) -> None:
     """Raise ValueError, in words for the user, where a field breaks its rule."""
-    for name, check in _rules(type(params)):
-        check(name, getattr(params, name))
+    for name, default, check in _rules(type(params)):
+        if (value := getattr(params, name)) is not default:
+            check(name, value)
 
 
 @cache
-def _rules(kind: type) -> list[tuple[str, Callable[[str, Any], None]]]:
-    """List the rules of the fields of a dataclass, by name."""
-    ruled = ((one.name, one.metadata or _of_words(one.type)) for one in fields(kind))
-    return [(name, metadata["check"]) for name, metadata in ruled if metadata]
+def _rules(kind: type) -> list[tuple[str, Any, Callable[[str, Any], None]]]:
+    """List the rules of the fields of a dataclass, by name, and their defaults, which keep them."""
+    ruled = ((one, one.metadata or _of_words(one.type)) for one in fields(kind))
+    return [(one.name, one.default, metadata["check"]) for one, metadata in ruled if metadata]
 
 
 def _of_words(annotation: Any) -> Metadata:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -129,7 +130,7 @@ class Numbers:
         """Number of targets."""
         return len(self.scaler.mean)
 
-    @property
+    @cached_property
     def log_unit(self) -> float:
         """Log of one standardised unit of every target, in y (or as it is mapped), summed."""
         return float(np.sum(np.log(self.scaler.scale)))

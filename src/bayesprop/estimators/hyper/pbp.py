@@ -86,6 +86,7 @@ class PBPRegressorParams(_Params, OfNumbers):
             GammaPrior(*self.weight_prior),
             GammaPrior(*self.noise_prior),
             y_scale=task.scaler.scale,
+            log_unit=task.log_unit,
         )
 
 

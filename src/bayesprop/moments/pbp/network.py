@@ -213,17 +213,15 @@ class PBPNumbers(PBPNetwork):
     """A network for numbers, whose noise has one precision an output.
 
     y_scale
-        One standardised unit of every target, in y: the report's noise and evidence are in y.
+        One standardised unit of every target, in y: the report's noise is in y.
+    log_unit
+        Its log, summed over targets, for the report's evidence.
     """
 
     y_scale: Float[np.ndarray, " o"] = field(kw_only=True)
+    log_unit: float = field(kw_only=True)
 
     targets = "numbers"
-
-    @property
-    def log_unit(self) -> float:
-        """Log of one standardised unit of every target, in y, summed."""
-        return float(np.sum(np.log(self.y_scale)))
 
     def stream(self, rng: np.random.Generator, **recall: Any) -> PBPStream:
         """Return the posterior of no rows in compiled memory, to be taught row by row.
