@@ -20,10 +20,10 @@ activation : {"relu", "leaky_relu", "erf", "identity"}
     Nonlinearity of the hidden layers.
 learning_rate : float
     Step size of the optimiser.
-optimizer : {"adam", "sgd"}
-    Adam, or stochastic gradient descent with momentum.
+optimizer : {"adam", "sgd", "rmsprop"}
+    Adam, stochastic gradient descent with momentum, or RMSprop (Tieleman & Hinton 2012).
 momentum : float
-    Of "sgd", 0 to less than 1; Adam has its own.
+    Of "sgd", 0 to less than 1.
 weight_decay : float
     Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
     times the sum of squares is added to the SUM of -log p over the rows. 0: none.

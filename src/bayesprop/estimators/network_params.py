@@ -34,14 +34,14 @@ from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, poin
 
 @hyper_parameters
 class NetworkParams(HyperParameters):
-    """Of networks that take the steps of Adam, or of gradient descent with momentum."""
+    """Of networks that take the steps of a named optimiser."""
 
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
     activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
     momentum: float = field(default=0.9, metadata=SHARE)
     warm_start: bool = False
     random_state: Any = None
