@@ -237,15 +237,11 @@ def test_fits_at_the_same_time_leave_blas_as_it_was():
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    settings = settings_of(CASES[0])
-    state, rows = ensemble(CASES[0], settings, 60)
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    settings = nn.settings_for(len(x), n_steps=50, n_members=2, learns_processes=False)
     before = threads()
     with ThreadPoolExecutor(4) as pool:
-        found = list(
-            pool.map(
-                lambda _: dev.with_deviations(state, Distinct.of(rows), settings)[0], range(20)
-            )
-        )
+        found = list(pool.map(lambda _: nn.fit(1, x, x[:, :1], settings)[0], range(20)))
     assert threads() == before
     assert all(np.array_equal(f.deviations, found[0].deviations) for f in found)
 

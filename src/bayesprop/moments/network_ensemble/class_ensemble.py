@@ -47,6 +47,7 @@ from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_classes import N_PAIRS, advance_classes
 from bayesprop.moments.network_ensemble.member import Member, init_classes, init_ordered, is_part
 from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
+from bayesprop.numerics.dense import one_blas_thread
 
 _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _NEARBY_SECONDS = 5.0  # what classes of rows nearby may take to learn, on a slow machine
@@ -178,6 +179,7 @@ def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
     return members_of(named, are_noisy=False)
 
 
+@one_blas_thread()
 def fit(
     seed: int,
     x: Float[np.ndarray, "n d"],

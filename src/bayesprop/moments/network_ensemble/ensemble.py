@@ -44,6 +44,7 @@ from bayesprop.moments.network_ensemble.left_out_rows import (
 )
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
+from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.machine import n_cores, side_by_side
 
 __all__ = [
@@ -78,6 +79,7 @@ _NEARBY_SECONDS = 5.0
 """What targets of rows nearby may take to learn, of an output, on a slow machine."""
 
 
+@one_blas_thread()
 def fit(
     seed: int,
     x: Float[np.ndarray, "n d"],

@@ -44,7 +44,6 @@ from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.numerics.dense import (
     inverse_triangle,
-    one_blas_thread,
     orthogonal_columns,
     raised_cholesky,
 )
@@ -139,10 +138,7 @@ def with_deviations(
         return vectors, y + (noisy.m[k] - y) / stays, v / stays, leverage.max(axis=1)
 
     fit_in = _MOST_AT_A_TIME // (x.shape[0] * state.n_outputs * n_weights)
-    with (
-        one_blas_thread(),
-        ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
-    ):
+    with ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool:
         vectors, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
     left_out = noisy._replace(m=np.array(m), v=np.array(v))
     state = state._replace(deviations=np.array(vectors, np.float32))

@@ -45,7 +45,6 @@ from bayesprop.moments.network_ensemble.noisy_output import (
 )
 from bayesprop.moments.network_ensemble.process_evidence import Fitted, Limits
 from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.nearest_rows import Known, most_rows
 
 LEAST_ROWS = 10
@@ -164,19 +163,18 @@ def with_judged(
     if settings.learns_processes and len(near) >= nearest_rows.LEAST_ROWS:
         order = np.r_[near, np.setdiff1d(np.flatnonzero(is_near), near)]
         around = Around.of(state, distinct, left_out, order, n_inputs)
-    with one_blas_thread():
-        each = [
-            _judged(
-                rng,
-                Output.of(there, state.log_floor, o),
-                targets.column(o),
-                known[o]._replace(group=group),
-                is_near[rows],
-                _limits(distinct, settings, o),
-                around and partial(around.learn, rng, state.log_floor, o, len(near)),
-            )
-            for o in range(state.n_outputs)
-        ]
+    each = [
+        _judged(
+            rng,
+            Output.of(there, state.log_floor, o),
+            targets.column(o),
+            known[o]._replace(group=group),
+            is_near[rows],
+            _limits(distinct, settings, o),
+            around and partial(around.learn, rng, state.log_floor, o, len(near)),
+        )
+        for o in range(state.n_outputs)
+    ]
     state = state._replace(
         log_noise_ratio=np.array([one.log_ratio for one in each], np.float32),
         neighbours=tuple(one.neighbours and one.neighbours[0] for one in each),
