@@ -7,11 +7,12 @@ of the table, for rows left out to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
+
+from bayesprop.numerics.machine import chunks
 
 N_QUANTILES = 9
 FEW_VALUES = 5
@@ -57,9 +58,13 @@ class Ramps(NamedTuple):
         is_ramped = has_ramps(*x.shape)
         columns = [_knots(column, weight) if is_ramped else np.zeros(0) for column in x.T]
         n_knots = np.array([len(knots) for knots in columns], np.int64)
-        ramps = cls(np.concatenate([np.zeros(0), *columns]), n_knots, np.zeros(0))
-        means = [np.average(heights, axis=0, weights=weight) for heights in ramps._heights(x)]
-        return ramps._replace(centres=np.concatenate([np.zeros(0), *means]))
+        means = [
+            np.average(_height(column[:, None], knots[:-1], knots[1:]), axis=0, weights=weight)
+            for column, knots in zip(x.T, columns, strict=True)
+            if len(knots)
+        ]
+        nothing = np.zeros(0)
+        return cls(np.concatenate([nothing, *columns]), n_knots, np.concatenate([nothing, *means]))
 
     @property
     def n_ramps(self) -> int:
@@ -71,10 +76,13 @@ class Ramps(NamedTuple):
         n_inputs = x.shape[1]
         beside = np.empty((len(x), n_inputs + self.n_ramps), np.float32)
         beside[:, :n_inputs] = bounded(x)
-        end = 0
-        for heights in self._heights(x):
-            start, end = end, end + heights.shape[1]
-            beside[:, n_inputs + start : n_inputs + end] = 2.0 * (heights - self.centres[start:end])
+        column = np.repeat(np.arange(n_inputs), np.maximum(self.n_knots - 1, 0))
+        ends = np.cumsum(self.n_knots[self.n_knots > 0])
+        above = np.delete(self.knots, np.r_[0, ends[:-1]][: len(ends)])
+        below = np.delete(self.knots, ends - 1)
+        for part in chunks(len(x), self.n_ramps):
+            height = _height(x[part][:, column], below, above)
+            beside[part, n_inputs:] = 2.0 * (height - self.centres)
         return beside
 
     def check(self, n_inputs: int) -> None:
@@ -86,17 +94,16 @@ class Ramps(NamedTuple):
             raise ValueError("knots and centres must be as many as n_knots says")
         if not (np.isfinite(self.knots).all() and (np.abs(self.centres - 0.5) < 0.51).all()):
             raise ValueError("knots must be finite, and centres, which are means of shares, 0 to 1")
-        if any((np.diff(knots) <= 0.0).any() for knots in self._columns()):
+        columns = np.split(self.knots, np.cumsum(n_knots)[:-1])
+        if any((np.diff(knots) <= 0.0).any() for knots in columns):
             raise ValueError("the knots of a column must rise")
 
-    def _columns(self) -> list[np.ndarray]:
-        return np.split(self.knots, np.cumsum(self.n_knots)[:-1])
 
-    def _heights(self, x: Float[np.ndarray, "n d"]) -> Iterator[Float[np.ndarray, "n r"]]:
-        """How far up every ramp a row is, 0 to 1, column after column."""
-        for column, knots in zip(x.T, self._columns(), strict=True):
-            if len(knots):
-                yield np.clip((column[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+def _height(
+    x: Float[np.ndarray, "n _"], below: Float[np.ndarray, " r"], above: Float[np.ndarray, " r"]
+) -> Float[np.ndarray, "n r"]:
+    """How far up every ramp rows are, 0 to 1."""
+    return np.clip((x - below) / (above - below), 0.0, 1.0)
 
 
 def _knots(column: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> np.ndarray:

@@ -6,6 +6,7 @@ targets repeat exactly: its own explanation of a small error pulls the mean stil
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -166,7 +167,9 @@ def shapes(member: Member) -> dict[str, tuple[int, ...]]:
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
     """Put all parameters in one vector, in the order of `named`."""
-    return np.concatenate([*named(member).values()], axis=None)
+    vectors = (getattr(member, name) for name in (*_VECTORS, _THRESHOLDS))
+    layers = chain(*member.mean, *member.noise)
+    return np.concatenate([*layers, *vectors, *member.log_widths], axis=None)
 
 
 def unflat(values: Float32[np.ndarray, " p"], like: Member) -> Member:
