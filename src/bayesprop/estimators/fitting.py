@@ -273,7 +273,7 @@ def without_gaps(
         estimator.inputs_ = KnownInputs.of_rows(X, targets, weight)
     if not gap.any():
         return X, None
-    has_gap = gap.any(axis=1)
+    has_gap = np.asarray(gap.any(axis=1))
     filled, rng = X.copy(), check_random_state(estimator.random_state)
     rows = np.column_stack([X[has_gap], targets(has_gap)])
     filled[has_gap] = of_inputs(estimator).completed(rows, rng)[:, : X.shape[1]]
