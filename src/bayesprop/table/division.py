@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from bayesprop.table.target import (
     marks_of,
     target_numbers,
 )
-from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
+from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of, names_in
 
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
 
@@ -48,7 +48,7 @@ class HoldOut:
     weights
         Column of row weights; rows of weight 0 teach nothing, and judge nothing.
     drop
-        Columns to leave out.
+        Columns to leave out; "a,b" are two where no column is called so.
     exposure
         Column that counts grow with.
     """
@@ -167,6 +167,7 @@ def divide(
     where
         What messages call the table.
     """
+    hold_out = replace(hold_out, drop=names_in(hold_out.drop, frame.columns))
     _check_columns(frame, target, hold_out, where)
     frame = frame.drop(set(hold_out.drop))
     _check_values(frame, target, task, hold_out, where)
