@@ -40,7 +40,8 @@ def test_wrong_target_is_told_like_a_friend(cli, houses, tmp_path):
     ("words", "expected"),
     [
         (("--drop", "nothing"), "no column 'nothing'"),
-        (("--drop", "price"), "target"),
+        (("--drop", "rooms,towm"), "did you mean 'town'?"),
+        (("--drop", "rooms,price"), "--drop price"),
         (("--weights", "town"), "numbers"),
         (("--weights", "price"), "target"),
         (("--weights", "area"), "row"),

@@ -43,6 +43,7 @@ def complete(monkeypatch, capsys, tmp_path):
         ("fit houses.csv --group ", ["area", "rooms", "town", "price"]),
         ("predict m.bayesprop houses.csv --columns area,to", ["area,town"]),
         ("fit diabetes --drop b", ["bmi", "bp"]),
+        ("fit houses.csv --drop area,to", ["area,town"]),
         ("fit houses.csv --method lo", ["logistic"]),
         ("compare houses.csv --method lin", ["linear"]),
         ("fit hou", ["houses.csv"]),

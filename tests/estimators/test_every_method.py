@@ -255,6 +255,29 @@ def test_several_outputs_have_their_shapes_and_come_back_from_a_file(name, tmp_p
     np.testing.assert_array_equal(loaded.predict(X, return_std=True), (mean, std))
 
 
+def test_arviz_gets_draws_at_rows(fitted):
+    model, task, _ = fitted
+    y = targets(task)
+    data = model.to_inference_data(X[:7], y[:7], n_samples=400, random_state=1)
+    drawn = data.posterior_predictive["y"].to_numpy()
+    assert drawn.shape == (1, 400, 7)
+    if task == REGRESSION:
+        np.testing.assert_array_equal(data.observed_data["y"], y[:7])
+        observed = model.sample_y(X[:7], 400, random_state=1, include_noise=True)
+        np.testing.assert_array_equal(drawn[0], observed.T)
+        if not hasattr(model, "n_chains"):
+            f = model.sample_y(X[:7], 400, random_state=1)
+            np.testing.assert_array_equal(data.posterior["f"][0], f.T)
+    else:
+        np.testing.assert_array_equal(data.observed_data["y"], y[:7] == "below")
+        p = model.predict_proba(X[:7])[:, 1]
+        error = np.abs(drawn[0].mean(axis=0) - p)
+        assert np.all(error <= 4.5 * np.sqrt(p * (1.0 - p) / 400))
+    assert "observed_data" not in model.to_inference_data(X[:2], n_samples=3)
+    with pytest.raises(ValueError, match=r"y must have the shape \(7,\) at X, got \(6,\)"):
+        model.to_inference_data(X[:7], y[:6], n_samples=3)
+
+
 def test_parts_of_a_prediction_are_those_of_one_distribution(fitted):
     model, task, _ = fitted
     predictive, y = model.predict_dist(X), targets(task)

@@ -64,6 +64,11 @@ def test_the_fit_report_keeps_the_course_of_every_chain(linear):
     np.testing.assert_allclose(fewer.values, chains.log_density[:, ::200])
     assert fewer.r_hat == kept.r_hat
     assert linear.to_inference_data().posterior.sizes["draw"] == 1000
+    at_rows = linear.to_inference_data(X[:3], Y[:3], n_samples=50)
+    assert at_rows.posterior.sizes["draw"] == 1000
+    assert at_rows.posterior_predictive["y"].shape == (1, 50, 3)
+    with pytest.raises(ValueError, match="X must be the rows of y, got None"):
+        linear.to_inference_data(y=Y)
 
 
 def test_joint_draws_are_functions(linear):

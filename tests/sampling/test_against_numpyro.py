@@ -15,6 +15,7 @@ import pytest
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import potential_energy
 
+from bayesprop.estimators.inference_data import inference_data
 from bayesprop.estimators.mcmc import MCMCRegressor
 from bayesprop.model import posterior
 from bayesprop.model.network_likelihoods import LearnedNoise
@@ -123,7 +124,7 @@ def chains():
 
 def test_arviz_gets_every_draw_and_what_the_sampler_says():
     found = chains()
-    data = diagnostics.to_inference_data(found)
+    data = inference_data(diagnostics.arviz_groups(found))
     assert set(data.posterior.data_vars) == {"w", "log_precision"}
     np.testing.assert_array_equal(data.posterior["w"], found.draws["w"])
     assert int(data.sample_stats["diverging"].sum()) == int(found.diverged.sum()) > 0
@@ -134,4 +135,4 @@ def test_arviz_gets_every_draw_and_what_the_sampler_says():
 def test_without_arviz_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match=r"pip install 'bayesprop\[arviz\]'"):
-        diagnostics.to_inference_data(chains())
+        inference_data(diagnostics.arviz_groups(chains()))

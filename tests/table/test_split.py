@@ -126,6 +126,17 @@ def test_a_class_that_only_held_out_groups_have_is_refused():
     assert "no row is left to learn 'c' of 'y' from" in message
 
 
+def test_columns_to_leave_out_stand_in_a_list_unless_one_is_called_so():
+    frame = visits().with_columns(pl.lit(1.0).alias("year,x"))
+    for drop, others in (
+        (("patient, day", "x"), ["year", "y", "year,x"]),
+        (("year,x",), ["patient", "day", "year", "x", "y"]),
+    ):
+        assert divide(frame, "y", None, HoldOut(drop=drop)).frame.columns == others
+    with pytest.raises(TableError, match="no column 'yeer' in the table; did you mean 'year'"):
+        divide(frame, "y", None, HoldOut(drop=("x,yeer",)))
+
+
 def test_folds_hold_every_row_out_once():
     frame = visits().drop("day").with_columns(y=pl.Series(["a", "b", "a"] * 19 + ["c", "c", "d"]))
     parts = divide(frame, "y", None, HoldOut(0.0))

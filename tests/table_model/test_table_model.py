@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,8 @@ import pytest
 
 import bayesprop
 from bayesprop.cli import main
+from bayesprop.linear.linear_model import LinearModel
+from bayesprop.model.progress import begun, following
 from bayesprop.store import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableError, TableWarning
@@ -245,6 +250,28 @@ def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():
     fitted = fit_table(request, frame, Interrupting())
     assert fitted.judged.scores is None
     assert "the fit is not judged, because it was interrupted" in fitted.warnings
+
+
+def test_judging_says_how_far_it_is(monkeypatch):
+    class Watching(Listener):
+        shown: ClassVar = {}
+
+        @contextmanager
+        def doing(self, text, *, time_share=1.0):
+            reports = self.shown[text] = []
+            going = replace(begun(time_share), show=lambda *report: reports.append(report))
+            with following(going):
+                yield going
+
+    monkeypatch.setattr(LinearModel, "rows_at_once", 10)
+    frame = pl.from_pandas(FLATS[["rooms", "rent"]])
+    request = FitRequest(table="the frame", target="rent", method="linear", test_fraction=0.25)
+    fit_table(request, frame, Watching())
+    shares, places = zip(*Watching.shown["judging by 30 rows"], strict=True)
+    assert sorted(set(places)) == ["baselines", "predictions", "scores"]
+    assert list(shares) == sorted(shares)
+    assert (shares[0], shares[-1] < 1.0) == (0.0, True)
+    assert places.count("predictions") > 3
 
 
 def test_a_frame_without_rows_is_refused(model: bayesprop.TableModel):

@@ -100,7 +100,9 @@ class Learning(WithSeed, OfTable):
     weights: str | None = column(
         "Column of row weights in the fit, not a feature; rows of weight 0 are left out."
     )
-    drop: tuple[str, ...] = column("Column to leave out; repeatable.", default=())
+    drop: tuple[str, ...] = column(
+        "Columns to leave out: id, or id,agent for two; repeatable.", default=(), metavar="COLS"
+    )
     exposure: str | None = column(
         "Column that counts grow with: how long, or on how many, each row was counted."
     )
@@ -134,7 +136,7 @@ class Fit(Learning, WithJson, WithRemarks):
 
     examples: ClassVar = (
         "bayesprop fit houses.csv --target price --out houses.bayesprop",
-        "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
+        "bayesprop fit houses.csv --target price --unit EUR --drop id,agent \\",
         "    --method pbp --hidden 50,50 --inference sep --out m.bayesprop --report r.html",
         "bayesprop fit visits.csv --target weight --group patient --out m.bayesprop",
         "bayesprop fit sales.csv --target units --test sales_2024.csv --out m.bayesprop",

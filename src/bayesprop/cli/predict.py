@@ -14,6 +14,7 @@ from bayesprop.cli.options import check_output
 from bayesprop.datasets import registry
 from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.errors import did_you_mean, listing, one_line
+from bayesprop.table.values import names_in
 from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answering import Answering, PredictRequest
 from bayesprop.table_model.deciding import Asked
@@ -89,9 +90,7 @@ def _tables(model: TableModel, source: str) -> EncodedTables:
 
 def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:
     """Return the columns that predictions are to stand beside; None: row numbers instead."""
-    names = [
-        name.strip() for text in asked for name in ([text] if text in columns else text.split(","))
-    ]
+    names = names_in(asked, columns)
     for name in names:
         if name not in (*columns, _ALL):
             raise InputError(

@@ -18,14 +18,22 @@ class _Chains:
 
     diagnostics_ = of_state("diagnostics")
 
-    def to_inference_data(self) -> Any:
-        """Hand the draws, in standardised units, to ArviZ: trace plots, summaries, comparisons.
+    def to_inference_data(
+        self, X: Any = None, y: Any = None, *, n_samples: int = 1000, random_state: int = 0
+    ) -> Any:
+        """Hand the draws of the weights, in standardised units, to ArviZ: traces, summaries.
 
-        ImportError where ArviZ is not installed.
+        At rows X also new observations, and y, in the groups that other methods have: of one chain
+        of n_samples. ValueError for y without X; ImportError where ArviZ is not installed.
         """
+        from bayesprop.estimators.inference_data import at_rows, inference_data
+
         check_is_fitted(self)
+        if X is None and y is not None:
+            raise ValueError("X must be the rows of y, got None: pass both, or neither")
+        groups = {} if X is None else at_rows(self, X, y, n_samples, random_state)
         state: ChainState = cast(Any, self).state_
-        return diagnostics.to_inference_data(state.chains)
+        return inference_data(groups | diagnostics.arviz_groups(state.chains))
 
 
 @hyper_parameters

@@ -142,6 +142,19 @@ class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
         X = self.checked_inputs(X)
         return self.fitted_.predict(X)
 
+    def to_inference_data(
+        self, X: Any, y: Any = None, *, n_samples: int = 1000, random_state: int = 0
+    ) -> Any:
+        """Hand draws at the rows X to ArviZ, for its plots and checks; ImportError without it.
+
+        `posterior_predictive` has new observations `y` (1, n_samples, n[, o]), classes by their
+        places in `classes_`; `posterior` the functions `f`, where there is `sample_y`;
+        `observed_data` y, if passed: ValueError where it is not of these rows.
+        """
+        from bayesprop.estimators.inference_data import at_rows, inference_data
+
+        return inference_data(at_rows(self, X, y, n_samples, random_state))
+
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
         from bayesprop.store import save_model

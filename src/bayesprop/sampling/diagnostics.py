@@ -6,7 +6,6 @@ BlackJAX: rank-normalised, every chain split in half.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, Self
@@ -169,24 +168,15 @@ def advice(found: Diagnostics) -> list[str]:
     return sentences
 
 
-def to_inference_data(chains: Chains) -> Any:
-    """Hand draws and sampler statistics to ArviZ, for its plots and tables.
+def arviz_groups(chains: Chains) -> dict[str, dict[str, np.ndarray]]:
+    """Return draws and sampler statistics by the names of ArviZ, each (c, s, ...).
 
     The groups are `posterior`, a variable for every leaf of the positions, and `sample_stats` (lp,
-    diverging, acceptance_rate and step_size, which are constant along a chain). Before ArviZ 1.0 an
-    InferenceData, from then on a DataTree. ImportError where ArviZ is not installed.
+    diverging, acceptance_rate and step_size, which are constant along a chain).
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # it announces its own next version
-            import arviz
-    except ImportError as error:
-        raise ImportError(
-            "to_inference_data needs ArviZ: pip install 'bayesprop[arviz]'"
-        ) from error
     leaves = jax.tree_util.tree_leaves_with_path(chains.draws)
     shape = chains.log_density.shape
-    groups = {
+    return {
         "posterior": {
             jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
             for path, leaf in leaves
@@ -198,5 +188,3 @@ def to_inference_data(chains: Chains) -> Any:
             "step_size": np.broadcast_to(chains.step_size[:, None], shape),
         },
     }
-    from_dict: Any = arviz.from_dict  # whose signature differs between the two
-    return from_dict(**groups) if hasattr(arviz, "InferenceData") else from_dict(groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,8 @@ from bayesprop.table.target import (
     marks_of,
     target_numbers,
 )
-from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
+from bayesprop.table.totals import totals
+from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of, names_in
 
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
 
@@ -48,7 +49,7 @@ class HoldOut:
     weights
         Column of row weights; rows of weight 0 teach nothing, and judge nothing.
     drop
-        Columns to leave out.
+        Columns to leave out; "a,b" are two where no column is called so.
     exposure
         Column that counts grow with.
     """
@@ -167,8 +168,9 @@ def divide(
     where
         What messages call the table.
     """
+    hold_out = replace(hold_out, drop=names_in(hold_out.drop, frame.columns))
     _check_columns(frame, target, hold_out, where)
-    frame = frame.drop(set(hold_out.drop))
+    last, frame = totals(frame), frame.drop(set(hold_out.drop))
     _check_values(frame, target, task, hold_out, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
@@ -185,6 +187,9 @@ def divide(
     n_missing = len(frame) - len(places) - n_limits
     remarks = [*filter(None, [remark]), *left_out_rows(n_missing, target, n_limits)]
     target_of_all = frame[places].select(target)
+    if last is not None and len(places) and places[-1] == len(frame) - 1:
+        remarks.append(last.sentence)
+        places = places[: len(places) - last.is_sure]
     if weight is not None and not np.all(weighs := weight[places] > 0.0):
         remarks.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
         places = places[weighs]

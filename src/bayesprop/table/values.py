@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -61,6 +61,13 @@ def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Se
             f"{one_line(listing(frame.columns))}"
         )
     return frame[name]
+
+
+def names_in(texts: Iterable[str], columns: Sequence[str]) -> list[str]:
+    """Return names, of which a text may be several with commas between; one of a column is one."""
+    return [
+        name.strip() for text in texts for name in ([text] if text in columns else text.split(","))
+    ]
 
 
 def check_dtype(series: pl.Series) -> None:

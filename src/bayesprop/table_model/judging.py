@@ -32,6 +32,9 @@ N_FOLDS = 5
 _FOLDS_TIME = 0.8
 """Share of the time left after the fit that folds may take."""
 _CLEAR = 2.0  # standard errors
+_BASELINES, _PREDICTED = (0.1, 0.5), 0.8
+"""Shares of the time to judge by which baselines are fitted, without peers and with, and by which
+rows are predicted."""
 
 
 class Judged(NamedTuple):
@@ -98,7 +101,6 @@ def judge(
     positive
         Place of the positive one of two classes.
     """
-    current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
     bad = outside_support(estimator.task_, test.y, encoding.target_name)
     scored = _scored(judged, estimator)
@@ -115,11 +117,16 @@ def _predicted(
     with_peers: bool,
 ) -> Judged:
     """Predict rows by an estimator, and by the baselines of its training rows."""
-    with_peers = with_peers and len(test.y) > 0
+    going, with_peers = current(), with_peers and len(test.y) > 0
+    going.report(0.0, 1.0, "baselines")
     baselines = Baselines.of(estimator, train.X, train.y, with_peers=with_peers)
     if not len(test.y):
         return Judged(baselines)
-    model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
+    begun = _BASELINES[with_peers]
+    going.report(begun, 1.0, "predictions")
+    with following(going.part(begun, _PREDICTED)):
+        model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
+    going.report(_PREDICTED, 1.0, "scores")
     beside = baselines.predict(test.X, model, estimator.fitted_.inputs)
     return Judged(baselines, test, {"model": model, **beside})
 

@@ -15,14 +15,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    MOST_ROWS,
-    Learned,
-    LeavesGroupsOut,
-    Parts,
-    Stored,
-    TrainingRows,
-)
+from bayesprop.model.method import Learned, LeavesGroupsOut, Parts, Stored, TrainingRows
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble.ensemble_settings import (
     EnsembleSettings,
@@ -58,7 +51,7 @@ class Settable(LeavesGroupsOut, ABC):
     learns_processes: bool
 
     furthest_input = FURTHEST_INPUT
-    rows_at_once = MOST_ROWS
+    rows_at_once = 8192  # each takes half a millisecond, and progress is reported between
 
     @abstractmethod
     def _by_size(self, n_rows: int) -> EnsembleSettings:
