@@ -33,6 +33,7 @@ _SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "nn": (
         *({"weight_decay": decay} for decay in (0.0625, 1.0, 16.0)),
         {"weight_decay": 1.0} | _FALLING,
+        *({"weight_decay": decay, "optimizer": "rmsprop"} for decay in (1.0, 16.0)),
     ),
     "nn_bbb": (
         *({"share": share} for share in (0.25, 0.75)),
@@ -48,6 +49,8 @@ _SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
             ("laplace", 10.0, {}),
             ("laplace", 10.0, _FALLING),
             ("laplace", 30.0, _FALLING),
+            ("normal", 1.0, {"optimizer": "rmsprop"}),
+            ("laplace", 10.0, {"optimizer": "rmsprop"}),
         )
     ),
 }

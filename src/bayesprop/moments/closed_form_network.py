@@ -50,9 +50,11 @@ class ClosedFormState(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def built(model: vi.Model, learning_rate: float, warm_up_epochs: float) -> Built:
+def built(model: vi.Model, learning_rate: float, optimizer: str, warm_up_epochs: float) -> Built:
     """Build each configuration once, so that JAX compiles it once."""
-    method = vi.closed_form_vi(model, learning_rate=learning_rate, warm_up_epochs=warm_up_epochs)
+    method = vi.closed_form_vi(
+        model, learning_rate=learning_rate, optimizer=optimizer, warm_up_epochs=warm_up_epochs
+    )
     apply = partial(plain_apply, activation_name=model.activation)
     return Built(method, apply, model.likelihood)
 
@@ -62,13 +64,13 @@ class ClosedFormNetwork(BlockNetwork):
     """Moments of every activation instead of draws.
 
     optimizer
-        Adam on batches, or L-BFGS on all rows, whose steps then are the epochs.
+        Adam or RMSprop on batches, or L-BFGS on all rows, whose steps then are the epochs.
     prediction
         By expectations; by the network of the mean weights; or by draws.
     """
 
     model: vi.Model
-    optimizer: Literal["adam", "lbfgs"]
+    optimizer: Literal["adam", "rmsprop", "lbfgs"]
     prediction: Literal["expected", "mean", "draws"]
 
     @property
@@ -80,8 +82,8 @@ class ClosedFormNetwork(BlockNetwork):
         """Train on blocks; ValueError for L-BFGS."""
         if self.optimizer == "lbfgs":
             raise ValueError(
-                "optimizer must be 'adam' for a table larger than memory, got 'lbfgs', which takes"
-                " all rows at once"
+                "optimizer must be 'adam' or 'rmsprop' for a table larger than memory, got"
+                " 'lbfgs', which takes all rows at once"
             )
         return super().fit_parts(parts, rng, progress)
 
@@ -89,7 +91,7 @@ class ClosedFormNetwork(BlockNetwork):
         self, rows: TrainingRows, start: Any, first_epoch: int, progress: Progress
     ) -> Trained:
         """Descend the objective."""
-        if self.optimizer == "adam":
+        if self.optimizer != "lbfgs":
             return super().train(rows, start, first_epoch, progress)
         data, before = device_rows(*rows[:3], blocks(len(rows.x))), start.network
         optimum = vi.fit_lbfgs(

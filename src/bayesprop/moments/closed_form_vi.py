@@ -155,23 +155,27 @@ def elbo(model: Model, params: Params, rows: Rows) -> Float[Array, ""]:
 
 
 def closed_form_vi(
-    model: Model, *, learning_rate: float = 1e-3, warm_up_epochs: float = 0.0
+    model: Model,
+    *,
+    learning_rate: float = 1e-3,
+    optimizer: str = "adam",
+    warm_up_epochs: float = 0.0,
 ) -> GradientMethod:
-    """Fit a model by Adam.
+    """Fit a model by Adam, the paper's choice, or another optimiser of optax, by name.
 
     learning_rate
-        Of Adam.
+        Of the optimiser.
     warm_up_epochs
         Epochs over which the weight of the KL rises linearly from 0 to 1.
 
     The gradient does not need the value of the KL: `update` computes it once an epoch.
     """
-    optimizer = clipped(optax.adam(learning_rate), model.likelihood)
+    steps = clipped(getattr(optax, optimizer)(learning_rate), model.likelihood)
 
     def init(key: PRNGKeyArray, weights: Weights) -> VIState:
         del key
         params = start(model, weights)
-        return VIState(params, optimizer.init(params), jnp.zeros(()))
+        return VIState(params, steps.init(params), jnp.zeros(()))
 
     def objective(params: Params, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:
         found = terms(model, params, Rows(batch.x, batch.y, batch.weight))
@@ -184,7 +188,7 @@ def closed_form_vi(
         kl_weight = jnp.minimum(1.0, state.n_epochs / warm_up_epochs) if warm_up_epochs else 1.0
         slope_of = jax.grad(objective, has_aux=True)
         slope, log_lik = slope_of(state.params, batch, jnp.asarray(kl_weight))
-        step, opt_state = optimizer.update(slope, state.opt_state)
+        step, opt_state = steps.update(slope, state.opt_state)
         params = jax.tree.map(jnp.add, state.params, step)
         kl_now = loops.once_an_epoch(batch, lambda: kl(model, params.q))
         a_row = batch.n_batches / batch.n_total

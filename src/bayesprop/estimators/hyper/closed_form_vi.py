@@ -41,9 +41,9 @@ class _Params(PassParams):
     likelihood_weight : float
         Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
         Bayes, and underfits small tables; more understates the doubt of the weights.
-    optimizer : {"adam", "lbfgs"}
-        Adam on batches, or L-BFGS on all rows at once in float64, which stops at a minimum. For
-        up to some thousand rows.
+    optimizer : {"adam", "rmsprop", "lbfgs"}
+        Adam or RMSprop on batches, or L-BFGS on all rows at once in float64, which stops at a
+        minimum. For up to some thousand rows.
     kl_warm_up : float
         Epochs over which the weight of the prior rises from 0 to 1; 0: none.
     prediction : {"expected", "mean", "draws"}
@@ -79,7 +79,7 @@ class _Params(PassParams):
         default="fan_in", metadata=number_or("fan_in", "empirical")
     )
     likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
-    optimizer: Literal["adam", "lbfgs"] = "adam"
+    optimizer: Literal["adam", "rmsprop", "lbfgs"] = "adam"
     kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
     prediction: Literal["expected", "mean", "draws"] = "expected"
     n_draws: int = field(default=100, metadata=COUNT)
@@ -101,8 +101,9 @@ class _Params(PassParams):
             prior_scale=scale if isinstance(scale, str) else float(scale),
             likelihood_weight=float(self.likelihood_weight),
         )
+        batches_by = "adam" if self.optimizer == "lbfgs" else self.optimizer
         return ClosedFormNetwork(
-            built(model, float(self.learning_rate), float(self.kl_warm_up)),
+            built(model, float(self.learning_rate), batches_by, float(self.kl_warm_up)),
             layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
             self.n_epochs,
             self.batch_size,
