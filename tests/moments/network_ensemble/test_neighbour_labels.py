@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 from scipy.spatial import distance
+from threadpoolctl import threadpool_info
 
 from bayesprop.moments.network_ensemble import class_ensemble as nn
 from bayesprop.moments.network_ensemble import neighbour_labels as labels
 from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
+from bayesprop.numerics import nearest_rows
 
 LOG_LENGTHS = np.log([0.5, 1.5, 4.0])
 LOGARITHMS = np.r_[LOG_LENGTHS, np.log(3.0)]
@@ -167,6 +169,19 @@ def test_a_fit_asks_them_saves_them_and_gives_them_back():
     np.testing.assert_array_equal(nn.predict(again, x).proba, proba)
     copied = pickle.loads(pickle.dumps(state.neighbours))
     np.testing.assert_array_equal(copied.moved(x, without), state.neighbours.moved(x, without))
+
+
+def test_lengths_are_learnt_beside_no_waiting_threads_of_blas(monkeypatch):
+    learn, numbers = nearest_rows.learn_lengths, set()
+
+    def counted(*args: object) -> np.ndarray:
+        numbers.update(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+        return learn(*args)
+
+    monkeypatch.setattr(nearest_rows, "learn_lengths", counted)
+    monkeypatch.setattr(nearest_rows, "N_STEPS", 1)
+    fitted(400)
+    assert numbers == {1}
 
 
 def test_nobody_is_asked_where_the_file_must_hold_no_rows():
