@@ -114,6 +114,16 @@ class Stored(NamedTuple):
         return array
 
 
+def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put a prefix before the names of arrays."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
 @runtime_checkable
 class Method(Protocol):
     """A way to learn from rows and to predict."""
