@@ -21,7 +21,7 @@ from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Learned, Parts, Stored, TrainingRows, with_noise
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, Stored, TrainingRows
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
@@ -269,19 +269,11 @@ class TrainedNetwork:
         parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), key)
         return predictive(parts, len(x))
 
-    def draw(
-        self,
-        state: NetworkState,
-        x: np.ndarray,
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw functions, one network each, or with noise observations."""
+    def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
+        """Draw functions, one network each."""
         key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
         f, noise_var = wide(self.observed(state, rows, key, n), len(x))
-        return with_noise(f, noise_var, rng) if include_noise else f
+        return Drawn.of(f, noise_var, rng)
 
     def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
         """Predict by the networks of a prediction, on the device."""

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from bayesprop.model import draws, posterior
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, Stored, TrainingRows, with_noise
+from bayesprop.model.method import Drawn, Learned, Stored, TrainingRows
 from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
@@ -158,15 +157,7 @@ class MarkovChains:
         rows = jnp.asarray(padded(x), jnp.float32)
         return draws.of_networks(self.model.apply, self.model.likelihood, drawn, rows)
 
-    def draw(
-        self,
-        state: ChainState,
-        x: np.ndarray,
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
+    def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
         key, drawn = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
         if n != state.chains.n_draws:
@@ -174,7 +165,7 @@ class MarkovChains:
             drawn = jax.tree.map(lambda leaf: leaf[chosen], drawn)
         order = rng.permutation(n)
         f, noise_var = (part[order] for part in wide(self._predicted(drawn, x), len(x)))
-        return with_noise(f, noise_var, rng) if include_noise else f
+        return Drawn.of(f, noise_var, rng)
 
     def to_stored(self, state: ChainState) -> Stored:
         """Return seed, diagnostics and all draws."""
