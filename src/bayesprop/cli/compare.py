@@ -158,8 +158,7 @@ def _trial(
     kind, place = of.kind, of.positive and of.positive.place
     started = time.perf_counter()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             encoding = parts.encoding()
             train, test = parts.encoded(encoding)
             test = test if of.own is None else of.own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -212,9 +211,7 @@ def _fit(
         listener.doing(f"fitting {n_rows} rows", time_share=share) as going,
         listener.stoppable(going),
         refusals_of_estimator(*refusals),
-        warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train, learn_all)
     if all_rows is not None:
         remarks = [all_rows.remark(estimator), *remarks]
