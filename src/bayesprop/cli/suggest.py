@@ -68,7 +68,9 @@ def run(options: Suggest) -> None:
     warnings = [*candidates.warnings, *([] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT])]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
-    unit, n = _unit(options, model), len(candidates.frame)
+    unit, own = ACQUISITIONS[options.acquisition].unit, model.notes.unit
+    unit = unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
+    n = len(candidates.frame)
     rows = np.asarray(chosen.indices)
     predictive = predict_rows(
         model.saved.fitted.predict, candidates.X[rows], model.encoding, rows + 1
@@ -154,11 +156,6 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
             allowed=candidates.allowed,
             reference=reference,
         )
-
-
-def _unit(options: Suggest, model: TableModel) -> str:
-    unit, own = ACQUISITIONS[options.acquisition].unit, model.notes.unit
-    return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
 def _records(

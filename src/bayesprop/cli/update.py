@@ -62,9 +62,8 @@ def run(options: Update) -> None:
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
-        warnings.catch_warnings(),
+        warnings.catch_warnings(action="ignore", category=UserWarning),  # its report says the same
     ):
-        warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         started = time.perf_counter()
         updated = (
             _refitted(options, model, rows) if options.known else _streamed(options, model, rows)

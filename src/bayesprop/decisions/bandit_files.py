@@ -26,9 +26,9 @@ from bayesprop.decisions.bandits import (
     UpperConfidence,
 )
 from bayesprop.decisions.offline import Log
-from bayesprop.decisions.rewards import above, below, kind_class, kind_of
+from bayesprop.decisions.rewards import kind_class, kind_of
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Stored
+from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.store import ModelFileError, believing, seal, unseal
 
 SCHEMA = 1
@@ -86,7 +86,7 @@ def to_stored(bandit: Bandit) -> Stored:
         "arm": np.array([bandit.pending_[i][1] for i in ids], np.int64),
         "context": contexts.reshape(len(ids), bandit.n_features_),
     }
-    return Stored(header, above("rewards.", arrays) | above("pending.", pending))
+    return Stored(header, prefixed("rewards.", arrays) | prefixed("pending.", pending))
 
 
 def from_stored(stored: Stored, kind: type, source: str) -> Any:
@@ -111,7 +111,7 @@ def _rebuilt(policy: Any, stored: Stored) -> Any:
     arms, n_features = Arms.from_stored(header["arms"]), header["n_features"]
     for name in ("n_features", "n_selected", "n_learnt"):
         check_int(name, header[name], least=name == "n_features")
-    seed, learnt = header["random_state"], Stored(header["rewards"], below("rewards.", arrays))
+    seed, learnt = header["random_state"], Stored(header["rewards"], unprefixed("rewards.", arrays))
     rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms, seed)
     bandit = policy(rewards, ["-"], random_state=seed, **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features

@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop.decisions.pool import checked_rows, finite, take
-from bayesprop.estimators.params import check_choice, check_coverage
+from bayesprop.estimators.params import check_choice
+from bayesprop.model.prediction import check_coverage
 
 Rows = Float[np.ndarray, " n"]
 OfArms = Float[np.ndarray, "n k"]

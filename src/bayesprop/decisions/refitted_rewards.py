@@ -17,9 +17,9 @@ from sklearn.base import clone
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
-from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE
-from bayesprop.model.method import Stored
+from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32
@@ -136,7 +136,7 @@ class RefittedRewards(Rewards):
         n = min(self._n_seen, self.buffer_size)
         memory = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
         about = {"model": model, "guards": self.guards_, "counts": counts}
-        return Stored(about, memory | above("model.", arrays))
+        return Stored(about, memory | prefixed("model.", arrays))
 
     def restore(self, state: Stored) -> None:
         """Take back what `state` gave."""
@@ -148,7 +148,7 @@ class RefittedRewards(Rewards):
             self._x[:n] = finite("memory.x", arrays["memory.x"], (n, self._x.shape[1]))
             self._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
         if header["model"] is not None:
-            self.model_ = estimator_from_stored(header["model"], below("model.", arrays))
+            self.model_ = estimator_from_stored(header["model"], unprefixed("model.", arrays))
             if self.model_.n_features_in_ != self._x.shape[1]:
                 raise ValueError("the stored model has another number of inputs")
         self.guards_ = {str(name): int(n) for name, n in header["guards"].items()}

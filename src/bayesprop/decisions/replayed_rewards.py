@@ -22,11 +22,11 @@ from jaxtyping import Float
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.linear_rewards import ABOVE_ONE, Regressions, StudentT
 from bayesprop.decisions.pool import bounded, finite
-from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.model.method import Stored
+from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.numerics.filling import padded
 from bayesprop.store import estimator_from_stored, estimator_to_stored
@@ -106,12 +106,12 @@ class ReplayedRewards(Rewards):
         x, y, n_seen = self._memory
         memory = {"memory.x": np.asarray(x), "memory.y": np.asarray(y)}
         about = {"model": model, "undone": int(self._undone), "n_seen": n_seen}
-        return Stored(about, above("model.", arrays) | memory)
+        return Stored(about, prefixed("model.", arrays) | memory)
 
     def restore(self, state: Stored) -> None:
         """Take back what `state` gave."""
         header, arrays = state
-        model = estimator_from_stored(header["model"], below("model.", arrays))
+        model = estimator_from_stored(header["model"], unprefixed("model.", arrays))
         if model.n_features_in_ != self.model_.n_features_in_:
             raise ValueError("the stored model has another number of inputs")
         x, y = (
@@ -201,12 +201,12 @@ class NeuralLinearRewards(ReplayedRewards):
     def state(self) -> Stored:
         """Return network, memory and regressions."""
         header, arrays = super().state()
-        return Stored(header, arrays | above("head.", self._heads.to_arrays()))
+        return Stored(header, arrays | prefixed("head.", self._heads.to_arrays()))
 
     def restore(self, state: Stored) -> None:
         """Take back what `state` gave."""
         super().restore(state)
-        self._heads.restore(below("head.", state.arrays), self._n_arms)
+        self._heads.restore(unprefixed("head.", state.arrays), self._n_arms)
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

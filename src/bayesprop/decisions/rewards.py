@@ -108,16 +108,6 @@ class Rewards(ABC):
         return {name: getattr(self, name) for name in names if name != "estimator"}
 
 
-def above(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Name arrays with a prefix."""
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Take the arrays whose names begin with a prefix, without it."""
-    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
-
-
 def kind_class(kind: str) -> Any:
     """Return the class of a kind; KeyError where there is none."""
     module, _, name = KINDS[kind].partition(":")

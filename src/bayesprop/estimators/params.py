@@ -56,12 +56,6 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
 
 
-def check_coverage(coverage: Any) -> None:
-    """Raise ValueError unless coverage is between 0 and 1."""
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
-
-
 def check_fields(params: Any) -> None:
     """Raise ValueError, in words for the user, where a field breaks its rule."""
     for name, default, check in _rules(type(params)):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.estimators.params import check_coverage
+from bayesprop.model.prediction import check_coverage
 
 
 class Columns(NamedTuple):

@@ -17,11 +17,11 @@ from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
+    Drawn,
     Learned,
     Stored,
     TrainingRows,
     merged_report,
-    with_noise,
 )
 from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.model.progress import Progress
@@ -191,18 +191,12 @@ class LinearModel:
         return GaussianPredictive(m, v, noise_var)
 
     def draw(
-        self,
-        state: LinearState,
-        x: Float[np.ndarray, "n d"],
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw n functions jointly over standardised rows, or with noise observations."""
+        self, state: LinearState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Drawn:
+        """Draw n functions jointly over standardised rows."""
         drawn = regression.sample(rng, state.posterior, n)
         f = np.einsum("nk,sok->sno", bases.design(state.basis, x), drawn.weights)
-        return with_noise(f, drawn.noise_var[:, None, :], rng) if include_noise else f
+        return Drawn.of(f, drawn.noise_var[:, None, :], rng)
 
     def features(
         self, state: LinearState, x: Float[np.ndarray, "n d"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.model.prediction import OF_ALL_ROWS, Prediction
+from bayesprop.model.prediction import OF_ALL_ROWS, Prediction, check_coverage
 
 _ROUNDING = 1e-12
 
@@ -113,8 +113,7 @@ class ClassPredictive(Prediction):
 
         Between equal tails; whole classes hold more.
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        check_coverage(coverage)
         return self.quantile([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
 
     def rps(self, y: np.ndarray) -> Float[np.ndarray, " n"]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw
-from bayesprop.model.network_likelihoods import GaussianNoise
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 
 Sample = Callable[[PRNGKeyArray, Any], Draw]
 
@@ -53,17 +53,6 @@ def observations(
     return jax.lax.map(one, jax.random.split(key, n_draws))
 
 
-@partial(jax.jit, static_argnames=("apply", "likelihood"))
-def observations_of(
-    apply: Apply,
-    likelihood: GaussianNoise,
-    drawn: Draw,
-    x: Float[Array, "n ..."],
-) -> Observed:
-    """Predict the targets by every one of some networks, stacked along a leading axis."""
-    return jax.lax.map(lambda draw: _observed(apply, likelihood, draw, x), drawn)
-
-
 def _observed(apply: Apply, likelihood: GaussianNoise, draw: Draw, x: Array) -> Observed:
     return Observed(*likelihood.observe(draw.likelihood, jax.vmap(partial(apply, draw.weights))(x)))
 
@@ -83,10 +72,18 @@ def class_moments(
     return _averaged(apply, lambda key: sample(key, state).weights, keys, x)
 
 
-@partial(jax.jit, static_argnames="apply")
-def class_moments_of(apply: Apply, weights: Any, x: Float[Array, "n ..."]) -> ClassMoments:
-    """Average softmax probabilities and their entropies over networks, stacked along an axis."""
-    return _averaged(apply, lambda one: one, weights, x)
+@partial(jax.jit, static_argnames=("apply", "likelihood"))
+def of_networks(
+    apply: Apply, likelihood: NetworkLikelihood, networks: Any, x: Float[Array, "n ..."]
+) -> Observed | ClassMoments:
+    """Predict targets by every one of some networks, or classes by their average.
+
+    networks
+        `weights` and `likelihood`, stacked along a leading axis.
+    """
+    if isinstance(likelihood, GaussianNoise):
+        return jax.lax.map(lambda one: _observed(apply, likelihood, one, x), networks)
+    return _averaged(apply, lambda one: one.weights, networks, x)
 
 
 def _averaged(

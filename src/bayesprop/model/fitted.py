@@ -91,7 +91,7 @@ class Fitted:
         return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)
 
     def draw(
-        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
+        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool
     ) -> Float[np.ndarray, "s n o"]:
         """Draw functions jointly over all rows, or observations, in the units of y."""
         method, task = cast(Any, self.method), cast(Numbers, self.task.of_rows(X))
@@ -99,7 +99,8 @@ class Fitted:
         has_gaps = np.isnan(x).any()
         if has_gaps:
             x = self._completions(X)
-        drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
+        functions, observations = method.draw(self.learned.state, x, rng, n)
+        drawn = observations() if include_noise else functions()
         if has_gaps:
             drawn = one_of_each(drawn, COMPLETIONS, rng.random_sample((n, len(X))))
         return task.decode_draws(drawn, include_noise=include_noise)

@@ -153,7 +153,8 @@ class InputModel:
         below = special.ndtr(mean + own_std * special.ndtri(u[..., k : k + d]))
         place = np.minimum((below * len(self.knots)).astype(int), len(self.knots) - 1)
         np.copyto(filled, self.knots[place, np.arange(d)], where=gap[:, None])
-        for columns in _of_several(self.block):
+        for block in np.flatnonzero(np.bincount(self.block) > 1):  # those of several columns
+            columns = np.flatnonzero(self.block == block)
             rows = np.flatnonzero(gap[:, columns].any(axis=1))
             share = np.clip(self.knots[:, columns].mean(axis=0), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
             bound = special.ndtri(1.0 - share)
@@ -301,8 +302,3 @@ def _blocks(X: Float[np.ndarray, "n d"]) -> Int[np.ndarray, " d"]:
             (taken | ones[:, j] if goes_on else ones[:, j]) if is_flag[j] else np.ones_like(taken)
         )
     return block
-
-
-def _of_several(block: Int[np.ndarray, " d"]) -> list[Int[np.ndarray, " b"]]:
-    """Return the columns of every block of two or more."""
-    return [np.flatnonzero(block == one) for one in np.flatnonzero(np.bincount(block) > 1)]

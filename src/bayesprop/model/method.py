@@ -114,6 +114,16 @@ class Stored(NamedTuple):
         return array
 
 
+def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put a prefix before the names of arrays."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
 @runtime_checkable
 class Method(Protocol):
     """A way to learn from rows and to predict."""
@@ -163,11 +173,7 @@ class Resumes(Protocol):
     """Goes on training where an earlier fit stopped (`warm_start`)."""
 
     def resume(
-        self,
-        rows: TrainingRows,
-        before: Learned,
-        rng: np.random.RandomState,
-        progress: Progress,
+        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Learn on from what an earlier call left."""
         ...
@@ -228,28 +234,30 @@ def merged_report(
     return FitReport(max(round(n_rows), 0), 1, 0.0, 1, guards, {}, step="product")
 
 
+class Drawn(NamedTuple):
+    """What draws functions, (s, n, o), and what draws observations instead; call one of them."""
+
+    functions: Callable[[], Float[np.ndarray, "s n o"]]
+    observations: Callable[[], Float[np.ndarray, "s n o"]]
+
+    @classmethod
+    def of(
+        cls, f: Float[np.ndarray, "s n o"], noise_var: np.ndarray, rng: np.random.RandomState
+    ) -> Drawn:
+        """Observe drawn functions with Gaussian noise, its variances of any shape that fits."""
+        noise_std = np.sqrt(noise_var)
+        return cls(lambda: f, lambda: f + noise_std * rng.standard_normal(f.shape))
+
+
 @runtime_checkable
 class DrawsFunctions(Protocol):
     """Draws functions from its posterior (`sample_y`)."""
 
     def draw(
-        self,
-        state: Any,
-        x: Float[np.ndarray, "n d"],
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw n functions jointly over standardised rows, or with noise observations."""
+        self, state: Any, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Drawn:
+        """Draw n functions jointly over standardised rows."""
         ...
-
-
-def with_noise(
-    f: Float[np.ndarray, "s n o"], noise_var: np.ndarray, rng: np.random.RandomState
-) -> Float[np.ndarray, "s n o"]:
-    """Add Gaussian noise to drawn functions; the variances of any shape that fits."""
-    return f + np.sqrt(noise_var) * rng.standard_normal(f.shape)
 
 
 @runtime_checkable

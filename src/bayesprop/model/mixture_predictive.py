@@ -11,11 +11,10 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.prediction import BY_MEMBER
-from bayesprop.model.predictive import IN_Y, IN_Y_SQUARED, Moments, SummedGaussians
+from bayesprop.model.predictive import IN_Y, IN_Y_SQUARED, LOG_2PI, Moments, SummedGaussians
 from bayesprop.simd.gaussian_sums import Components
 
 Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,4 +84,4 @@ def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:
     """E|x| of x ~ N(m, v)."""
     std = np.sqrt(v)
     z = m / std
-    return m * (2.0 * special.ndtr(z) - 1.0) + 2.0 * std * np.exp(-0.5 * (_LOG_2PI + z * z))
+    return m * (2.0 * special.ndtr(z) - 1.0) + 2.0 * std * np.exp(-0.5 * (LOG_2PI + z * z))

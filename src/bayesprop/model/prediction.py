@@ -82,6 +82,12 @@ class Prediction(ABC):
         return predictive_plots.table(self)
 
 
+def check_coverage(coverage: Any) -> None:
+    """Raise ValueError unless coverage is between 0 and 1."""
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+
+
 def _shape_of(size: Any) -> tuple[int, ...]:
     """Return the axes of draws."""
     axes = () if size is None else size if isinstance(size, tuple | list) else (size,)

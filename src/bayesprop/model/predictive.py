@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import special
 
-from bayesprop.model.prediction import Prediction
+from bayesprop.model.prediction import Prediction, check_coverage
 from bayesprop.simd import gaussian_sums
 from bayesprop.simd.gaussian_sums import Components
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Values = Float[np.ndarray, "..."]
-_LOG_2PI = float(np.log(2.0 * np.pi))
+LOG_2PI = float(np.log(2.0 * np.pi))
 _FURTHEST = 1e150  # whose square is a number
 _MOST_COMPONENTS = 2**17
 """Gaussians of all elements that are held at a time: a megabyte an array."""
@@ -139,8 +139,7 @@ class Predictive(Prediction):
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new observation with probability `coverage`."""
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        check_coverage(coverage)
         tail = (1.0 - coverage) / 2.0
         return self.quantile([tail, 1.0 - tail])
 
@@ -229,7 +228,7 @@ class GaussianPredictive(Predictive):
 
     def _log_prob(self, y: Moments) -> Moments:
         z = (y - self.mean) / self.std
-        return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
+        return -0.5 * (LOG_2PI + z * z) - np.log(self.std)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.ndtr((y - self.mean) / self.std)
@@ -240,7 +239,7 @@ class GaussianPredictive(Predictive):
     def _crps(self, y: Moments) -> Moments:
         """In closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
         z = (y - self.mean) / self.std
-        density = np.exp(-0.5 * (_LOG_2PI + z * z))
+        density = np.exp(-0.5 * (LOG_2PI + z * z))
         spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
         return self.std * spread
 

@@ -21,7 +21,7 @@ from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Learned, Parts, Stored, TrainingRows, with_noise
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, Stored, TrainingRows
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
@@ -266,41 +266,27 @@ class TrainedNetwork:
     def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over draws of the weights, always the same ones."""
         key = jax.random.fold_in(jax.random.key(state.seed), 2**31 - 1)
-        rows = jnp.asarray(padded(x), jnp.float32)
-        if isinstance(self.built.likelihood, GaussianNoise):
-            observed = self.predicted(state, rows, key)
-            return MixturePredictive.of(*wide(observed, len(x)))
-        moments = self.class_moments(state, rows, key)
-        return ClassPredictive.of_codes(*(np.asarray(part)[: len(x)] for part in moments))
+        parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), key)
+        return predictive(parts, len(x))
 
-    def draw(
-        self,
-        state: NetworkState,
-        x: np.ndarray,
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw functions, one network each, or with noise observations."""
+    def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
+        """Draw functions, one network each."""
         key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
         f, noise_var = wide(self.observed(state, rows, key, n), len(x))
-        return with_noise(f, noise_var, rng) if include_noise else f
+        return Drawn.of(f, noise_var, rng)
 
-    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed:
-        """Predict the targets by the networks of a prediction, on the device."""
-        return self.observed(state, x, key, self.n_draws)
+    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
+        """Predict by the networks of a prediction, on the device."""
+        apply, sample, n_draws = self.built.apply, self.built.gradient.sample, self.n_draws
+        if isinstance(self.built.likelihood, GaussianNoise):
+            return self.observed(state, x, key, n_draws)
+        return draws.class_moments(apply, sample, key, state.network, x, n_draws=n_draws)
 
     def observed(self, state: Any, x: Any, key: Any, n_draws: int) -> draws.Observed:
         """Predict the targets by each of n_draws drawn networks, on the device."""
         likelihood: Any = self.built.likelihood
         sample, apply = self.built.gradient.sample, self.built.apply
         return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
-
-    def class_moments(self, state: Any, x: Any, key: Any) -> draws.ClassMoments:
-        """Average probabilities and entropies over n_draws networks, on the device."""
-        sample, apply = self.built.gradient.sample, self.built.apply
-        return draws.class_moments(apply, sample, key, state.network, x, n_draws=self.n_draws)
 
     def to_stored(self, state: NetworkState) -> Stored:
         """Return seed and arrays."""
@@ -360,6 +346,15 @@ def rows_of_draws(likelihood: NetworkLikelihood, n_draws: int) -> int:
     if not isinstance(likelihood, GaussianNoise):
         return MOST_ROWS
     return max(1, min(MOST_ROWS, _DRAW_VALUES // (n_draws * likelihood.n_targets)))
+
+
+def predictive(
+    parts: draws.Observed | draws.ClassMoments, n_rows: int
+) -> Predictive | ClassPredictive:
+    """Bring what networks predict from the device, and leave the filling away."""
+    if isinstance(parts, draws.Observed):
+        return MixturePredictive.of(*wide(parts, n_rows))
+    return ClassPredictive.of_codes(*(np.asarray(part)[:n_rows] for part in parts))
 
 
 def wide(parts: Any, n_rows: int) -> list[np.ndarray]:

@@ -75,11 +75,7 @@ class RowPasses(ABC):
         return self._shuffled(rows, self.start(rng), 0, rng, progress)
 
     def resume(
-        self,
-        rows: TrainingRows,
-        before: Learned,
-        rng: np.random.RandomState,
-        progress: Progress,
+        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Learn on in as many passes again."""
         return self._shuffled(rows, before.state, before.n_iter, rng, progress)

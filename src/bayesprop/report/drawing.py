@@ -14,10 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bayesprop.report.calibration import Promise
 from bayesprop.report.svg import BLUE, INK, ORANGE, STYLE, with_values
-from bayesprop.report.words import percent
+from bayesprop.report.words import percent, times_ten
 
 WIDE, SMALL = (360.0, 276.0), (270.0, 170.0)
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def new_axes(size: tuple[float, float]) -> Axes:
@@ -100,7 +99,7 @@ def times(text: str, power: int) -> str:
     """Append a power of ten to the name of an axis."""
     if not power:
         return text
-    return f"{text}{', ' if text else ''}× 10{str(power).translate(_SUPERSCRIPT)}"
+    return f"{text}{', ' if text else ''}{times_ten(power)}"
 
 
 def mark(

@@ -129,13 +129,13 @@ class View(NamedTuple):
     n_classes: int = 1
 
 
-def _moments(rows: Predictive) -> np.ndarray:
-    return np.stack([rows.mean, rows.epistemic_var, rows.var])
-
-
 def moments(support: tuple[float, float]) -> View:
     """Average mean and variances of a number, where it can be."""
-    return View(_moments, lambda each: Curve(each[0], *np.sqrt(each[1:]), support=support))
+
+    def averaged(rows: Predictive) -> np.ndarray:
+        return np.stack([rows.mean, rows.epistemic_var, rows.var])
+
+    return View(averaged, lambda each: Curve(each[0], *np.sqrt(each[1:]), support=support))
 
 
 def probabilities(predicted: ClassPredictive) -> View:

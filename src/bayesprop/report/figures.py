@@ -6,15 +6,16 @@ moves a prediction: `effect_figures.py`; of the fit: `fit_course.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bayesprop.model.ranking import Curve
+from bayesprop.model.ranking import Curve, Curves
+from bayesprop.report.calibration import Abstaining, Histogram, PitHistogram, Promise
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (
     SMALL,
@@ -29,7 +30,7 @@ from bayesprop.report.drawing import (
     times,
 )
 from bayesprop.report.effect_figures import effect_figures
-from bayesprop.report.of_classes import ClassDetails
+from bayesprop.report.of_classes import ClassDetails, ClassScore, CostCurve, TwoClasses
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, inline_svg, with_values
 from bayesprop.report.words import label, number, plural
@@ -39,12 +40,23 @@ MAX_BALANCED = 12
 
 def draw(contents: Contents[Any]) -> dict[str, str]:
     """Draw every figure that the contents allow, as SVG elements by name."""
-    makers: tuple[Callable[[Contents[Any]], Figure | None], ...] = (actual, coverage, pit, residual)
-    if isinstance(contents.details, ClassDetails):
-        makers = (reliability, confidence, abstaining, balance, precision_recall, roc, costs)
-    drawn = {make.__name__.replace("_", "-"): make(contents) for make in makers}
+    details = contents.details
+    parts: list[tuple[Callable[[Any], Figure], Any]] = []
+    if isinstance(details, NumberDetails):
+        parts += [(actual, contents), (coverage, details.coverage), (pit, details.pit)]
+        parts += [(residual, contents)]
+    else:
+        two = details.two
+        parts += [(reliability, None if details.diagram is None else details)]
+        parts += [(confidence, details.histogram), (abstaining, details.abstaining)]
+        parts += [(balance, details.class_scores)]
+        if two is not None and two.curves is not None:
+            parts += [(precision_recall, two), (roc, two)]
+        if two is not None and two.costs is not None:
+            parts += [(costs, two)]
+    drawn = {make.__name__.replace("_", "-"): make(of) for make, of in parts if of is not None}
     drawn |= {f"effect-{i}": figure for i, figure in enumerate(effect_figures(contents))}
-    return {name: inline_svg(figure, name) for name, figure in drawn.items() if figure is not None}
+    return {name: inline_svg(figure, name) for name, figure in drawn.items()}
 
 
 def actual(contents: Contents[NumberDetails]) -> Figure:
@@ -69,11 +81,8 @@ def actual(contents: Contents[NumberDetails]) -> Figure:
     return named(ax, times(f"Actual {name}", power), times(f"Predicted {name}", power))
 
 
-def pit(contents: Contents[NumberDetails]) -> Figure | None:
+def pit(histogram: PitHistogram) -> Figure:
     """PIT histogram with the 95 % band of a calibrated model; orange where it leaves it."""
-    histogram = contents.details.pit
-    if histogram is None:
-        return None
     ax = new_axes(WIDE)
     outside = (histogram.counts < histogram.low) | (histogram.counts > histogram.high)
     edges = histogram.edges
@@ -100,11 +109,8 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
     return named(ax, "Predicted probability of a value below the actual one", "Rows")
 
 
-def coverage(contents: Contents[NumberDetails]) -> Figure | None:
+def coverage(curve: Promise) -> Figure:
     """Nominal against actual coverage, with the 95 % band of a calibrated model."""
-    curve = contents.details.coverage
-    if curve is None:
-        return None
     ax = new_axes(WIDE)
     banded(ax, 100 * curve.promised, 100 * curve.low, 100 * curve.high)
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
@@ -150,12 +156,9 @@ def _rows(contents: Contents[NumberDetails]) -> list[str]:
     ]
 
 
-def reliability(contents: Contents[ClassDetails]) -> Figure | None:
+def reliability(details: ClassDetails) -> Figure:
     """Shares against probabilities, with 95 % bands; orange outside. At the foot, the counts."""
-    details, groups = contents.details, contents.details.diagram
-    if groups is None:
-        return None
-    ax = new_axes(WIDE)
+    groups, ax = cast(Promise, details.diagram), new_axes(WIDE)
     x, y = 100 * groups.promised, 100 * groups.actual
     low, high = 100 * groups.low, 100 * groups.high
     ax.bar(x, 14.0 * groups.n_rows / np.max(groups.n_rows), width=3.0, color=INK, alpha=0.18)
@@ -171,9 +174,8 @@ def reliability(contents: Contents[ClassDetails]) -> Figure | None:
     return named(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
 
 
-def confidence(contents: Contents[ClassDetails]) -> Figure:
+def confidence(histogram: Histogram) -> Figure:
     """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
-    histogram = contents.details.histogram
     ax = new_axes(WIDE)
     tops = [0.0]
     for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
@@ -196,11 +198,8 @@ def confidence(contents: Contents[ClassDetails]) -> Figure:
     )
 
 
-def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
+def abstaining(curve: Abstaining) -> Figure:
     """Errors among the rest (ink) as the least sure are left out, and those expected (blue)."""
-    curve = contents.details.abstaining
-    if curve is None:
-        return None
     ax = new_axes(WIDE)
     left_out = 100 * (1.0 - curve.answered)
     error, expected, half = 100 * curve.error, 100 * curve.expected, 200 * curve.std
@@ -213,9 +212,9 @@ def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
     return named(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
 
 
-def balance(contents: Contents[ClassDetails]) -> Figure:
+def balance(scores: Sequence[ClassScore]) -> Figure:
     """Rows of each class beyond those expected, ±2 std of chance; of the least expected twelve."""
-    scores = contents.details.class_scores[::-1]
+    scores = scores[::-1]
     excess = np.array([one.n_actual - one.expected for one in scores])
     half = 2.0 * np.array([one.band for one in scores])
     surprise = np.abs(excess) / np.maximum(half, 1e-12)
@@ -241,14 +240,11 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     return named(ax, "Actual − expected rows", "")
 
 
-def precision_recall(contents: Contents[Any]) -> Figure | None:
+def precision_recall(two: TwoClasses) -> Figure:
     """Precision against recall, with its band; the share of the class, and the threshold."""
-    two = contents.details.two
-    if two is None or two.curves is None:
-        return None
     ax = new_axes(WIDE)
     ax.axhline(100 * two.share, color=MUTED, linewidth=1.0, dashes=(3, 3))
-    _curve(ax, two.curves.precision_recall, 100.0)
+    _curve(ax, cast(Curves, two.curves).precision_recall, 100.0)
     _dot(ax, 100 * two.at.recall[0], 100 * two.at.precision[0])
     _percentages(ax)
     name = label(two.positive, 24)
@@ -257,14 +253,11 @@ def precision_recall(contents: Contents[Any]) -> Figure | None:
     )
 
 
-def roc(contents: Contents[Any]) -> Figure | None:
+def roc(two: TwoClasses) -> Figure:
     """Recall against the share of false alarms, with its band; chance, and the threshold."""
-    two = contents.details.two
-    if two is None or two.curves is None:
-        return None
     ax = new_axes(WIDE)
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, dashes=(3, 3))
-    _curve(ax, two.curves.roc, 100.0)
+    _curve(ax, cast(Curves, two.curves).roc, 100.0)
     others = two.at.false_alarms + two.at.rest
     fallout = two.at.false_alarms / others if others else float("nan")
     _dot(ax, 100 * fallout, 100 * two.at.recall[0])
@@ -273,13 +266,9 @@ def roc(contents: Contents[Any]) -> Figure | None:
     return named(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
 
 
-def costs(contents: Contents[Any]) -> Figure | None:
+def costs(two: TwoClasses) -> Figure:
     """Cost of a hundred rows against the threshold, with its band; never flagging, the chosen."""
-    two = contents.details.two
-    if two is None or two.costs is None:
-        return None
-    spent = two.costs
-    ax = new_axes(WIDE)
+    spent, ax = cast(CostCurve, two.costs), new_axes(WIDE)
     ax.set_xscale("log")
     ax.axhline(spent.never, color=MUTED, linewidth=1.0, dashes=(3, 3))
     curve = spent.curve

@@ -47,7 +47,7 @@ class NumberDetails:
     calibration_error
         Mean |nominal - actual| coverage.
     is_even
-        Whether the model predicts the same std, within 5 %, for nearly all rows.
+        Whether the model predicts the same std, within 5 %, for 95 % of the rows.
     """
 
     median_error: float
@@ -68,8 +68,9 @@ def details(
     group: Shaped[np.ndarray, " n"] | None = None,
 ) -> NumberDetails:
     """Compute them; `drawn` are the places of the rows of the figures, `group` labels all rows."""
-    pit, is_even = metrics.pit(predicted, y), _is_even(predicted)
-    chosen = predicted[drawn]
+    pit, chosen = metrics.pit(predicted, y), predicted[drawn]
+    least, most = np.quantile(predicted.std, (0.025, 0.975))
+    is_even = bool(most <= 1.05 * least)
     low, high = chosen.interval(0.9).T
     return NumberDetails(
         median_error=float(np.median(np.abs(y - predicted.mean))),
@@ -90,12 +91,6 @@ def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
         ErrorGroup(float(std[part[0]]), float(std[part[-1]]), float(np.quantile(size[part], 0.9)))
         for part in np.array_split(order, _GROUPS)
     )
-
-
-def _is_even(predicted: Predictive) -> bool:
-    """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
-    low, high = np.quantile(predicted.std, (0.025, 0.975))
-    return bool(high <= 1.05 * low)
 
 
 def least_sure(predicted: Predictive) -> Int[np.ndarray, " k"]:

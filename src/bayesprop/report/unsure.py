@@ -102,9 +102,8 @@ def _missing_values(
     names = [label(f.name, 30) for f in features if np.isnan(x[list(f.columns)]).any()]
     if not names:
         return ()
-    named = join(names[:_N_VALUES]) + (
-        f" and {len(names) - _N_VALUES} more" * (len(names) > _N_VALUES)
-    )
+    n_more = len(names) - _N_VALUES
+    named = join(names[:_N_VALUES]) + f" and {n_more} more" * (n_more > 0)
     return (f"{named} missing ({percent(float(gap_share))} of the doubt)",)
 
 

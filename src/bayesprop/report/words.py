@@ -27,9 +27,12 @@ def number(value: float | None, digits: int = 3) -> str:
     power = int(exponent)
     if -4 <= power < 7:
         return fixed(value, digits - 1 - power)
-    return f"{mantissa} × 10{str(power).translate(_SUPERSCRIPT)}".replace(" ", _NBSP).replace(
-        "-", _MINUS
-    )
+    return f"{mantissa} {times_ten(power)}".replace(" ", _NBSP).replace("-", _MINUS)
+
+
+def times_ten(power: int) -> str:
+    """Write a factor: "× 10³"."""
+    return f"× 10{str(power).translate(_SUPERSCRIPT)}"
 
 
 def value(data: float) -> str:

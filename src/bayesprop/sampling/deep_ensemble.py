@@ -209,18 +209,11 @@ class MemberNetworks(TrainedNetwork):
         )
         return trained._replace(state=trained.state.members)
 
-    def predicted(self, state: NetworkState, x: Any, key: Any) -> draws.Observed:
-        """Predict the targets by every member once."""
-        del key
-        likelihood: Any = self.built.likelihood
-        networks = self.built.gradient.mean(state.network)
-        return draws.observations_of(self.built.apply, likelihood, networks, x)
-
-    def class_moments(self, state: NetworkState, x: Any, key: Any) -> draws.ClassMoments:
-        """Average the probabilities and entropies of the members."""
+    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
+        """Predict by every member once."""
         del key
         networks = self.built.gradient.mean(state.network)
-        return draws.class_moments_of(self.built.apply, networks.weights, x)
+        return draws.of_networks(self.built.apply, self.built.likelihood, networks, x)
 
 
 def _chosen(rows: TrainingRows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:

@@ -13,15 +13,12 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from bayesprop.model import draws, posterior
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gradient_method import Draw
-from bayesprop.model.method import Learned, Stored, TrainingRows, with_noise
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
+from bayesprop.model.method import Drawn, Learned, Stored, TrainingRows
+from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
 from bayesprop.model.predictive import Predictive
@@ -30,6 +27,7 @@ from bayesprop.model.trained_network import (
     FURTHEST_INPUT,
     from_named_leaves,
     named_leaves,
+    predictive,
     rows_of_draws,
     wide,
 )
@@ -152,36 +150,22 @@ class MarkovChains:
 
     def predict(self, state: ChainState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over all draws."""
-        drawn, n = state.chains.pooled(), len(x)
-        if isinstance(self.model.likelihood, GaussianNoise):
-            return MixturePredictive.of(*self._observed(drawn, x))
+        return predictive(self._predicted(state.chains.pooled(), x), len(x))
+
+    def _predicted(self, drawn: Position, x: np.ndarray) -> draws.Observed | draws.ClassMoments:
+        """Predict by some draws, on the device."""
         rows = jnp.asarray(padded(x), jnp.float32)
-        moments = draws.class_moments_of(self.model.apply, drawn.weights, rows)
-        return ClassPredictive.of_codes(*(np.asarray(part)[:n] for part in moments))
+        return draws.of_networks(self.model.apply, self.model.likelihood, drawn, rows)
 
-    def _observed(self, drawn: Position, x: np.ndarray) -> list[np.ndarray]:
-        """Predict means and noise variances of the targets by every one of some draws."""
-        rows, likelihood = jnp.asarray(padded(x), jnp.float32), cast(Any, self.model.likelihood)
-        networks = Draw(drawn.weights, drawn.likelihood)
-        return wide(draws.observations_of(self.model.apply, likelihood, networks, rows), len(x))
-
-    def draw(
-        self,
-        state: ChainState,
-        x: np.ndarray,
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
+    def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
         key, drawn = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
         if n != state.chains.n_draws:
             chosen = np.asarray(jax.random.randint(key, (n,), 0, state.chains.n_draws))
             drawn = jax.tree.map(lambda leaf: leaf[chosen], drawn)
         order = rng.permutation(n)
-        f, noise_var = (part[order] for part in self._observed(drawn, x))
-        return with_noise(f, noise_var, rng) if include_noise else f
+        f, noise_var = (part[order] for part in wide(self._predicted(drawn, x), len(x)))
+        return Drawn.of(f, noise_var, rng)
 
     def to_stored(self, state: ChainState) -> Stored:
         """Return seed, diagnostics and all draws."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, Stored, TrainingRows
+from bayesprop.model.method import Learned, Stored, TrainingRows, prefixed, unprefixed
 from bayesprop.store import (
     ModelFileError,
     believing,
@@ -78,11 +78,11 @@ class Checkpoint:
         """Put a round in the place of the one before; ModelFileError where that cannot be."""
         start, arrays = estimator_to_stored(rounds.start)
         method, parts = rounds.start.fitted_.method, []
-        arrays = {f"start/{name}": array for name, array in arrays.items()}
+        arrays = prefixed("start/", arrays)
         for k, one in enumerate(rounds.learned):
             stored = method.to_stored(one.state)
             parts.append([stored.header, one.report.to_dict(), one.n_iter])
-            arrays |= {f"{k}/{name}": array for name, array in stored.arrays.items()}
+            arrays |= prefixed(f"{k}/", stored.arrays)
         header = {"settings": self.settings, "start": start, "parts": parts}
         plain = {name: getattr(rounds, name) for name in _PLAIN}
         write_sealed(self.path, {"kind": _KIND, **header, **plain}, arrays)
@@ -125,18 +125,13 @@ class Checkpoint:
 
 def _rounds(stored: Stored) -> Rounds:
     header = stored.header
-    start = estimator_from_stored(header["start"], _part("start", stored))
+    start = estimator_from_stored(header["start"], unprefixed("start/", stored.arrays))
     method, learned = start.fitted_.method, []
     for k, (of_state, report, n_iter) in enumerate(header["parts"]):
-        state = method.from_stored(Stored(of_state, _part(str(k), stored)))
+        state = method.from_stored(Stored(of_state, unprefixed(f"{k}/", stored.arrays)))
         learned.append(Learned(state, FitReport.from_dict(report), n_iter))
     plain = {name: header[name] for name in _PLAIN}
     return Rounds(start=start, learned=learned, **plain)
-
-
-def _part(name: str, stored: Stored) -> dict[str, np.ndarray]:
-    pairs = ((*key.split("/", 1), array) for key, array in stored.arrays.items())
-    return {key: array for first, key, array in pairs if first == name}
 
 
 def digest_of_rows(rows: TrainingRows) -> str:

@@ -91,10 +91,15 @@ def quoted(name: object, at_most: int = 60) -> str:
     return repr(text if len(text) <= at_most else text[: at_most - 3] + "...")
 
 
-def listed(names: list[str], at_most: int = 5) -> str:
-    """Join a few names for a message and count the others."""
-    shown = ", ".join(quoted(name) for name in names[:at_most])
-    return f"{shown} and {len(names) - at_most} more" if len(names) > at_most else shown
+def listed(names: Sequence[str], at_most: int = 5) -> str:
+    """Join a few names for a message, quoted, and count the others."""
+    return some_of([*map(quoted, names)], at_most)
+
+
+def some_of(words: Sequence[str], at_most: int) -> str:
+    """Join a few words and count the others."""
+    shown, n_more = ", ".join(words[:at_most]), len(words) - at_most
+    return f"{shown} and {n_more} more" if n_more > 0 else shown
 
 
 def at_rows(values: pl.Series, wrong: pl.Series) -> str:
@@ -113,11 +118,8 @@ def at_rows(values: pl.Series, wrong: pl.Series) -> str:
 
 def _numbered(places: Sequence[int]) -> str:
     """Return "row 3", "rows 3, 5 and 8 more"."""
-    if len(places) == 1:
-        return f"row {row_name(places[0])}"
-    shown = ", ".join(map(row_name, places[:_SHOWN_ROWS]))
-    n_more = len(places) - _SHOWN_ROWS
-    return f"rows {shown}" + (f" and {n_more} more" if n_more > 0 else "")
+    rows = "row" if len(places) == 1 else "rows"
+    return f"{rows} {some_of([*map(row_name, places)], _SHOWN_ROWS)}"
 
 
 def counted(n: int, singular: str) -> str:
@@ -176,9 +178,7 @@ def _of_all(shared: str, group: list[str]) -> str:
     if len(group) == 1 or not all(isinstance(one, Remark) for one in group):
         return group[0]
     names = [one.name for one in group if isinstance(one, Remark)]
-    n_more = len(names) - _MOST_NAMES
-    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
-    return f"{len(group)} columns {shared}: {shown}"
+    return f"{len(group)} columns {shared}: {some_of(names, _MOST_NAMES)}"
 
 
 def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[str]:

@@ -16,7 +16,7 @@ from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import one_line, quoted
-from bayesprop.table_model.judging import Judged, judge, learn_silently
+from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.request import RowRequest
 
@@ -118,7 +118,7 @@ def _judged(
         again = division._replace(is_test=is_test)
         encoding, estimator = again.encoding(), make()
         train, test = again.encoded(encoding)
-        learn_silently(estimator, train)
+        learn(estimator, train)
         new = judge(estimator, encoding, train, test)
     except ValueError as error:  # what can be learnt of all groups may not of some
         which = "new ones" if labels is not None else "later rows"

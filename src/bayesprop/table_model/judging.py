@@ -74,10 +74,12 @@ def learn(
     """
     judges = issubclass(estimator.method_class, LeavesGroupsOut)
     groups = {"groups": rows.group} if rows.group is not None and judges else {}
-    if learn_all is None:
-        estimator.fit(rows.X, rows.y, **rows.weights, **groups)
-    else:
-        learn_all(estimator, rows)
+    # The fit's report says the same.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        if learn_all is None:
+            estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+        else:
+            learn_all(estimator, rows)
     remarks = list(estimator.fit_report_.warnings)
     if rows.group is not None and not judges:
         remarks.append(
@@ -173,7 +175,7 @@ def _folds(
         with following(going.part(*here, name, time_share=1.0 / (N_FOLDS - k))):
             encoding, estimator = part.encoding(), make()
             train, test = part.encoded(encoding)
-            learn_silently(estimator, train)
+            learn(estimator, train)
             peers = request.with_peers
             folds.append(_predicted(estimator, encoding, train, test, positive, with_peers=peers))
     return folds
@@ -196,13 +198,6 @@ def _pooled(division: Division, folds: list[Any]) -> Judged:
     before = folds[-1].baselines
     baselines = replace(before.again(rows.X, rows.y, classes), peer_notes=before.peer_notes)
     return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
-
-
-def learn_silently(estimator: Any, rows: Rows) -> None:
-    """Learn rows, of which the fit to all rows says what there is to say."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        learn(estimator, rows)
 
 
 def _what_does_as_well(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -212,9 +211,7 @@ def _fit(
         listener.doing(f"fitting {n_rows} rows", time_share=share) as going,
         listener.stoppable(going),
         refusals_of_estimator(*refusals),
-        warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train, learn_all)
     if all_rows is not None:
         remarks = [all_rows.remark(estimator), *remarks]
@@ -222,16 +219,15 @@ def _fit(
     if going.stop.is_set():
         listener.offer("the fit was interrupted")
     place = None if positive is None else positive.place
-
-    def judge_it() -> Judged:
+    judged, peers = INTERRUPTED, request.with_peers
+    try:
         if not in_folds:
             with listener.doing(f"judging by {len(test.y)} rows"):
-                return judge(estimator, encoding, train, test, place, with_peers=request.with_peers)
-        if going.stop.is_set():
-            return INTERRUPTED
-        return judged_in_folds(request, parts, make, place, listener)
-
-    judged = _or_without(judge_it, listener)
+                judged = judge(estimator, encoding, train, test, place, with_peers=peers)
+        elif not going.stop.is_set():
+            judged = judged_in_folds(request, parts, make, place, listener)
+    except KeyboardInterrupt:
+        listener.offer("interrupted while the fit was judged")
     rule, unreached = _rule(request.asked, positive, judged)
     listener.warn(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
@@ -317,15 +313,6 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
         which = f", the latest by {one_line(request.time)}"
     what = f"rows of {table_name(request.test)}" if is_own else "held-out rows"
     return f"{len(rows.y)} {what}{which}"
-
-
-def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:
-    """Judge a model; where that is interrupted, offer to go on without."""
-    try:
-        return judge()
-    except KeyboardInterrupt:
-        listener.offer("interrupted while the fit was judged")
-        return INTERRUPTED
 
 
 def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:

@@ -75,7 +75,8 @@ def read_any(table: Any, text: Collection[str] = (), check: Check | None = None)
 def _column(column: Any, name: str) -> pl.Series:
     """Return a column of pandas as polars has it."""
     if str(column.dtype) == "category":
-        return _text(column, name).cast(_categories(column.cat))
+        levels = [str(value) for value in column.cat.categories]
+        return _text(column, name).cast(pl.Enum(levels) if column.cat.ordered else pl.Categorical)
     if column.dtype == object and column.dropna().map(type).nunique() > 1:
         return _text(column, name)
     if str(column.dtype).startswith("period"):
@@ -87,11 +88,6 @@ def _column(column: Any, name: str) -> pl.Series:
             f"column {quoted(name)} of type {column.dtype} has no meaning as numbers, text or"
             " dates: convert it, or leave it out"
         ) from error
-
-
-def _categories(of: Any) -> Any:
-    """Return the type of categories: those that are ordered keep their order."""
-    return pl.Enum([str(value) for value in of.categories]) if of.ordered else pl.Categorical
 
 
 def _text(column: Any, name: str) -> pl.Series:

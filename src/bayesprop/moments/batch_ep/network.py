@@ -11,14 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    FURTHEST_INPUT,
-    MOST_ROWS,
-    Learned,
-    Stored,
-    TrainingRows,
-    with_noise,
-)
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned, Stored, TrainingRows
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
@@ -128,17 +121,10 @@ class BatchEPNetwork:
         return GaussianPredictive(m, v, np.broadcast_to(_noise_var(state), m.shape))
 
     def draw(
-        self,
-        state: ep.Posterior,
-        x: Float[np.ndarray, "n d"],
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw n networks from the posterior, or observations of theirs."""
-        f = ep.sample_functions(rng, state, x, n)
-        return with_noise(f, _noise_var(state), rng) if include_noise else f
+        self, state: ep.Posterior, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Drawn:
+        """Draw n networks from the posterior."""
+        return Drawn.of(ep.sample_functions(rng, state, x, n), _noise_var(state), rng)
 
     def to_stored(self, state: ep.Posterior) -> Stored:
         """Return the moments of every part."""

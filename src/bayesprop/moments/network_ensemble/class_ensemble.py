@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 from scipy import special
 
-from bayesprop.model.method import Parts
+from bayesprop.model.method import Parts, prefixed, unprefixed
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import ensemble_outputs, neighbour_labels, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
@@ -30,9 +30,7 @@ from bayesprop.moments.network_ensemble.ensemble_outputs import Doubtful, class_
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import (
     members_of,
-    named_after,
     stacked,
-    under,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import (
     FitInfo,
@@ -117,11 +115,11 @@ class ClassState(NamedTuple):
         """Name every array; those of a family's members have these as their first axis."""
         arrays = {}
         for f, members in enumerate(self.families):
-            arrays |= under(f"family.{f}.", stacked(members))
-        arrays |= under("ramps.", self.ramps._asdict())
+            arrays |= prefixed(f"family.{f}.", stacked(members))
+        arrays |= prefixed("ramps.", self.ramps._asdict())
         arrays |= {name: getattr(self, name) for name in _OWN}
         if self.neighbours is not None:
-            arrays |= under(_NEAR, self.neighbours.to_arrays())
+            arrays |= prefixed(_NEAR, self.neighbours.to_arrays())
         return arrays | {"seed": np.asarray(self.seed)}
 
     @classmethod
@@ -135,7 +133,7 @@ class ClassState(NamedTuple):
             is_ordered = f"family.{len(FAMILIES)}.mean.0.w_m" in arrays
             kinds = ORDERED_FAMILIES if is_ordered else FAMILIES
             families = tuple(_family(arrays, f) for f in range(len(kinds)))
-            near = named_after(_NEAR, arrays)
+            near = unprefixed(_NEAR, arrays)
             ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
             own = {name: arrays[name] for name in _OWN}
             n_classes = own["constant"].size
@@ -173,7 +171,7 @@ _NEAR = "neighbours."
 
 
 def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
-    named = named_after(f"family.{f}.", arrays)
+    named = unprefixed(f"family.{f}.", arrays)
     if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
         raise ValueError("the arrays of the networks do not fit together: all must be float32")
     return members_of(named, are_noisy=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,7 +16,14 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, LeavesGroupsOut, Parts, Stored, TrainingRows
+from bayesprop.model.method import (
+    Drawn,
+    Learned,
+    LeavesGroupsOut,
+    Parts,
+    Stored,
+    TrainingRows,
+)
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble.ensemble_settings import (
     EnsembleSettings,
@@ -168,19 +176,14 @@ class NetworkEnsemble(Settable):
         return ensemble.predict(state, x)
 
     def draw(
-        self,
-        state: EnsembleState,
-        x: np.ndarray,
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> np.ndarray:
-        """Draw functions, or with noise observations: one network each; (s, n, o)."""
+        self, state: EnsembleState, x: np.ndarray, rng: np.random.RandomState, n: int
+    ) -> Drawn:
+        """Draw functions, or with noise observations: one network each."""
         from bayesprop.moments.network_ensemble.function_draws import sample_functions
 
         generator = np.random.default_rng(rng.randint(2**31))
-        return sample_functions(generator, state, x, n, include_noise=include_noise)
+        functions = partial(sample_functions, generator, state, x, n)
+        return Drawn(functions, partial(functions, include_noise=True))
 
     def from_stored(self, stored: Stored) -> EnsembleState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""

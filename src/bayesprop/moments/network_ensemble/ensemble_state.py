@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.method import prefixed, unprefixed
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.input_views import Ramps
@@ -110,10 +111,10 @@ class EnsembleState(NamedTuple):
         arrays = stacked(self.members) | {name: getattr(self, name) for name in _OWN}
         for part in _PROCESSES:
             for o, process in enumerate(getattr(self, part)):
-                arrays |= {} if process is None else under(f"{part}.{o}.", process.to_arrays())
-        arrays |= under(_KNOWN, self.replicates._asdict())
+                arrays |= {} if process is None else prefixed(f"{part}.{o}.", process.to_arrays())
+        arrays |= prefixed(_KNOWN, self.replicates._asdict())
         if self.companion is not None:
-            arrays |= under(_BESIDE, self.companion.to_arrays())
+            arrays |= prefixed(_BESIDE, self.companion.to_arrays())
         return arrays | {"seed": np.asarray(self.seed)}
 
     @classmethod
@@ -137,11 +138,11 @@ class EnsembleState(NamedTuple):
             own |= {
                 part: tuple(
                     kind.from_arrays(named, n_inputs) if named else None
-                    for named in (named_after(f"{part}.{o}.", arrays) for o in range(n_outputs))
+                    for named in (unprefixed(f"{part}.{o}.", arrays) for o in range(n_outputs))
                 )
                 for part, kind in _PROCESSES.items()
             }
-            beside = named_after(_BESIDE, arrays)
+            beside = unprefixed(_BESIDE, arrays)
             state = cls(
                 members,
                 replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
@@ -178,14 +179,14 @@ class Companion(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array."""
-        ramps = under(_RAMPS, self.ramps._asdict())
+        ramps = prefixed(_RAMPS, self.ramps._asdict())
         return self.state.to_arrays() | ramps | {"share": np.array([self.share])}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int) -> Companion:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         state = EnsembleState.from_arrays(arrays)
-        of_ramps, share = named_after(_RAMPS, arrays), arrays["share"]
+        of_ramps, share = unprefixed(_RAMPS, arrays), arrays["share"]
         ramps = Ramps(**of_ramps)
         ramps.check(n_inputs)
         if (state.n_inputs, state.n_outputs) != (n_inputs + ramps.n_ramps, n_outputs):
@@ -203,16 +204,6 @@ _PROCESSES = {
 }
 _KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
 """Begin the names of the replicates, of the companion and of its ramps in a file."""
-
-
-def under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Put a prefix before the names of arrays."""
-    return {f"{prefix}{name}": array for name, array in arrays.items()}
-
-
-def named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def n_mean_weights(member: Member) -> int:

@@ -15,12 +15,12 @@ from jaxtyping import Float
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import (
+    Drawn,
     Learned,
     Stored,
     TrainingRows,
     WeightGaussians,
     merged_report,
-    with_noise,
 )
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.pbp.state import (
@@ -253,19 +253,13 @@ class PBPNumbers(PBPNetwork):
         return GaussianPredictive(m, v, np.broadcast_to(state.noise_var, m.shape))
 
     def draw(
-        self,
-        state: State,
-        x: Float[np.ndarray, "n d"],
-        rng: np.random.RandomState,
-        n: int,
-        *,
-        include_noise: bool = False,
-    ) -> Float[np.ndarray, "s n o"]:
+        self, state: State, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Drawn:
         """Evaluate networks drawn from the posterior."""
         from bayesprop.moments.pbp.updates import sample_functions
 
         f = sample_functions(rng, state.plain, x, n, activation=self.engine.activation)
-        return with_noise(f, state.noise_var, rng) if include_noise else f
+        return Drawn.of(f, state.noise_var, rng)
 
 
 @dataclass(frozen=True, eq=False)

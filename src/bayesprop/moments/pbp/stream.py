@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.method import prefixed, unprefixed
 from bayesprop.moments.pbp.engine import absorb_and_recall, checked, predict_rows, refreshed
 from bayesprop.moments.pbp.kernel_layers import n_blocks
 from bayesprop.moments.pbp.kernel_workspace import (
@@ -139,7 +140,7 @@ class PBPStream:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name all arrays; those of the rows that will be recalled are a ring, empty where NaN."""
-        arrays = {_STATE + name: array for name, array in self.state.to_arrays().items()}
+        arrays = prefixed(_STATE, self.state.to_arrays())
         return arrays | {_X: self._x.copy(), _Y: self._y.copy()}
 
     def restored(self, arrays: dict[str, np.ndarray], *, n_seen: int, **recall: Any) -> PBPStream:
@@ -148,8 +149,8 @@ class PBPStream:
         recall
             n_recalled and recall_weight.
         """
-        state = {k.removeprefix(_STATE): a for k, a in arrays.items() if k.startswith(_STATE)}
-        posterior, x, y = PBPState.from_arrays(state), arrays[_X], arrays[_Y]
+        posterior = PBPState.from_arrays(unprefixed(_STATE, arrays))
+        x, y = arrays[_X], arrays[_Y]
         if posterior.layer_sizes != self.layer_sizes:
             raise ValueError("the stored network is not that of the settings")
         for part, begun in ((x, self._x), (y, self._y)):
