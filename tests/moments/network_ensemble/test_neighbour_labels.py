@@ -179,7 +179,7 @@ def test_lengths_are_learnt_beside_no_waiting_threads_of_blas(monkeypatch):
         return learn(*args)
 
     monkeypatch.setattr(nearest_rows, "learn_lengths", counted)
-    monkeypatch.setattr(nearest_rows, "N_STEPS", 1)
+    monkeypatch.setattr(nearest_rows, "N_STEPS", 20)
     fitted(400)
     assert numbers == {1}
 
