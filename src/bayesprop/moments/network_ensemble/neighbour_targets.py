@@ -50,6 +50,8 @@ LEAST_SPREAD = 0.1
 _FIRST, _STDS = np.array([0.0, -1.0]), np.array([2.0, 1.0])  # of log ω and log s; their priors'
 _BOUNDS = np.array([[-7.0, -7.0], [9.0, 3.0]])
 _LEAST_ROWS_OF_PRIOR = 100.0
+_ENOUGH_ERRORS = 2.0
+"""Standard errors below LEAST_GAIN at which a first fold ends the search."""
 
 
 class Nearby(NamedTuple):
@@ -189,8 +191,8 @@ def learn(
     known = Known(x, table.y[rows, o], each, None if is_alone else group)
     are_twins_silent = not is_alone or len(np.unique(bits(x))) == len(x)
     judges, least_std = judges._replace(rows=np.arange(len(judges.rows))), 0.5 * _rounding(known.y)
-    gain = -in_folds(rng, known, judges, least_std) - judges.log_p
-    if is_no_more(gain - LEAST_GAIN, 0.0):
+    gain = in_folds(rng, known, judges, least_std)
+    if gain is None or is_no_more(gain - LEAST_GAIN, 0.0):
         return None
     *lengths, log_count, log_spread = _learnt(rng, known, judges, least_std)
     numbers = np.array(lengths), log_count, log_spread, least_std, float(are_twins_silent)
@@ -199,10 +201,13 @@ def learn(
 
 def in_folds(
     rng: np.random.Generator, known: Known, judges: Judges, least_std: float
-) -> Float[np.ndarray, " r"]:
-    """-log p of the targets of those that judge, in lengths that others chose without them."""
+) -> Float[np.ndarray, " r"] | None:
+    """Return what targets gain in log p, those of each fold in lengths that others chose.
+
+    None where the first fold says that it would not be enough, or there are no folds.
+    """
     n, folds = len(judges.rows), folds_of(known, len(judges.rows))
-    value = np.full(n, np.inf)
+    gain, streams = np.empty(n), rng.spawn(len(folds))
 
     def ask(rng: np.random.Generator, fold: Fold) -> None:
         out, rest = fold
@@ -212,12 +217,18 @@ def in_folds(
         for part in chunks(len(out), 8 * N_NEAREST * known.x.shape[1]):
             at = out[part]
             near = around(known, at, logarithms[:-2])
-            value[at] = negative_log_likelihood(
+            minus, _ = negative_log_likelihood(
                 logarithms, near, known.at(at[:, None]), judges.at(at), least_std
-            )[0]
+            )
+            gain[at] = -minus - judges.log_p[at]
 
-    side_by_side(ask, rng.spawn(len(folds)), folds)
-    return value
+    if not folds:
+        return None
+    ask(streams[0], folds[0])
+    if is_no_more(gain[folds[0].out] - LEAST_GAIN, -_ENOUGH_ERRORS):
+        return None
+    side_by_side(ask, streams[1:], folds[1:])
+    return gain
 
 
 def _learnt(
