@@ -143,6 +143,14 @@ def test_marks_that_training_did_not_have_are_said():
     assert said == "column 'x': '0.5%' is read as 0.5"
 
 
+def test_what_only_looks_like_a_number_is_refused_as_text():
+    frame = pl.DataFrame({"zip": np.arange(200.0) % 37, "y": np.arange(200.0)})
+    encoding = TableEncoding.fit(frame, "y")
+    words = pl.DataFrame({"zip": ["3", "94707-1620", "5"], "y": [1.0, 2.0, 3.0]})
+    with pytest.raises(TableError, match="must hold numbers, got '94707-1620' in data row 2"):
+        encoding.encode(words)
+
+
 def test_magnitudes_mean_the_same_in_any_company():
     encoding = TableEncoding.fit(pl.DataFrame({"p": MILLIONS, "y": range(40)}), "y", "regression")
     for words, dollars in ((["$545K"], 545e3), (["$7"], 7.0), (["7"], 7.0)):

@@ -121,7 +121,8 @@ class NumericColumn(EncodedColumn):
     def _read_anew(self, series: pl.Series, numbers: pl.Series) -> tuple[Remark, ...]:
         """Say how numbers with marks are read where training had none: "22%" may be its 0.22."""
         text = cleaned(series)
-        is_marked = looks_like_number(text) & ~is_number(text) & sides(series).is_null()
+        is_marked = looks_like_number(text) & ~is_number(text) & numbers.is_not_null()
+        is_marked &= sides(series).is_null()
         if self.written is not None or not is_marked.any():
             return ()
         return (reading(text.filter(is_marked), numbers.filter(is_marked)),)
