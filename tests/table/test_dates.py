@@ -83,6 +83,12 @@ def test_what_could_be_two_dates_is_asked_about():
         form_of(["01/02/2024", "03/04/2024"])
 
 
+def test_one_day_in_every_row_is_constant_whichever_it_is():
+    fitted = fit_column(pl.Series("as_of", ["11/6/18", None, "11/6/18"] * 10))
+    assert fitted.column is None
+    assert fitted.is_constant
+
+
 def test_a_model_reads_later_dates_as_the_first():
     frame = pl.DataFrame({"d": [f"{k % 28 + 1}/1/2024" for k in range(40)], "y": range(40)})
     encoding = TableEncoding.fit(frame, "y", "regression")

@@ -105,7 +105,7 @@ def dated(text: pl.Series) -> Dated | None:
     first = moments[fits[0]]
     words = tuple(known.filter(first.is_null()).unique().sort())
     others = [form for form in fits[1:] if not moments[form].equals(first)]
-    if not others:
+    if not others or known.n_unique() == 1:  # one day, whichever it is
         return Dated(fits[0], words)
     return _likelier(text, {form: moments[form] for form in (fits[0], others[0])}, words)
 
