@@ -16,6 +16,7 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.nearest_rows import Known
 
 LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
@@ -220,3 +221,17 @@ def test_a_group_may_hold_most_rows():
     std = np.full(160, y.std())
     judges = Judges(np.arange(160), stats.norm.logpdf(y, 0.0, std), std)
     targets.learn(np.random.default_rng(0), distinct, judges, 0, 3)
+
+
+@pytest.mark.parametrize("gain", [-1.0, 1.0])
+def test_other_folds_are_asked_only_where_the_first_may_gain(gain: float):
+    known = Known(np.zeros((100, 1)), np.zeros(100), np.ones(100))
+    folds = nearest_rows.folds_of(known, 100)
+    gains, rng = np.full(100, np.nan), np.random.default_rng(0)
+
+    def ask(rng: np.random.Generator, fold: nearest_rows.Fold) -> None:
+        gains[fold.out] = gain + rng.standard_normal(len(fold.out))
+
+    assert targets.in_turn(rng, folds, ask, gains.__getitem__) is (gain > 0.0)
+    asked = ~np.isnan(gains)
+    assert asked.sum() == (100 if gain > 0.0 else len(folds[0].out))

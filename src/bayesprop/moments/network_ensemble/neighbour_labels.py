@@ -25,9 +25,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble.neighbour_targets import in_turn
 from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
 from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.machine import chunks, side_by_side
+from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.nearest_rows import (
     LEAST_ROWS,
     MOST_JUDGES,
@@ -178,6 +179,8 @@ def judge(known: Labelled, rng: np.random.Generator | None) -> Judged:
     if known.group is not None and len(np.unique(known.group)) == len(known.group):
         known = known._replace(group=None)
     moved = in_folds(rng, known)
+    if moved is None:
+        return without
     judges = known.at(np.arange(len(moved)))
     before, after = _judged(judges, judges.proba), _judged(judges, moved)
     if before.loss - after.loss < LEAST_GAIN * before.loss:
@@ -186,10 +189,15 @@ def judge(known: Labelled, rng: np.random.Generator | None) -> Judged:
 
 
 def _judged(known: Labelled, proba: Float[np.ndarray, "n c"]) -> Judged:
+    power, losses = _losses(known, proba)
+    return Judged(None, power, float(np.average(losses, weights=known.weight)))
+
+
+def _losses(known: Labelled, proba: Float[np.ndarray, "n c"]) -> tuple[float, np.ndarray]:
+    """Return the best power, and under it what every row loses, nats."""
     power = stacking.power(proba, known.code, known.weight)
     likelihood = stacking.raised(proba, power)[np.arange(len(known.code)), known.code]
-    loss = -np.average(np.log(likelihood), weights=known.weight)
-    return Judged(None, power, float(loss))
+    return power, -np.log(likelihood)
 
 
 def learn(rng: np.random.Generator, known: Labelled) -> NeighbourLabels:
@@ -200,20 +208,23 @@ def learn(rng: np.random.Generator, known: Labelled) -> NeighbourLabels:
     return NeighbourLabels(x, known.code.astype(np.int32), proba, weight, *logarithms)
 
 
-def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r c"]:
+def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r c"] | None:
     """Move the probabilities of the first MOST_JUDGES rows, each as the others tell.
 
     In lengths that only others chose: a pair of rows would praise what it chose, whichever of the
-    two is judged.
+    two is judged. None where the first fold says that nothing is gained, or there are no folds.
     """
     moved = known.proba[:MOST_JUDGES].copy()
-    folds = folds_of(known.numbered, len(moved))
 
     def move(rng: np.random.Generator, fold: Fold) -> None:
         moved[fold.out] = moved_without(known, fold.out, _learnt(rng, known.at(fold.rest)))
 
-    side_by_side(move, rng.spawn(len(folds)), folds)
-    return moved
+    def gains(out: Int[np.ndarray, " r"]) -> Float[np.ndarray, " r"]:
+        judges = known.at(out)
+        (_, before), (_, after) = _losses(judges, judges.proba), _losses(judges, moved[out])
+        return before - after - LEAST_GAIN * before.mean()
+
+    return moved if in_turn(rng, folds_of(known.numbered, len(moved)), move, gains) else None
 
 
 def moved_without(

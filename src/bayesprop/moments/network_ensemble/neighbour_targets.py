@@ -14,7 +14,7 @@ Gaussian is narrower than half of what targets are rounded to: nothing is gained
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ _FIRST, _STDS = np.array([0.0, -1.0]), np.array([2.0, 1.0])  # of log ω and log
 _BOUNDS = np.array([[-7.0, -7.0], [9.0, 3.0]])
 _LEAST_ROWS_OF_PRIOR = 100.0
 _ENOUGH_ERRORS = 2.0
-"""Standard errors below LEAST_GAIN at which a first fold ends the search."""
+"""Standard errors below what must be gained at which a first fold ends the search."""
 
 
 class Nearby(NamedTuple):
@@ -206,8 +206,8 @@ def in_folds(
 
     None where the first fold says that it would not be enough, or there are no folds.
     """
-    n, folds = len(judges.rows), folds_of(known, len(judges.rows))
-    gain, streams = np.empty(n), rng.spawn(len(folds))
+    n = len(judges.rows)
+    gain = np.empty(n)
 
     def ask(rng: np.random.Generator, fold: Fold) -> None:
         out, rest = fold
@@ -222,13 +222,29 @@ def in_folds(
             )
             gain[at] = -minus - judges.log_p[at]
 
+    is_enough = in_turn(rng, folds_of(known, n), ask, lambda out: gain[out] - LEAST_GAIN)
+    return gain if is_enough else None
+
+
+def in_turn(
+    rng: np.random.Generator,
+    folds: Sequence[Fold],
+    ask: Callable[[np.random.Generator, Fold], None],
+    gains: Callable[[Int[np.ndarray, " r"]], Float[np.ndarray, " r"]],
+) -> bool:
+    """Ask a fold, and then the others; not these, and False, where it says that nothing is gained.
+
+    gains
+        Of rows of a fold that was asked, beyond what must be gained.
+    """
+    streams = rng.spawn(len(folds))
     if not folds:
-        return None
+        return False
     ask(streams[0], folds[0])
-    if is_no_more(gain[folds[0].out] - LEAST_GAIN, -_ENOUGH_ERRORS):
-        return None
+    if is_no_more(gains(folds[0].out), -_ENOUGH_ERRORS):
+        return False
     side_by_side(ask, streams[1:], folds[1:])
-    return gain
+    return True
 
 
 def _learnt(
