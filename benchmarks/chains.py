@@ -1,4 +1,4 @@
-"""Seconds of NUTS on a small network, ours beside NumPyro's, of the same model in the same run.
+"""Seconds of NUTS on a small network, ours beside NumPyro's and bare BlackJAX's, of one model.
 
 python -m benchmarks.chains            a minute; NumPyro from the test dependencies
 """
@@ -9,13 +9,16 @@ import time
 import warnings
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
+import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import initialize_model
 
 from bayesprop import MCMCRegressor
 from bayesprop.cli.console import print_table
@@ -45,6 +48,29 @@ def ours(seed: int, n_chains: int = 1) -> None:
     MCMCRegressor((N_HIDDEN,), random_state=seed, **sizes).fit(X, Y)
 
 
+def bare() -> Callable[[int], object]:
+    """Return a chain of BlackJAX, one compiled program, on the density of the model."""
+    start = initialize_model(jax.random.key(0), model, model_args=(jnp.array(X), jnp.array(Y)))
+
+    def log_density(position: dict[str, jax.Array]) -> jax.Array:
+        return -start.potential_fn(position)
+
+    @jax.jit
+    def chain(key: jax.Array) -> jax.Array:
+        warming, drawing = jax.random.split(key)
+        warm_up = blackjax.window_adaptation(blackjax.nuts, log_density)
+        (state, settings), _ = warm_up.run(warming, start.param_info.z, N_WARMUP)
+        step = blackjax.nuts(log_density, **settings).step
+
+        def draw(state: Any, key: jax.Array) -> tuple[Any, Any]:
+            state, _ = step(key, state)
+            return state, state.position
+
+        return jax.lax.scan(draw, state, jax.random.split(drawing, N_DRAWS))[1]
+
+    return lambda seed: jax.block_until_ready(chain(jax.random.key(seed)))
+
+
 def timed(run: Callable[[int], object], n_runs: int) -> list[float]:
     """Seconds of every run but the first, which compiles."""
     run(0)
@@ -64,6 +90,7 @@ def main() -> None:
         jit_model_args=True,
     )  # fmt: skip
     of_theirs = timed(lambda seed: theirs.run(jax.random.key(seed), jnp.array(X), Y), N_RUNS)
+    of_bare = timed(bare(), N_RUNS)
     of_ours = timed(ours, N_RUNS)
     many = timed(lambda seed: ours(seed, N_REPLICAS), 3)
     of_many = f"MCMCRegressor, {N_REPLICAS} chains in threads"
@@ -74,6 +101,7 @@ def main() -> None:
             (name, f"{min(seconds):.2f}", f"{median(seconds):.2f}")
             for name, seconds in (
                 ("NumPyro, one chain, what it traces anew included", of_theirs),
+                ("BlackJAX alone, one chain", of_bare),
                 ("MCMCRegressor, one chain", of_ours),
                 (of_many, many),
             )
