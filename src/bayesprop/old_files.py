@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+_ADDED: dict[str, dict[str, Any]] = {
+    "network": {"dropconnect_masks": "batch"},
+    "pbp": {"refresh_every": None},
+}
 _PAPER = {
     "hidden_layer_sizes": [50],
     "n_epochs": 200,
@@ -36,11 +40,11 @@ def in_todays_words(header: dict[str, Any]) -> dict[str, Any]:
     The method "closed-form-vi" had two regressors, whose parameters were None where they had not
     been set. One is `BayesianMLPRegressor` today, which then always learnt replicates. The method
     "mlp" had a classifier of few parameters that is `ClosedFormVIClassifier` today. DropConnect had
-    one mask a batch.
+    one mask a batch, and PBP refreshed its prior after whole passes.
     """
     params = header["model"].get("params", {})
-    if header["method"] == "network":
-        return _with_params(header, {"dropconnect_masks": "batch", **params})
+    if header["method"] in _ADDED:
+        return _with_params(header, _ADDED[header["method"]] | params)
     if header["method"] == "mlp" and "likelihood_weight" in params:
         return _with_params({**header, "method": "closed-form-vi"}, _OF_CLASSES | params)
     if header["method"] != "closed-form-vi" or "n_members" not in params:

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from bayesprop import PBPRegressor
@@ -180,3 +181,27 @@ def test_chunks_of_a_prediction_do_not_matter():
     whole = model.predict_dist(many)
     part = model.predict_dist(many[150_000:150_010])
     np.testing.assert_allclose(whole.mean[150_000:150_010], part.mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["kernel", "jax"])
+def test_the_prior_is_refreshed_after_every_few_rows(engine):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((75, 2))
+    y = X[:, 0] - X[:, 1] ** 2 + 0.1 * rng.standard_normal(75)
+    often = PBPRegressor((4,), engine=engine, refresh_every=20, random_state=0)
+    by_hand = clone(often).set_params(refresh_every=None)
+    for model in (often, by_hand):
+        model.partial_fit(X[:15], y[:15])
+    often.partial_fit(X[15:], y[15:])
+    for first in range(15, 75, 20):
+        by_hand.partial_fit(X[first : first + 20], y[first : first + 20])
+    for one, other in zip(often.state_.plain, by_hand.state_.plain, strict=True):
+        for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    whole = clone(by_hand).partial_fit(X[:15], y[:15]).partial_fit(X[15:], y[15:])
+    assert not np.allclose(whole.state_.plain.v[0], often.state_.plain.v[0], rtol=1e-6)
+
+
+def test_stochastic_ep_refreshes_the_prior_after_whole_passes():
+    with pytest.raises(ValueError, match="refresh_every must be None"):
+        PBPRegressor(inference="sep", refresh_every=5).fit(np.eye(4), np.arange(4.0))

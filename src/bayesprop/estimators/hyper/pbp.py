@@ -14,6 +14,7 @@ from bayesprop.estimators.params import (
     OfNumbers,
     PassParams,
     as_sizes,
+    optional,
 )
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -38,6 +39,9 @@ class _Params(PassParams):
         "auto" takes the compiled engine wherever it applies. Both give the same numbers.
     weight_prior : (shape, rate)
         Gamma prior of the precision of all weights; shape > 1.
+    refresh_every : int or None
+        Rows after which what the prior says of the weights is refined, as section 3.4 suggests;
+        None: after every pass, as the paper does. With inference="adf".
     random_state : int, RandomState or None
         Seeds initial means and the order of rows.
     batch_size : int
@@ -58,6 +62,7 @@ class _Params(PassParams):
     activation: str = field(default="relu", metadata=ACTIVATION)
     engine: Literal["auto", "kernel", "jax"] = "auto"
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    refresh_every: int | None = field(default=None, metadata=optional(COUNT))
 
     def check_params(self) -> None:
         super().check_params()
@@ -66,7 +71,8 @@ class _Params(PassParams):
     def chosen_engine(self) -> Engine:
         """Return what computes; ValueError where it does not go with the rest."""
         n_at_once = getattr(self, "batch_size", 1)
-        return Engine(self.activation, self.inference, n_at_once, self.engine)
+        how = self.activation, self.inference, n_at_once, self.engine, self.refresh_every
+        return Engine(*how)
 
 
 @hyper_parameters

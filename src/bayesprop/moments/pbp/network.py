@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import (
@@ -57,14 +57,22 @@ class Engine:
         Rows absorbed at once; 1 is the paper's algorithm.
     name
         "auto", "kernel" or "jax".
+    refresh_every
+        Rows after which the factors of the prior are refined; None: all of a pass.
     """
 
     activation: str
     inference: Inference
     batch_size: int
     name: str
+    refresh_every: int | None = None
 
     def __post_init__(self) -> None:
+        if self.refresh_every is not None and self.inference == "sep":
+            raise ValueError(
+                "refresh_every must be None with inference='sep', whose average factor is of whole "
+                f"passes, got {self.refresh_every!r}"
+            )
         if self.name == "kernel" and not self.is_compiled:
             raise ValueError(
                 "engine='kernel' runs activation='relu' with batch_size=1, got "
@@ -81,6 +89,11 @@ class Engine:
     def predicts_compiled(self) -> bool:
         """Whether the numba engine predicts."""
         return self.activation == "relu" and self.name != "jax"
+
+    def blocks(self, order: Int[np.ndarray, " k"]) -> list[Int[np.ndarray, " b"]]:
+        """Divide a pass where the prior is refreshed."""
+        size = self.refresh_every or max(len(order), 1)
+        return [order[first : first + size] for first in range(0, max(len(order), 1), size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,25 +125,33 @@ class PBPNetwork(RowPasses):
     def passes(
         self, rows: TrainingRows, start: State, orders: Orders
     ) -> Iterator[tuple[State, PBPInfo]]:
-        """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
+        """Yield state and info after each epoch: a pass over the rows, and refreshes of the prior.
+
+        One at its end, or after every few rows (section 3.4).
+        """
         from bayesprop.moments.pbp import engine
 
         data = rows.x, self._targets(rows.y)
         rule: dict[str, Any] = {"inference": self.engine.inference, "targets": self.targets}
         if self.engine.is_compiled:
             run = engine.Run(start, *data, rows.weight, **rule)
-            yield from ((run.compiled_state, info) for info in run.epochs(orders))
+            for order in orders:
+                first, *others = run.epochs(self.engine.blocks(order))
+                yield run.compiled_state, sum(others, start=first)
             return
         from bayesprop.moments.pbp import updates
 
         rule |= {"activation": self.engine.activation, "batch_size": self.engine.batch_size}
         state = start.plain
         for order in orders:
-            state, info = updates.data_pass(state, *data, order, rows.weight, **rule)
-            state, refreshed = engine.refresh_prior(
-                state, inference=self.engine.inference, targets=self.targets
-            )
-            yield state, info + refreshed
+            total = PBPInfo()
+            for block in self.engine.blocks(order):
+                state, info = updates.data_pass(state, *data, block, rows.weight, **rule)
+                state, refreshed = engine.refresh_prior(
+                    state, inference=self.engine.inference, targets=self.targets
+                )
+                total = total + info + refreshed
+            yield state, total
 
     def output_moments(
         self, state: State, x: Float[np.ndarray, "n d"]
