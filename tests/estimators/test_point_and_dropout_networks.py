@@ -7,6 +7,7 @@ import pytest
 from method_settings import predicted as said
 from scipy import stats
 
+from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
 from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
 from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
@@ -137,3 +138,20 @@ def test_a_step_too_long_is_undone():
     assert model.fit_report_.guards["epochs_undone"] == 1
     assert "lower learning_rate" in model.fit_report_.warnings[0]
     assert np.isfinite(said(model, X)).all()
+
+
+@pytest.mark.parametrize("cls", [PointNetworkRegressor, ClosedFormVIRegressor])
+def test_a_first_step_of_rmsprop_is_root_ten_of_adams(cls):
+    """Adam's is the size in the gradient's sign; RMSprop divides by the root of a tenth of g²."""
+    X, y = table()
+    how = {"batch_size": len(X), "n_epochs": 1, "random_state": 0}
+
+    def weights(optimizer: str, size: float) -> np.ndarray:
+        network = cls((), optimizer=optimizer, learning_rate=size, **how).fit(X, y).state_.network
+        is_point = cls is PointNetworkRegressor
+        return np.asarray(network.weights[0][0] if is_point else network.params.q.m[0])
+
+    start = weights("adam", 1e-12)
+    by_adam, by_rmsprop = (weights(name, 1e-2) - start for name in ("adam", "rmsprop"))
+    np.testing.assert_allclose(np.abs(by_adam), 1e-2, rtol=1e-3)
+    np.testing.assert_allclose(by_rmsprop, np.sqrt(10.0) * by_adam, rtol=1e-3)

@@ -32,17 +32,17 @@ def at_rows(estimator: Any, X: Any, y: Any, n_samples: int, random_state: int) -
     """Draw at rows what a fitted estimator predicts, as its `to_inference_data` says."""
     groups, observed = {}, None if y is None else np.asarray(y)
     if hasattr(estimator, "sample_y"):
-        f, drawn = (
+        f, new = (
             np.moveaxis(estimator.sample_y(X, n_samples, random_state, include_noise=noisy), -1, 0)
             for noisy in (False, True)
         )
         groups["posterior"] = {"f": f[None]}
     else:
-        drawn = estimator.predict_dist(X).rvs(n_samples, random_state)
-    if observed is not None and observed.shape != drawn.shape[1:]:
-        raise ValueError(f"y must have the shape {drawn.shape[1:]} at X, got {observed.shape}")
+        new = estimator.predict_dist(X).rvs(n_samples, random_state)
+    if observed is not None and observed.shape != new.shape[1:]:
+        raise ValueError(f"y must have the shape {new.shape[1:]} at X, got {observed.shape}")
     if (classes := getattr(estimator, "classes_", None)) is not None:
-        drawn = np.searchsorted(classes, drawn)
+        new = np.searchsorted(classes, new)
         observed = None if observed is None else estimator.task_.encode(observed, None, None)
-    groups["posterior_predictive"] = {"y": drawn[None]}
+    groups["posterior_predictive"] = {"y": new[None]}
     return groups if observed is None else groups | {"observed_data": {"y": observed}}

@@ -54,9 +54,9 @@ def draw(contents: Contents[Any]) -> dict[str, str]:
             parts += [(precision_recall, two), (roc, two)]
         if two is not None and two.costs is not None:
             parts += [(costs, two)]
-    drawn = {make.__name__.replace("_", "-"): make(of) for make, of in parts if of is not None}
-    drawn |= {f"effect-{i}": figure for i, figure in enumerate(effect_figures(contents))}
-    return {name: inline_svg(figure, name) for name, figure in drawn.items()}
+    pictures = {make.__name__.replace("_", "-"): make(of) for make, of in parts if of is not None}
+    pictures |= {f"effect-{i}": figure for i, figure in enumerate(effect_figures(contents))}
+    return {name: inline_svg(figure, name) for name, figure in pictures.items()}
 
 
 def actual(contents: Contents[NumberDetails]) -> Figure:

@@ -152,19 +152,19 @@ class MarkovChains:
         """Average over all draws."""
         return predictive(self._predicted(state.chains.pooled(), x), len(x))
 
-    def _predicted(self, drawn: Position, x: np.ndarray) -> draws.Observed | draws.ClassMoments:
+    def _predicted(self, positions: Position, x: np.ndarray) -> draws.Observed | draws.ClassMoments:
         """Predict by some draws, on the device."""
         rows = jnp.asarray(padded(x), jnp.float32)
-        return draws.of_networks(self.model.apply, self.model.likelihood, drawn, rows)
+        return draws.of_networks(self.model.apply, self.model.likelihood, positions, rows)
 
     def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
-        key, drawn = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
+        key, positions = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
         if n != state.chains.n_draws:
             chosen = np.asarray(jax.random.randint(key, (n,), 0, state.chains.n_draws))
-            drawn = jax.tree.map(lambda leaf: leaf[chosen], drawn)
+            positions = jax.tree.map(lambda leaf: leaf[chosen], positions)
         order = rng.permutation(n)
-        f, noise_var = (part[order] for part in wide(self._predicted(drawn, x), len(x)))
+        f, noise_var = (part[order] for part in wide(self._predicted(positions, x), len(x)))
         return Drawn.of(f, noise_var, rng)
 
     def to_stored(self, state: ChainState) -> Stored:

@@ -61,11 +61,11 @@ def totals(frame: pl.DataFrame) -> Totals | None:
     ):
         what = " and ".join(word for word, some in (("sums", sums), ("means", means)) if some)
         names = listed([one.name for one in (*sums, *means)], 3)
-        says = f", {quoted(words[0])}," if words else ""
-        return Totals(f"{row}{says} left out: it holds {what} of the rows above in {names}", True)
+        word = f", {quoted(words[0])}," if words else ""
+        return Totals(f"{row}{word} left out: it holds {what} of the rows above in {names}", True)
     if words:
-        says = f"{row}, the last, says {quoted(words[0])}"
-        return Totals(f"{says}: if it sums up the rows above, remove it, for it is learnt", False)
+        which = f"{row}, the last, says {quoted(words[0])}"
+        return Totals(f"{which}: if it sums up the rows above, remove it, for it is learnt", False)
     return None
 
 
