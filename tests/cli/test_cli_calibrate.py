@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from house_table import as_csv, house_rows
 
 
@@ -29,19 +28,6 @@ def test_intervals_reach_as_far_as_the_calibration_rows_say(cli, house_model, tm
     np.testing.assert_array_equal(found["mean"], plain["mean"])
     assert "calibrated on 40 rows" in result.err
     assert "90 %: mean ± " in result.err
-
-
-@pytest.mark.parametrize(
-    ("n", "words", "expected"),
-    [
-        (8, [], "coverage 0.9 needs 9 calibration rows at least, got 8"),
-        (20, ["--quantiles", "0.5"], "--calibrate stretches intervals only"),
-    ],
-)
-def test_what_cannot_be_calibrated_is_refused(cli, house_model, tmp_path, n, words, expected):
-    held = tmp_path / "held.csv"
-    held.write_text(as_csv(house_rows(n=n)))
-    assert expected in cli("predict", house_model, held, "--calibrate", held, *words).refusal
 
 
 def test_rows_of_the_fit_are_refused(cli, house_model, houses, tmp_path):

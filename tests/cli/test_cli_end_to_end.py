@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 
 import numpy as np
@@ -87,27 +86,12 @@ def test_predict_agrees_with_python(cli, diabetes):
     mean, std = bayesprop.load(model).estimator.predict(x, return_std=True)
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-6)
     np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-6)
-    for row in rows:
-        value = {name: float(text) for name, text in row.items()}
-        parts = value["epistemic_std"] ** 2 + value["noise_std"] ** 2
-        assert math.isclose(value["std"] ** 2, parts, rel_tol=1e-5)
-        # the quartile of a standard normal
-        half = 0.6744897501960817 * value["std"]
-        assert math.isclose(value["upper_50"] - value["mean"], half, rel_tol=1e-4)
 
 
 def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypatch):
     whole = cli("predict", house_model, houses).out
     monkeypatch.setattr("bayesprop.table_model.model.CHUNK_ROWS", 7)
     assert cli("predict", house_model, houses).out == whole
-
-
-def test_stdin_and_column_order(cli, house_model, houses):
-    rows = house_rows(n=20)
-    turned = [dict(reversed(row.items())) for row in rows]
-    forward = cli("predict", house_model, "-", stdin=as_csv(rows))
-    assert forward.code == 0
-    assert cli("predict", house_model, "-", stdin=as_csv(turned)).out == forward.out
 
 
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):

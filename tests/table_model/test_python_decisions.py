@@ -136,7 +136,7 @@ def test_predict_takes_what_the_command_line_takes(
 def test_a_rate_is_reached_on_frames(model: bayesprop.TableModel):
     predicted = model.predict(LATER, rate="recall=0.8", calibrate=LATER)
     is_bad = (LATER["kind"] == "default").to_numpy()
-    assert np.mean(predicted["decision"][is_bad] == "default") >= 0.8
+    assert 0.8 <= np.mean(predicted["decision"][is_bad] == "default") < 0.8 + 1.5 / is_bad.sum()
     with pytest.raises(ValueError, match=r"^rate chooses a threshold .*: give calibrate$"):
         model.predict(LATER, rate="recall=0.8")
     with pytest.raises(ValueError, match=r"^calibrate needs rows that the fit did not see"):
