@@ -89,9 +89,6 @@ def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_p
     assert list(kept[0])[:4] == ["a", "b", "kind", "predicted_kind"]
     assert [row["predicted_kind"] for row in kept] == [row["kind"] for row in plain.rows]
     assert "predicted_kind" not in cli("predict", model, bare, "--columns", "all").out
-    taken = tmp_path / "taken.csv"
-    pl.read_csv(path).with_columns(entropy=1.0).write_csv(taken)
-    assert "already has entropy" in cli("predict", model, taken, "--columns", "all").error
 
 
 @pytest.mark.parametrize("option", ["--interval", "--quantiles"])

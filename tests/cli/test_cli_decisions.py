@@ -104,17 +104,14 @@ def test_compare_ranks_by_the_positive_class_of_fit(cli, loans, tmp_path):
     words = ("-t", "kind", "--drop", "w", *FAST, "--test-fraction", "0.4", "--seed", "0")
     fit = ("fit", path, *words, "-o", tmp_path / "m", "--json")
     compare = ("compare", path, *words, "--splits", "1", "--plot", tmp_path / "a.svg")
-    for asked in ((), ("--positive", "paid")):
-        one, other = cli(*fit, *asked).json, cli(*compare, *asked, "--json").json
-        assert other["positive"] == one["positive"]
-        scores = {method["method"]: method["metrics"] for method in other["methods"]}
-        assert scores["logistic"]["average_precision"] == pytest.approx(
-            one["held_out"]["model"]["average_precision"]
-        )
-        chance = one["held_out"]["constant"]["average_precision"]
-        assert scores["constant"]["average_precision"] == pytest.approx(chance)
-        assert set(scores) > {"constant", "logistic"}  # the peers as well
-        assert all((one["average_precision"] > 0.8) == bool(asked) for one in scores.values())
+    one = cli(*fit, "--positive", "paid").json["held_out"]
+    other = cli(*compare, "--positive", "paid", "--json").json
+    assert other["positive"] == "paid"
+    scores = {one["method"]: one["metrics"]["average_precision"] for one in other["methods"]}
+    assert scores["logistic"] == pytest.approx(one["model"]["average_precision"])
+    assert scores["constant"] == pytest.approx(one["constant"]["average_precision"])
+    assert set(scores) > {"constant", "logistic"}  # the peers as well
+    assert min(scores.values()) > 0.8
     shown = cli(*compare, "--no-peers", "--positive", "paid")
     assert "average precision" in shown.out
     assert "positive class: 'paid', as asked" in shown.err

@@ -8,7 +8,6 @@ import shlex
 import numpy as np
 import polars as pl
 import pytest
-from house_table import as_csv, house_rows
 
 import bayesprop
 from bayesprop import BayesianMLPRegressor
@@ -120,26 +119,6 @@ def test_inspect_says_what_reproduces_the_model(cli, house_model, houses, tmp_pa
     assert cli(*words[1:]).code == 0
     first = cli("predict", house_model, houses).out
     assert cli("predict", again, houses).out == first
-
-
-def test_weights_and_drop(cli, tmp_path):
-    rows = [row | {"id": i, "w": 1 + i % 2} for i, row in enumerate(house_rows())]
-    table, out = tmp_path / "t.csv", tmp_path / "m"
-    table.write_text(as_csv(rows))
-    words = ("fit", table, "-t", "price", "-o", out, "--weights", "w", "--drop", "id", *FAST)
-    assert cli(*words).code == 0
-    told = cli("inspect", out, "--json").json
-    assert [feature["name"] for feature in told["features"]] == ["area", "rooms", "town"]
-    # neither is needed to predict
-    assert cli("predict", out, "-", stdin=as_csv(house_rows(n=3))).code == 0
-
-
-def test_no_held_out_rows(cli, houses, tmp_path):
-    words = ("fit", houses, "-t", "price", "-o", tmp_path / "m", "--test-fraction", 0, *FAST)
-    result = cli(*words)
-    assert result.code == 0
-    assert "no rows were held out" in result.err
-    assert cli(*words, "--json").json["held_out"] is None
 
 
 def test_two_hidden_layers_both_ways(cli, houses, tmp_path):

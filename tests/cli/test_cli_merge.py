@@ -47,7 +47,8 @@ def test_rows_that_count_twice_are_named(cli, tables):
     start = fitted(cli, tables, "c", "linear")
     parts = [tables / f"{name}.more" for name in "ab"]
     for part in parts:
-        assert cli("update", start, part.with_suffix(".csv"), "--out", part, "-q").code == 0
+        words = ("--half-life", "500", "--out", part, "-q")
+        assert cli("update", start, part.with_suffix(".csv"), *words).code == 0
     copied = tables / "copied.more"
     copied.write_bytes(parts[0].read_bytes())
     to = ("--out", tables / "merged.more", "-q")
@@ -58,23 +59,6 @@ def test_rows_that_count_twice_are_named(cli, tables):
     ):
         answer = cli("merge", *models, *to)
         assert (answer.code, "count twice" in " ".join(answer.err.split())) == (0, is_twice)
-
-
-def test_pbp_goes_on_from_a_start_and_forgets(cli, tables):
-    more = ("--hidden", "5", "--epochs", "3")
-    start = fitted(cli, tables, "c", "pbp", more=more)
-    parts = [tables / f"{name}.part" for name in "ab"]
-    for part in parts:
-        table = part.with_suffix(".csv")
-        assert cli("update", start, table, "--half-life", "500", "--out", part, "-q").code == 0
-    out = tables / "merged.pbp"
-    assert cli("merge", *parts, "--start", start, "--out", out, "--json").json["rows"] == {
-        "train": 130,
-        "held_out": 0,
-    }
-    refused = cli("merge", *parts, "--out", tables / "no")
-    assert (refused.code, (tables / "no").exists()) == (2, False)
-    assert "start must be the model" in refused.error
 
 
 def test_what_does_not_go_together_is_refused(cli, tables):

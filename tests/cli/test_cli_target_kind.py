@@ -20,7 +20,6 @@ def rows_of(kind, n=160, seed=0):
         "nonnegative": np.round(100.0 * np.maximum(latent, 0.0), 3),
         "share": np.round(1.0 / (1.0 + np.exp(-latent)), 6),
         "count": rng.poisson(np.exp(latent - 1.0)),
-        "numbers": np.round(latent, 4),
     }[kind]
     lines = [f"{a:.5f},{b:.5f},{c}" for (a, b), c in zip(x, y, strict=True)]
     return "\n".join(["a,b,y", *lines]) + "\n"
@@ -128,13 +127,6 @@ def test_what_does_not_go_with_it_is_refused_or_left(cli, tmp_path):
     assert "noise must be learnt" in asked
     classes = ["fit", "iris", "--out", model, "--target-kind", "count"]
     assert "--target-kind count is for numbers" in cli(*classes).refusal
-
-
-def test_numbers_stay_numbers(cli, tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text(rows_of("numbers"))
-    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *TINY, "--json")
-    assert result.json["target_kind"] == "numbers"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, PBPRegressor
 from bayesprop.decisions import acquisition, doubt
-from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
+from bayesprop.decisions.acquisition import predictive_variance
 from bayesprop.decisions.doubt import Functions, functions_of
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
@@ -216,17 +216,3 @@ def test_memory_does_not_grow_with_the_draws(monkeypatch):
     monkeypatch.setattr(doubt, "_DRAW_VALUES", 8000)
     assert len(doubt.doubt_of(Drawn(), np.zeros((20, 1))).var) == 20
     assert asked == [1, 8, 8, 4]
-
-
-@pytest.mark.parametrize("name", ACQUISITIONS)
-@pytest.mark.parametrize("targets", ["numbers", "classes"])
-@pytest.mark.parametrize("parts", [True, False])
-def test_every_acquisition_suits_or_says_what_does(name, targets, parts):
-    line = ACQUISITIONS[name]
-    if targets in line.targets and (parts or not line.needs_parts):
-        assert find(name, targets=targets, tells_parts=parts) is line
-        return
-    with pytest.raises(
-        ValueError, match=f"of .*random for an estimator of {targets}.*got {name!r}"
-    ):
-        find(name, targets=targets, tells_parts=parts)

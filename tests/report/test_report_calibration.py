@@ -90,9 +90,10 @@ def abstentions(rng, *, by_group):
 
 def balances(rng, *, by_group):
     p, happened, group = events(rng, by_group)
-    proba, classes = np.stack([1.0 - p, p], axis=1), np.array(["no", "yes"])
+    proba, classes = np.outer(1.0 - p, [0.5, 0.5, 0.0]), np.array(["never", "no", "yes"])
+    proba[:, 2] = p
     predicted = ClassPredictive(proba, np.zeros(len(p)), classes)
-    y = np.where(happened, "yes", "no")
+    y = np.where(happened, "yes", rng.choice(classes[:2], len(p)))
     scores = of_classes.details(predicted, y, np.arange(5), group).class_scores
     return [abs(s.n_actual - s.expected) <= stats.norm.ppf(0.975) * s.band for s in scores]
 

@@ -51,8 +51,6 @@ def test_metrics_of_numbers_equal_direct_computation():
     mean, std = test.X @ slopes(3) + 3.0, std_of(test.X)
     error = test.y - mean
     assert contents.models == ("model", "constant", "linear")
-    assert score(contents, "RMSE").values[0] == pytest.approx(np.sqrt(np.mean(error**2)))
-    assert score(contents, "MAE").values[0] == pytest.approx(np.mean(np.abs(error)))
     log_density = stats.norm.logpdf(test.y, mean, std)
     found = score(contents, "Mean log-likelihood")
     assert found.values[0] == pytest.approx(np.mean(log_density))
@@ -71,18 +69,12 @@ def test_metrics_of_numbers_equal_direct_computation():
 def test_metrics_of_classes_equal_scikit_learn(train, test):
     contents = collected((train, test))
     model = classifier(train).predict_dist(test.X)
-    right = model.label == test.y
     assert contents.models == ("model", "constant", "logistic")
     accuracy = score(contents, "Accuracy")
     assert accuracy.values[0] == pytest.approx(metrics.accuracy_score(test.y, model.label))
-    assert accuracy.errors[0] == pytest.approx(stats.sem(right))
+    assert accuracy.errors[0] == pytest.approx(stats.sem(model.label == test.y))
     balanced = metrics.balanced_accuracy_score(test.y, model.label)
     assert score(contents, "Balanced accuracy").values[0] == pytest.approx(balanced)
-    loss = metrics.log_loss(test.y, model.proba, labels=model.classes)
-    assert score(contents, "Mean log-likelihood").values[0] == pytest.approx(-loss)
-    truth = (test.y[:, None] == model.classes).astype(float)
-    brier = np.mean(np.sum((model.proba - truth) ** 2, axis=1))
-    assert score(contents, "Brier score").values[0] == pytest.approx(brier)
     names = [one.metric.name for one in contents.scores]
     if len(model.classes) == 2:
         p, positive = model.proba[:, 1], test.y == model.classes[1]

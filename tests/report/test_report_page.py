@@ -110,18 +110,6 @@ def text_of(path, task=NUMBERS, **changes) -> str:
     return plain(Page(written(path, task, **changes)).text)
 
 
-@pytest.mark.parametrize(("task", "n_bands"), [(NUMBERS, 2), (FRAUD, 3)])
-def test_a_page_on_groups_says_that_its_bands_and_errors_are_theirs(tmp_path, task, n_bands):
-    train, test = task
-    grouped = test._replace(group=np.arange(len(test.y)) % 30)
-    text = text_of(tmp_path, (train, grouped))
-    assert text.count("the band is that of 30 groups.") == n_bands
-    assert "one standard error over 30 groups of rows." in text
-    text = text_of(tmp_path, task)
-    assert "groups." not in text
-    assert "one standard error over the rows." in text
-
-
 @pytest.fixture(scope="module", params=TASKS)
 def task(request) -> str:
     return request.param
@@ -149,6 +137,17 @@ def test_a_page_is_well_formed_alone_and_the_same_each_time(page, tmp_path, task
     assert written(tmp_path, TASKS[task]) == page
 
 
+def test_a_page_on_groups_says_that_its_bands_and_errors_are_theirs(page, tmp_path, task):
+    train, test = TASKS[task]
+    grouped = test._replace(group=np.arange(len(test.y)) % 30)
+    text = text_of(tmp_path, (train, grouped))
+    assert text.count("the band is that of 30 groups.") == {"numbers": 2, "classes": 3}[task]
+    assert "one standard error over 30 groups of rows." in text
+    alone = plain(Page(page).text)
+    assert "groups." not in alone
+    assert "one standard error over the rows." in alone
+
+
 def test_everything_that_was_promised_is_there(page, task):
     text = plain(Page(page).text)
     for part in (*ALIKE, *PROMISED[task]):
@@ -163,7 +162,7 @@ def test_everything_that_was_promised_is_there(page, task):
         assert "Most often confused" not in text
 
 
-@pytest.mark.parametrize("n", [1, 2, 19])
+@pytest.mark.parametrize("n", [1, 19])
 def test_few_rows_are_stated(tmp_path, task, n):
     train, test = TASKS[task]
     text = text_of(tmp_path, (train, test.of(np.arange(n))))
@@ -310,7 +309,7 @@ def test_extreme_columns_can_be_drawn(tmp_path, extreme):
     assert f"× 10{'³⁰⁰' if extreme > 1 else '⁻³⁰⁰'}" in page
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e9, 1e120])
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
 def test_targets_of_any_scale(tmp_path, scale):
     class Scaled(type(regressor())):
         def predict_dist(self, x):
