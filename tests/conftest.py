@@ -85,3 +85,10 @@ def uci_folder() -> Path:
         if candidate and (Path(candidate) / "uci" / "yacht.npz").exists():
             return Path(candidate)
     pytest.skip("no UCI data: set BAYESPROP_DATA to the folder that holds uci/")
+
+
+@pytest.fixture
+def published(uci_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let the registry read the published files; skip where there are none."""
+    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+    return uci_folder

@@ -19,8 +19,7 @@ def reproduce(tmp_path):
 
 
 @pytest.fixture
-def uci_data(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+def uci_data(published):
     uci.loaded.cache_clear()
     yield
     uci.loaded.cache_clear()

@@ -53,8 +53,8 @@ def test_every_method_is_set_beside_the_truth_of_its_own_problem(tmp_path):
     assert (len(problem.y_train), len(problem.y_test)) == (30, 200)
 
 
-def test_no_row_is_both_learnt_from_and_predicted(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+@pytest.mark.usefixtures("published")
+def test_no_row_is_both_learnt_from_and_predicted():
     data = ground_truth.problem(ground_truth.Config(), "yacht", 0)
     both = np.vstack([data.X_train, data.X_test])
     assert (len(data.y_train), len(data.y_test), len(np.unique(both, axis=0))) == (30, 200, 230)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,9 +13,6 @@ from papers.mushrooms import (
     realised_regret,
 )
 
-FOLDER = Path(
-    os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
-)
 SMALL = Mushroom([["x", "n"], ["y", "n"], ["x", "n"]], [True, False, False])
 
 
@@ -61,9 +55,8 @@ def test_mushrooms_pay_as_in_the_paper():
         assert within(regret(stream, eat), 10.0)
 
 
-@pytest.mark.skipif(not (FOLDER / "mushroom").exists(), reason="the data folder is not here")
-def test_regret_of_simple_agents_on_the_real_mushrooms(monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+@pytest.mark.usefixtures("published")
+def test_regret_of_simple_agents_on_the_real_mushrooms():
     mushroom = Mushroom()
     assert mushroom.n_features == 117
     stream = mushroom.draw(20_000, seed=1)
