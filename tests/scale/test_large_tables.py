@@ -90,7 +90,7 @@ def test_whole_groups_stay_held_out(tmp_path):
 def test_lazy_frames_datasets_patterns_and_batches_are_one_table(tmp_path):
     dataset = pytest.importorskip("pyarrow.dataset")
     frame = written(tmp_path / "big")
-    how = {"target": "y", "method": "linear"}
+    how = {"target": "y", "method": "linear", "drop": "site"}
     expected = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
     parts = dataset.dataset(tmp_path / "big")
     for table in (frame.lazy(), parts, parts.to_batches(), str(tmp_path / "big" / "*.parquet")):
