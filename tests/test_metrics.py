@@ -183,6 +183,7 @@ def test_summaries_hold_the_scores():
     y = observed(numbers)
     found = metrics.summarise(numbers, y)
     assert found["rmse"] == metrics.rmse(numbers, y)
+    assert found["mae"] == metrics.mae(numbers, y)
     assert found["log_likelihood"] == metrics.mean_log_likelihood(numbers, y)
     assert found["coverage_90"] == metrics.coverage(numbers, y, 0.9)
     assert found["width_90"] == metrics.mean_width(numbers, 0.9)
@@ -192,6 +193,7 @@ def test_summaries_hold_the_scores():
     found = metrics.summarise(classes, y)
     assert found["accuracy"] == metrics.accuracy(classes, y)
     assert found["brier"] == metrics.brier(classes, y)
+    assert found["log_likelihood"] == metrics.mean_log_likelihood(classes, y)
     assert found["mean_confidence"] == pytest.approx(classes.proba.max(axis=1).mean())
     assert found["epistemic_share"] == pytest.approx(1.0)  # no expected entropy: all epistemic
 

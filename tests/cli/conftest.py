@@ -27,6 +27,20 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     return run
 
 
+@pytest.fixture
+def fitted(cli: Run, tmp_path: Path) -> Callable[..., tuple[Path, Path, Result]]:
+    """Fit a table of some text: its path, that of its model, and what the command answered."""
+
+    def fit(text: str, *words: object, target: str = "y") -> tuple[Path, Path, Result]:
+        table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+        table.write_text(text)
+        result = cli("fit", table, "-t", target, "-o", model, *words)
+        assert result.code == 0, result.err
+        return table, model, result
+
+    return fit
+
+
 @pytest.fixture(scope="session")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tables") / "houses.csv"

@@ -61,30 +61,25 @@ def test_no_such_table(cli, tmp_path, source):
     assert source in cli("fit", source, "--target", "y", "--out", tmp_path / "m").refusal
 
 
-def test_names_that_are_not_text_stay_text(cli, tmp_path):
-    table, out = tmp_path / "t.csv", tmp_path / "m"
+def test_names_that_are_not_text_stay_text(cli, fitted):
     rows = [f"{i},{i % 5},{i}\n" for i in range(30)]
-    table.write_text("[red]<script>alert(1)</script>,\x1b[31mb,y\n" + "".join(rows))
-    assert cli("fit", table, "--target", "y", "--out", out, *FAST).code == 0
-    result = cli("inspect", out)
+    names = "[red]<script>alert(1)</script>,\x1b[31mb,y\n"
+    _, model, _ = fitted(names + "".join(rows), *FAST)
+    result = cli("inspect", model)
     assert "[red]<script>" in result.out
     assert "\x1b" not in result.out
 
 
-def test_blanks_around_names_and_words_among_numbers_are_no_faults(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m"
+def test_blanks_around_names_and_words_among_numbers_are_no_faults(cli, fitted):
     rows = [
         f"7590-V{i}X,{'PRESENT' if i % 9 == 0 else i % 23},{i % 7} kg, {i}\n" for i in range(60)
     ]
-    table.write_text(" id , end , mass , the y \n" + "".join(rows))
-    result = cli("fit", table, "--target", " the y ", "--out", model, *FAST)
-    assert result.code == 0
+    text = " id , end , mass , the y \n" + "".join(rows)
+    table, model, result = fitted(text, *FAST, target=" the y ")
     said = "warning: column 'end' holds numbers, but 'PRESENT' in 7 rows: taken for missing"
     assert said in result.err
     assert cli("predict", model, table).code == 0
-    odd = tmp_path / "odd.csv"
-    odd.write_text("end,mass\nPRESENT,2 kg\nsoon,2 kg\n")
-    refused = cli("predict", model, odd)
+    refused = cli("predict", model, "-", stdin="end,mass\nPRESENT,2 kg\nsoon,2 kg\n")
     assert "column 'end' must hold numbers, got 'soon' in data row 2: correct it" in refused.err
 
 
@@ -178,15 +173,12 @@ def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, hou
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_category_means_the_same_in_any_company(cli, tmp_path):
+def test_a_category_means_the_same_in_any_company(cli, fitted):
     codes = ("1.10", "1.1", "01")
     rows = "".join(f"{i % 7},{codes[i % 3]},{10 * (i % 3) + 0.01 * (i % 5)}\n" for i in range(90))
-    (tmp_path / "t.csv").write_text("a,code,y\n" + rows.replace("01,", "x1,"))
-    fit = ("fit", tmp_path / "t.csv", "--target", "y", "--method", "linear", "--quiet")
-    assert cli(*fit, "--out", tmp_path / "m").code == 0
-    (tmp_path / "one.csv").write_text("a,code\n0,1.10\n")
-    (tmp_path / "two.csv").write_text("a,code\n0,1.10\n0,x1\n")
-    one, two = (cli("predict", tmp_path / "m", tmp_path / f"{n}.csv") for n in ("one", "two"))
+    _, model, _ = fitted("a,code,y\n" + rows.replace("01,", "x1,"), "--method", "linear")
+    texts = ("a,code\n0,1.10\n", "a,code\n0,1.10\n0,x1\n")
+    one, two = (cli("predict", model, "-", stdin=text) for text in texts)
     np.testing.assert_allclose(one.numbers, two.numbers[: len(one.numbers)])
     assert "level" not in one.err
 

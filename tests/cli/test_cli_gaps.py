@@ -53,14 +53,10 @@ def test_columns_may_be_absent_where_that_is_allowed(cli, house_model, houses, t
     assert "rows have gaps, whose missing values make" in page.read_text()
 
 
-def test_of_classes_too(cli, tmp_path):
+def test_of_classes_too(cli, fitted):
     rows = [f"{k},{k % 7},{'yes' if k % 7 > 3 else 'no'}" for k in range(60)]
-    table, gaps = tmp_path / "t.csv", tmp_path / "gaps.csv"
-    table.write_text("\n".join(["x,z,y", *rows]))
-    gaps.write_text("x,z\n3,\n3,5\n")
-    model = tmp_path / "m"
-    fit = cli("fit", table, "-t", "y", "-o", model, "--method", "logistic", "--quiet")
-    assert fit.code == 0
-    shares = [float(row["gap_share"]) for row in cli("predict", model, gaps).rows]
+    _, model, _ = fitted("\n".join(["x,z,y", *rows]), "--method", "logistic")
+    gaps = cli("predict", model, "-", stdin="x,z\n3,\n3,5\n").rows
+    shares = [float(row["gap_share"]) for row in gaps]
     assert shares[0] > 0.1
     assert shares[1] == 0.0

@@ -168,86 +168,76 @@ def test_a_small_table_is_judged_in_folds_and_learnt_whole(cli, houses, tmp_path
     assert cli("inspect", tmp_path / "m", "--json").json["held_out"] is None
 
 
-def test_small_tables_of_classes_and_of_groups_are_judged_in_folds(cli, tmp_path):
+def test_small_tables_of_classes_and_of_groups_are_judged_in_folds(fitted):
     rows = [{"g": k // 4, "x": k % 7, "y": "ab"[(k % 7 > 3) ^ (k % 11 == 0)]} for k in range(80)]
-    (tmp_path / "t.csv").write_text(as_csv(rows))
-    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
-    told = cli(*fit, "--json").json
-    assert told["held_out"]["model"]["accuracy"] > 0.8
-    grouped = cli(*fit, "--group", "g", "--json").json
-    assert grouped["judged_by"] == "80 rows, each judged by a fit to other folds, divided by g"
+    _, _, result = fitted(as_csv(rows), "--method", "logistic", "--json")
+    assert result.json["held_out"]["model"]["accuracy"] > 0.8
+    _, _, grouped = fitted(as_csv(rows), "--method", "logistic", "--group", "g", "--json")
+    assert grouped.json["judged_by"] == "80 rows, each judged by a fit to other folds, divided by g"
 
 
-def test_later_rows_are_judged_where_a_column_is_a_date(cli, tmp_path):
+def test_later_rows_are_judged_where_a_column_is_a_date(fitted):
     """A level that rises at last: rows at random are between others, later ones beyond."""
     rng = np.random.default_rng(0)
     first = datetime.date(2020, 1, 1)
     days = [first + datetime.timedelta(days=k) for k in range(400)]
     rise = 0.1 * np.maximum(np.arange(400.0) - 320.0, 0.0)
-    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "linear")
     for level, is_worse in ((rise, True), (np.zeros(400), False)):
         rows = [{"day": d, "y": a + 0.3 * rng.normal()} for d, a in zip(days, level, strict=True)]
-        (tmp_path / "t.csv").write_text(as_csv(rows))
-        result = cli(*fit, "--json")
+        _, _, result = fitted(as_csv(rows), *FAST, "--json")
         (again,) = result.json["judged_again"]
         assert (again["option"], again["column"], again["n_groups"]) == ("time", "day", 0)
         assert again["is_worse"] == is_worse
         assert ("fit with --time day" in result.err) == is_worse
-    assert cli(*fit, "--time", "day", "--json").json["judged_again"] == []
+    by_day = fitted(as_csv(rows), *FAST, "--time", "day", "--json")[2]
+    assert by_day.json["judged_again"] == []
 
 
-def test_what_does_as_well_is_said(cli, tmp_path):
+def test_what_does_as_well_is_said(fitted):
+    def said(rows, *words):
+        return fitted(as_csv(rows), *words)[2].err
+
     rng = np.random.default_rng(5)
     line = [{"x": x, "y": 2.0 * x + rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
     noise = [{"x": x, "y": rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
-    for name, rows in (("line", line), ("noise", noise)):
-        (tmp_path / f"{name}.csv").write_text(as_csv(rows))
-    fit = ("-t", "y", "-o", tmp_path / "m", "--method", "pbp")
-    told = cli("fit", tmp_path / "line.csv", *fit).err
-    assert "a linear model predicts" in told
-    assert "consider --method linear" in told
-    assert "A CONSTANT PREDICTS" in cli("fit", tmp_path / "noise.csv", *fit).err
+    of_line = said(line, "--method", "pbp")
+    assert "a linear model predicts" in of_line
+    assert "consider --method linear" in of_line
+    assert "A CONSTANT PREDICTS" in said(noise, "--method", "pbp")
     in_groups = [row | {"site": f"s{k % 40}"} for k, row in enumerate(noise)]
-    (tmp_path / "sites.csv").write_text(as_csv(in_groups))
-    told = cli("fit", tmp_path / "sites.csv", *fit, "--group", "site").err
-    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", told)
-    simple = cli("fit", tmp_path / "line.csv", "-t", "y", "-o", tmp_path / "m", *FAST).err
-    assert "consider" not in simple
+    of_groups = said(in_groups, "--method", "pbp", "--group", "site")
+    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", of_groups)
+    assert "consider" not in said(line, *FAST)
 
 
-def test_a_constant_that_wins_by_probabilities_alone_is_no_verdict_on_the_columns(cli, tmp_path):
+def test_a_constant_that_wins_by_probabilities_alone_is_no_verdict_on_the_columns(fitted):
     """Weights that make few rows many spoil the probabilities, not the order of the rows."""
     rng = np.random.default_rng(0)
     rows = []
     for x in rng.standard_normal(3000):
         is_rare = x + 0.3 * rng.standard_normal() > 2.3
         rows.append({"x": x, "w": 50.0 if is_rare else 1.0, "y": "rare" if is_rare else "usual"})
-    (tmp_path / "t.csv").write_text(as_csv(rows))
-    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
-    words = (*fit, "--weights", "w", "--test-fraction", "0.3")
-    remark = next(line for line in cli(*words).err.splitlines() if "CONST" in line)
+    words = ("--method", "logistic", "--weights", "w", "--test-fraction", "0.3")
+    _, _, result = fitted(as_csv(rows), *words)
+    remark = next(line for line in result.err.splitlines() if "CONST" in line)
     assert "for they order the rows (area under the ROC curve 0.9" in remark
     assert "say nothing of the target" not in remark
 
 
-def test_a_column_that_gives_the_target_away_is_named(cli, tmp_path):
+def test_a_column_that_gives_the_target_away_is_named(fitted):
     rows = [row | {"net": float(str(row["price"])) * 0.8} for row in house_rows()]
-    (tmp_path / "t.csv").write_text(as_csv(rows))
-    told = cli("fit", tmp_path / "t.csv", "-t", "price", "-o", tmp_path / "m", *FAST)
-    assert "column 'net' alone explains 100 % of 'price'" in told.err
-    assert "--drop net" in told.err
+    _, _, result = fitted(as_csv(rows), *FAST, target="price")
+    assert "column 'net' alone explains 100 % of 'price'" in result.err
+    assert "--drop net" in result.err
 
 
-def test_groups_without_which_nothing_can_be_learnt_are_said(cli, tmp_path):
+def test_groups_without_which_nothing_can_be_learnt_are_said(fitted):
     rng = np.random.default_rng(6)
     rows = [
         {"patient": f"P{k // 40}", "age": 20 + k // 40, "x": rng.uniform(), "y": f"class {k // 40}"}
         for k in range(400)
     ]
-    (tmp_path / "t.csv").write_text(as_csv(rows))
-    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
-    told = cli(*fit, "--json")
-    assert told.code == 0
-    (again,) = told.json["judged_again"]
+    _, _, result = fitted(as_csv(rows), "--method", "logistic", "--json")
+    (again,) = result.json["judged_again"]
     assert again["scores"] == {}
     assert "cannot be judged on new ones" in again["remark"]

@@ -33,11 +33,9 @@ def rows_of(kind, n=160, seed=0):
         ("count", 0.0, np.inf),
     ],
 )
-def test_a_kind_is_guessed_said_and_kept(cli, tmp_path, kind, low, high):
-    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
-    table.write_text(rows_of(kind))
-    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
-    assert result.code == 0, result.err
+def test_a_kind_is_guessed_said_and_kept(cli, fitted, tmp_path, kind, low, high):
+    page = tmp_path / "r.html"
+    table, model, result = fitted(rows_of(kind), "--report", page, *TINY)
     assert "--target-kind numbers overrides" in result.err
     assert "taken for" in page.read_text()
     facts = cli("inspect", model, "--json").json
@@ -61,11 +59,9 @@ def test_a_kind_is_guessed_said_and_kept(cli, tmp_path, kind, low, high):
         assert cli("inspect", tmp_path / "u.bayesprop", "--json").json["target_kind"] == kind
 
 
-def test_a_kind_can_be_asked_for(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(rows_of("positive"))
+def test_a_kind_can_be_asked_for(cli, fitted):
+    table, model, result = fitted(rows_of("positive"), *TINY, "--target-kind", "numbers", "--json")
     words = ["fit", table, "--target", "y", "--out", model, *TINY]
-    result = cli(*words, "--target-kind", "numbers", "--json")
     assert result.json["target_kind"] == "numbers"
     assert "overrides" not in result.err
     refusal = cli(*words, "--target-kind", "share").refusal
@@ -82,11 +78,8 @@ def in_percent(sign, seed=0):
     return "\n".join([head, *(f"{x},{100.0 * float(y):.4g}{sign}" for x, y in cells)])
 
 
-def test_per_cent_signs_make_shares_of_a_hundred(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(in_percent("%"))
-    result = cli("fit", table, "--target", "y", "--out", model, *TINY)
-    assert result.code == 0, result.err
+def test_per_cent_signs_make_shares_of_a_hundred(cli, fitted, tmp_path):
+    _, model, result = fitted(in_percent("%"), *TINY)
     assert "y is taken for shares, from 0 to 1 or to 100 %" in result.err
     assert cli("inspect", model, "--json").json["target_kind"] == "share"
     later = tmp_path / "later.csv"
@@ -104,26 +97,23 @@ def test_per_cent_signs_make_shares_of_a_hundred(cli, tmp_path):
     assert "1 row has a y such as 120, which the model holds impossible" in judged.err
 
 
-def test_per_cent_without_a_sign_are_shares_where_asked_for(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(in_percent(""))
-    words = ["fit", table, "--target", "y", "--out", model, *TINY]
-    assert cli(*words, "--json").json["target_kind"] != "share"
-    result = cli(*words, "--target-kind", "share", "--json")
+def test_per_cent_without_a_sign_are_shares_where_asked_for(cli, fitted):
+    assert fitted(in_percent(""), *TINY, "--json")[2].json["target_kind"] != "share"
+    shares = [*TINY, "--target-kind", "share"]
+    table, model, result = fitted(in_percent(""), *shares, "--json")
     assert result.json["target_kind"] == "share"
     assert "y is taken for per cent, because some values exceed 1" in result.err
     table.write_text(f"{in_percent('')}\n0,0,120")
-    refusal = cli(*words, "--target-kind", "share").refusal
+    refusal = cli("fit", table, "--target", "y", "--out", model, *shares).refusal
     assert "numbers from 0 to 100 for target_kind='share', got 120 in row" in refusal
 
 
-def test_what_does_not_go_with_it_is_refused_or_left(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(rows_of("positive"))
-    words = ["fit", table, "--target", "y", "--out", model, "--method", "linear"]
-    noisy = cli(*words, "--set", "noise=2.0", "--json")
-    assert noisy.json["target_kind"] == "numbers"
-    asked = cli(*words, "--set", "noise=2.0", "--target-kind", "positive").refusal
+def test_what_does_not_go_with_it_is_refused_or_left(cli, fitted):
+    noisy = ["--method", "linear", "--set", "noise=2.0"]
+    table, model, result = fitted(rows_of("positive"), *noisy, "--json")
+    assert result.json["target_kind"] == "numbers"
+    words = ["fit", table, "--target", "y", "--out", model, *noisy]
+    asked = cli(*words, "--target-kind", "positive").refusal
     assert "noise must be learnt" in asked
     classes = ["fit", "iris", "--out", model, "--target-kind", "count"]
     assert "--target-kind count is for numbers" in cli(*classes).refusal
@@ -158,15 +148,14 @@ def test_the_constant_of_a_comparison_has_the_shares_of_counts(cli, tmp_path, sh
     assert held_out == pytest.approx(best, abs=4.0 * error)
 
 
-def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
+def test_counts_grow_with_the_column_that_is_named(cli, fitted, tmp_path):
     rng = np.random.default_rng(2)
     age, years = rng.normal(size=200), rng.uniform(0.5, 4.0, 200)
     visits = rng.poisson(years * np.exp(0.4 * age))
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
     lines = [f"{a:.4f},{b:.3f},{c}" for a, b, c in zip(age, years, visits, strict=True)]
-    table.write_text("\n".join(["age,years,visits", *lines]))
+    text, years = "\n".join(["age,years,visits", *lines]), ["--exposure", "years"]
+    table, model, _ = fitted(text, "--method", "linear", *years, target="visits")
     asked = ["fit", table, "--target", "visits", "--method", "linear", "--out", model]
-    assert cli(*asked, "--exposure", "years").code == 0
     facts = cli("inspect", model, "--json").json
     assert facts["target_kind"] == "count"
     assert facts["parameters"]["exposure"] == 1
@@ -178,7 +167,7 @@ def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
     assert "exposure must be a number > 0" in (gap := cli("predict", model, later).refusal)
     assert "got none (NaN) in data row 2, years" in gap
     assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
-    numbers = cli(*asked, "--exposure", "years", "--target-kind", "numbers")
+    numbers = cli(*asked, *years, "--target-kind", "numbers")
     assert "--exposure is for counts" in numbers.refusal
 
 
@@ -229,13 +218,12 @@ def test_ordered_classes_are_asked_for_kept_and_scored(cli, tmp_path):
     assert cli("inspect", tmp_path / "u.bayesprop", "--json").json["order"] == [2, 0, 1]
 
 
-def test_numbers_that_are_classes_sort_themselves(cli, tmp_path):
-    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(graded(words=(2, 10, 33)))
+def test_numbers_that_are_classes_sort_themselves(cli, fitted, tmp_path):
+    ordered = ["--method", "logistic", "--target-kind", "ordered"]
+    table, model, result = fitted(graded(words=(2, 10, 33)), *ordered, target="grade")
     words = ["fit", table, "--target", "grade", "--out", model, "--method", "logistic"]
     regression = ["--target-kind", "ordered", "--task", "regression"]
     assert "ordered is for classes" in cli(*words[:-2], *regression).refusal
-    result = cli(*words, "--target-kind", "ordered")
     assert "without their order" in result.err
     facts = cli("inspect", model, "--json").json
     assert (facts["classes"], facts["order"]) == ([2, 10, 33], [0, 1, 2])
@@ -260,11 +248,9 @@ def limited(n=200, seed=0, limit=-1.0):
     return "\n".join(["a,b,y", *(f"{a},{b},{w}" for (a, b), w in zip(x, words, strict=True))])
 
 
-def test_limits_in_a_target_are_learnt_as_such(cli, tmp_path):
-    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
-    table.write_text(limited())
-    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
-    assert result.code == 0, result.err
+def test_limits_in_a_target_are_learnt_as_such(cli, fitted, tmp_path):
+    page = tmp_path / "r.html"
+    _, model, result = fitted(limited(), "--report", page, *TINY)
     assert "holds limits, as '<-1', in" in result.err
     assert "-1 stands for -1 or less" in result.err
     assert "taken for numbers with a limit beyond which nothing is told apart" in result.err
@@ -280,9 +266,7 @@ def test_limits_in_a_target_are_learnt_as_such(cli, tmp_path):
     assert cli("update", model, later, "--out", tmp_path / "u.bayesprop").code == 0
 
 
-def test_a_few_limits_are_those_numbers(cli, tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text(limited(limit=-2.0))
-    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *TINY, "--json")
+def test_a_few_limits_are_those_numbers(fitted):
+    _, _, result = fitted(limited(limit=-2.0), *TINY, "--json")
     assert "-2 stands for -2 or less" in result.err
     assert result.json["target_kind"] == "numbers"

@@ -217,6 +217,9 @@ def test_other_refusals():
     X, y = rows()
     with pytest.raises(ValueError, match="GaussianProcessRegressor lacks"):
         ActiveLearner(GaussianProcessRegressor(), "predictive-variance", update="stream")
+    undivided = "an estimator of numbers that does not tell epistemic .* got 'mutual-information'"
+    with pytest.raises(ValueError, match=undivided):
+        ActiveLearner(GaussianProcessRegressor(), "mutual-information")
     with pytest.raises(ValueError, match="that the learner does not have"):
         ActiveLearner(pbp().fit(X, y)).teach(X, y)
     learner = ActiveLearner(pbp()).teach(X, y)
