@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -14,6 +16,7 @@ from bayesprop.table.errors import TableError
 from bayesprop.table_model import sources
 
 N, SAMPLE = 3000, 900
+LINEAR = {"target": "y", "method": "linear", "drop": "site"}
 
 
 @pytest.fixture
@@ -43,6 +46,12 @@ def written(folder, frame=None) -> pl.DataFrame:
     return frame
 
 
+@pytest.fixture
+def big(tmp_path, small_limits) -> tuple[str, pl.DataFrame]:
+    """A folder of parts that is larger than the limits, and the table that they are."""
+    return str(tmp_path / "big"), written(tmp_path / "big")
+
+
 def test_merged_moments_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.standard_normal(500) * 1e-200, 1e9 + rng.random(500), np.full(500, 7)])
@@ -56,11 +65,10 @@ def test_merged_moments_are_those_of_all_rows():
     np.testing.assert_allclose(merged.std, whole.std, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("method", ["linear", "pbp"])
-def test_a_streamed_fit_is_that_of_all_rows_but_those_held_out(tmp_path, method):
-    frame = written(tmp_path / "big")
-    streamed = bayesprop.fit(str(tmp_path / "big"), target="y", method=method, drop="site")
+def test_a_streamed_fit_is_that_of_all_rows_but_those_held_out(big, method):
+    folder, frame = big
+    streamed = bayesprop.fit(folder, target="y", method=method, drop="site")
     assert streamed.notes.rows == {"train": N - SAMPLE // 10, "held_out": SAMPLE // 10}
     assert streamed.fitted is not None
     assert streamed.fitted.judged.rows is not None
@@ -76,34 +84,27 @@ def test_a_streamed_fit_is_that_of_all_rows_but_those_held_out(tmp_path, method)
         assert rmse[0] < 1.25 * rmse[1]
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_whole_groups_stay_held_out(tmp_path):
-    frame = written(tmp_path / "big")
-    model = bayesprop.fit(str(tmp_path / "big"), target="y", method="linear", group="site")
+def test_whole_groups_stay_held_out(big):
+    folder, frame = big
+    model = bayesprop.fit(folder, target="y", method="linear", group="site")
     assert model.fitted is not None
     groups = model.fitted.judged.rows.group
     n_out = frame["site"].is_in(np.unique(groups).tolist()).sum()
     assert model.notes.rows["train"] == N - n_out
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_lazy_frames_datasets_patterns_and_batches_are_one_table(tmp_path):
+def test_lazy_frames_datasets_patterns_and_batches_are_one_table(big):
     dataset = pytest.importorskip("pyarrow.dataset")
-    frame = written(tmp_path / "big")
-    how = {"target": "y", "method": "linear", "drop": "site"}
-    expected = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
-    parts = dataset.dataset(tmp_path / "big")
-    for table in (frame.lazy(), parts, parts.to_batches(), str(tmp_path / "big" / "*.parquet")):
-        mean = bayesprop.fit(table, **how).predict(frame)["mean"]
+    folder, frame = big
+    expected = bayesprop.fit(folder, **LINEAR).predict(frame)["mean"]
+    parts = dataset.dataset(folder)
+    for table in (frame.lazy(), parts, parts.to_batches(), f"{folder}/*.parquet"):
+        mean = bayesprop.fit(table, **LINEAR).predict(frame)["mean"]
         np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_other_methods_learn_the_sample_and_say_so(tmp_path):
-    written(tmp_path / "big")
-    model = bayesprop.fit(
-        str(tmp_path / "big"), target="y", method="mc-dropout", n_epochs=2, drop="site"
-    )
+def test_other_methods_learn_the_sample_and_say_so(big):
+    model = bayesprop.fit(big[0], target="y", method="mc-dropout", n_epochs=2, drop="site")
     assert model.notes.rows["train"] == SAMPLE - SAMPLE // 10
     assert f"learnt from a sample of {SAMPLE} of {N} rows" in str(model.remarks)
 
@@ -114,27 +115,25 @@ GRADIENT_METHODS = {
 }
 
 
-@pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("method", GRADIENT_METHODS)
-def test_methods_of_gradient_steps_learn_all_rows_but_the_groups_held_out(tmp_path, method):
-    frame, out = written(tmp_path / "big"), tmp_path / "out.csv"
+def test_methods_of_gradient_steps_learn_all_rows_but_the_groups_held_out(big, tmp_path, method):
+    (folder, frame), out = big, tmp_path / "out.csv"
     how = {"target": "y", "method": method, "group": "site", **GRADIENT_METHODS[method]}
-    model = bayesprop.fit(str(tmp_path / "big"), **how)
+    model = bayesprop.fit(folder, **how)
     groups = model.fitted.judged.rows.group
     n_learnt = N - frame["site"].is_in(np.unique(groups).tolist()).sum()
     assert model.notes.rows == {"train": n_learnt, "held_out": len(groups)}
     assert f"learnt {n_learnt} rows" in str(model.remarks)
     assert ("calibration" in str(model.remarks)) == (method == "mlp")
     model.save(tmp_path / "m.bayesprop")
-    words = ["predict", str(tmp_path / "m.bayesprop"), str(tmp_path / "big"), "--quiet"]
+    words = ["predict", str(tmp_path / "m.bayesprop"), folder, "--quiet"]
     assert main([*words, "--columns", "y", "--out", str(out)]) == 0
     predicted = pl.read_csv(out)
     assert np.corrcoef(predicted["y"], predicted["mean"])[0, 1] > 0.8
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_the_default_learns_classes_of_all_rows_but_the_latest(tmp_path):
-    frame = written(tmp_path / "big").with_row_index("when")
+def test_the_default_learns_classes_of_all_rows_but_the_latest(big):
+    frame = big[1].with_row_index("when")
     how = {"target": "kind", "time": "when", "hidden_layer_sizes": (4,), "n_epochs": 1}
     model = bayesprop.fit(frame.drop("site").lazy(), **how)
     n_before = (frame["when"] < model.fitted.judged.rows.X[:, 0].min()).sum()
@@ -155,15 +154,14 @@ def test_predictions_in_pieces_are_those_of_the_whole(tmp_path, request):
     assert len(pl.read_parquet(out)) == N
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_a_damaged_or_different_file_is_named(tmp_path):
-    frame = written(tmp_path / "big")
-    (tmp_path / "big" / "9.parquet").write_bytes(b"PAR1 no table")
+def test_a_damaged_or_different_file_is_named(big):
+    folder, frame = big
+    Path(folder, "9.parquet").write_bytes(b"PAR1 no table")
     with pytest.raises(ValueError, match=r"9\.parquet.* is not a readable"):
-        bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
-    frame.drop("left").write_parquet(tmp_path / "big" / "9.parquet")
+        bayesprop.fit(folder, target="y", method="linear")
+    frame.drop("left").write_parquet(f"{folder}/9.parquet")
     with pytest.raises(ValueError, match=r"9\.parquet.* differ in their columns"):
-        bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
+        bayesprop.fit(folder, target="y", method="linear")
     once = iter([frame])
     bayesprop.fit(once, target="y", method="linear")
     with pytest.raises(TableError, match="an iterator gives them once"):
@@ -185,7 +183,8 @@ def test_a_missing_target_and_a_class_that_the_sample_lacks_are_named(tmp_path):
     assert bayesprop.fit(rare.lazy(), **fit).encoding.classes == ("a", "b", "c", "rare")
 
 
-def test_the_encoding_is_that_of_the_whole_table(request):
+@pytest.mark.usefixtures("small_limits")
+def test_the_encoding_is_that_of_the_whole_table():
     frame, number = made_table(), np.arange(N)
     frame = frame.with_columns(
         kind=pl.when(pl.Series(number % 500 == 7)).then(pl.lit("rare")).otherwise("kind"),
@@ -193,10 +192,8 @@ def test_the_encoding_is_that_of_the_whole_table(request):
         level=pl.Series([f"L{k}" for k in number % 40]),
         gap=pl.Series(number % 10).cast(float).set(pl.Series(number == 2000), None),
     )
-    how = {"target": "y", "method": "linear", "drop": "site"}
-    whole = bayesprop.fit(frame, **how)
-    request.getfixturevalue("small_limits")
-    assert bayesprop.fit(frame.lazy(), **how).encoding.columns == whole.encoding.columns
+    whole = bayesprop.fit(frame, **LINEAR)
+    assert bayesprop.fit(frame.lazy(), **LINEAR).encoding.columns == whole.encoding.columns
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -209,28 +206,23 @@ def test_quantiles_of_the_sample_are_those_of_the_table():
     assert np.abs(rank - levels).max() < 4.0 * error.max()
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_a_value_that_none_may_have_is_named_with_its_file(tmp_path):
-    frame = written(tmp_path / "big")
+def test_a_value_that_none_may_have_is_named_with_its_file(big):
+    folder, frame = big
     endless = frame.with_columns(left=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("left"))
-    endless.slice(0, 1100).write_parquet(tmp_path / "big" / "7.parquet")
+    endless.slice(0, 1100).write_parquet(f"{folder}/7.parquet")
     with pytest.raises(ValueError, match=r"'left'.*finite, got inf in data row 6 of .*7\.parquet"):
-        bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+        bayesprop.fit(folder, target="y", drop="site")
     negative = frame.select("left", "right", "kind", pl.col("y").exp(), "site")
     for k in (0, 1, 2, 7):
-        negative.slice(1100 * min(k, 2), 1100).write_parquet(tmp_path / "big" / f"{k}.parquet")
-    pl.concat([negative[:5], frame.with_columns(y=-1.0)[5:6]]).write_parquet(
-        tmp_path / "big" / "7.parquet"
-    )
+        negative.slice(1100 * min(k, 2), 1100).write_parquet(f"{folder}/{k}.parquet")
+    pl.concat([negative[:5], frame.with_columns(y=-1.0)[5:6]]).write_parquet(f"{folder}/7.parquet")
     with pytest.raises(ValueError, match=r"rows 1 of .*7\.parquet' to 6 of .*got -1"):
-        bayesprop.fit(
-            str(tmp_path / "big"), target="y", target_kind="positive", method="linear", drop="site"
-        )
-    content = bytearray((tmp_path / "big" / "0.parquet").read_bytes())
+        bayesprop.fit(folder, target="y", target_kind="positive", method="linear", drop="site")
+    content = bytearray(Path(folder, "0.parquet").read_bytes())
     content[100:5000] = bytes(4900)
-    (tmp_path / "big" / "7.parquet").write_bytes(content)
+    Path(folder, "7.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"7\.parquet.* is not a readable"):
-        bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+        bayesprop.fit(folder, target="y", drop="site")
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -240,14 +232,12 @@ def test_names_of_columns_that_repeat_are_made_unique():
     assert [one.name for one in model.encoding.columns] == ["left", "kind", "left (2)"]
 
 
-@pytest.mark.usefixtures("small_limits")
-def test_files_may_have_their_columns_in_another_order(tmp_path):
-    frame = written(tmp_path / "big")
-    how = {"target": "y", "method": "linear", "drop": "site"}
-    expected = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
-    last = pl.read_parquet(tmp_path / "big" / "2.parquet")
-    last.select(last.columns[::-1]).write_parquet(tmp_path / "big" / "2.parquet")
-    mean = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
+def test_files_may_have_their_columns_in_another_order(big):
+    folder, frame = big
+    expected = bayesprop.fit(folder, **LINEAR).predict(frame)["mean"]
+    last = pl.read_parquet(f"{folder}/2.parquet")
+    last.select(last.columns[::-1]).write_parquet(f"{folder}/2.parquet")
+    mean = bayesprop.fit(folder, **LINEAR).predict(frame)["mean"]
     np.testing.assert_array_equal(mean, expected)
 
 
@@ -272,7 +262,7 @@ def test_rows_of_a_sample_are_named_as_those_of_their_file(tmp_path):
 @pytest.mark.usefixtures("small_limits")
 def test_what_cannot_be_predicted_is_named_with_its_file(tmp_path, capsys):
     frame, folder = written(tmp_path / "big"), tmp_path / "big"
-    bayesprop.fit(frame, target="y", method="linear", drop="site").save(tmp_path / "m.bayesprop")
+    bayesprop.fit(frame, **LINEAR).save(tmp_path / "m.bayesprop")
     frame[:3].with_columns(left=pl.lit(np.inf)).write_parquet(folder / "7.parquet")
     words = ["predict", str(tmp_path / "m.bayesprop"), str(folder), "--out"]
     assert main([*words, str(tmp_path / "out.parquet")]) == 2
@@ -295,25 +285,23 @@ def test_a_lazy_frame_that_cannot_be_read_is_refused_in_one_line():
 def test_remarks_on_a_sample_say_so():
     frame = made_table()
     gone = frame.with_columns(y=pl.when(pl.int_range(N) % 3 > 0).then("y"))
-    model = bayesprop.fit(gone.lazy(), target="y", method="linear", drop="site")
+    model = bayesprop.fit(gone.lazy(), **LINEAR)
     assert any("sample of" in one and "no value of the target" in one for one in model.remarks)
 
 
 @pytest.mark.usefixtures("small_limits")
 def test_rows_that_are_streamed_do_not_judge():
     frame = made_table()
-    how = {"target": "y", "method": "linear", "drop": "site"}
     with pytest.raises(ValueError, match="holds the rows that are learnt"):
-        bayesprop.fit(frame.lazy(), test=frame, **how)
+        bayesprop.fit(frame.lazy(), test=frame, **LINEAR)
     other = frame.with_columns(y=pl.col("y") + 1.0)
-    assert bayesprop.fit(frame.lazy(), test=other, **how).notes.rows["held_out"] == N
+    assert bayesprop.fit(frame.lazy(), test=other, **LINEAR).notes.rows["held_out"] == N
 
 
 def test_what_can_be_fitted_can_be_predicted_and_judge(tmp_path):
     dataset = pytest.importorskip("pyarrow.dataset")
     frame = written(tmp_path / "big")
-    how = {"target": "y", "method": "linear", "drop": "site"}
-    model, pattern = bayesprop.fit(frame, **how), str(tmp_path / "big" / "*.parquet")
+    model, pattern = bayesprop.fit(frame, **LINEAR), str(tmp_path / "big" / "*.parquet")
     expected = model.predict(frame)["mean"]
     batches = frame.to_arrow().to_batches(max_chunksize=500)
     parts = dataset.dataset(tmp_path / "big")
@@ -323,4 +311,4 @@ def test_what_can_be_fitted_can_be_predicted_and_judge(tmp_path):
     of_y = bayesprop.fit(rest, frame["y"], method="linear", drop="site")
     np.testing.assert_array_equal(of_y.predict(frame)["mean"], expected)
     for table in (frame[:900].lazy(), str(tmp_path / "big" / "[01].parquet")):
-        assert bayesprop.fit(frame[1000:], test=table, **how).notes.rows["held_out"] >= 900
+        assert bayesprop.fit(frame[1000:], test=table, **LINEAR).notes.rows["held_out"] >= 900

@@ -30,6 +30,16 @@ def database(path, **tables):
     base.close()
 
 
+def sheet_of(folder, *rows, **settings):
+    """A workbook of one sheet."""
+    path = folder / "book.xlsx"
+    with xlsxwriter.Workbook(path, settings) as book:
+        sheet = book.add_worksheet()
+        for k, row in enumerate(rows):
+            sheet.write_row(k, 0, row)
+    return str(path)
+
+
 @pytest.mark.parametrize(
     "kind", ["parquet", "feather", "jsonl", "json", "db", "csv.gz", "csv.bz2", "csv.xz"]
 )
@@ -86,43 +96,27 @@ def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
 
 
 def test_names_of_a_sheet_that_repeat_are_told_apart_as_in_text(tmp_path):
-    path = tmp_path / "book.xlsx"
-    with xlsxwriter.Workbook(path) as book:
-        sheet = book.add_worksheet()
-        sheet.write_row(1, 1, [" a", "a", "", 2019])
-        sheet.write_row(2, 1, [1, 2, 3, 4])
+    path = sheet_of(tmp_path, [], ["", " a", "a", "", 2019], ["", 1, 2, 3, 4])
     with pytest.warns(TableWarning, match="later ones are called 'a \\(2\\)'"):
-        assert read_table(str(path)).columns == ["a", "a (2)", "unnamed_3", "2019"]
+        assert read_table(path).columns == ["a", "a (2)", "unnamed_3", "2019"]
 
 
 @pytest.mark.parametrize("names", [[], ["a", "b"]])
 def test_a_sheet_without_rows_is_said_to_have_none(tmp_path, names):
-    path = tmp_path / "book.xlsx"
-    with xlsxwriter.Workbook(path) as book:
-        book.add_worksheet().write_row(0, 0, names)
     with pytest.raises(TableError, match="has no rows"):
-        read_table(str(path))
+        read_table(sheet_of(tmp_path, names))
 
 
 def test_a_title_of_a_sheet_is_refused(tmp_path):
-    path = tmp_path / "book.xlsx"
-    with xlsxwriter.Workbook(path) as book:
-        sheet = book.add_worksheet()
-        for k, row in enumerate((["Prices"], [], ["a", "b", "c"], [1, 2, 3])):
-            sheet.write_row(k, 0, row)
+    path = sheet_of(tmp_path, ["Prices"], [], ["a", "b", "c"], [1, 2, 3])
     with pytest.raises(TableError, match="'Prices' seems to be a title above the names of columns"):
-        read_table(str(path))
+        read_table(path)
 
 
 def test_a_sheet_has_integers_and_days_as_people_write_them(tmp_path):
-    path = tmp_path / "book.xlsx"
     day, noon = datetime.date(2024, 1, 31), datetime.datetime(2024, 1, 31, 12)
-    with xlsxwriter.Workbook(path, {"default_date_format": "yyyy-mm-dd hh:mm"}) as book:
-        sheet = book.add_worksheet()
-        sheet.write_row(0, 0, ["id", "sold", "seen", "area"])
-        sheet.write_row(1, 0, [100000, day, noon, 1.5])
-        sheet.write_row(2, 0, [None, None, day, 2])
-    frame = read_table(str(path))
+    rows = ["id", "sold", "seen", "area"], [100000, day, noon, 1.5], [None, None, day, 2]
+    frame = read_table(sheet_of(tmp_path, *rows, default_date_format="yyyy-mm-dd hh:mm"))
     assert frame.write_csv().splitlines()[1] == "100000,2024-01-31,2024-01-31T12:00:00.000,1.5"
     assert frame.dtypes == [pl.Int64, pl.Date, pl.Datetime("ms"), pl.Float64]
 
