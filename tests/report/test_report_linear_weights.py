@@ -74,7 +74,7 @@ def test_constant_columns_and_weights_put_out_are_shown(tmp_path):
     for prior in ("evidence", "ard"):
         model = BayesianLinearRegressor(prior).fit(x, Y)
         assert len(weights_of(model, ["a", "b", "c"]).lines) == 3
-        assert "One unit more" in text_of(tmp_path, model, Y, x)
+    assert "One unit more" in text_of(tmp_path, model, Y, x)
 
 
 def test_columns_of_a_basis_keep_their_names():
