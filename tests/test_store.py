@@ -6,7 +6,6 @@ import pickle
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,8 +18,6 @@ from safetensors.numpy import save
 from bayesprop import catalogue, load
 from bayesprop.store import ModelFileError, load_model, save_model
 from bayesprop.table.encoding import TableEncoding
-
-GOLDEN = Path(__file__).parent / "golden"
 
 
 class Line:

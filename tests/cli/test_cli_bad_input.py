@@ -13,7 +13,7 @@ from bayesprop.store import load_model, save_model
 
 HEADER = "a,b,y\n"
 ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))
-FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--quiet")
+FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--test-fraction", "0", "--quiet")
 
 
 def test_a_table_that_cannot_be_read_leaves_nothing(cli, tmp_path):

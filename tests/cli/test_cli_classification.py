@@ -91,12 +91,6 @@ def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_p
     assert "predicted_kind" not in cli("predict", model, bare, "--columns", "all").out
 
 
-@pytest.mark.parametrize("option", ["--interval", "--quantiles"])
-def test_intervals_are_for_numbers(cli, animals, option):
-    path, model = animals
-    assert f"{option} is for numbers" in cli("predict", model, path, option, "0.9").error
-
-
 def test_evaluate_counts_what_was_taken_for_what(cli, animals, tmp_path):
     _, model = animals
     later = write(tmp_path / "later.csv", ["cat", "dog", "emu"] * 10, seed=5)
@@ -130,7 +124,7 @@ def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_pa
 
 def test_classes_that_are_no_text_are_spelled_as_the_table_has_them(cli, tmp_path):
     path = write(tmp_path / "two.csv", ["true", "false"] * 30)
-    model, result = fit(cli, path, "--json")
+    model, result = fit(cli, path, "--json", "--test-fraction", "0")
     assert result.json["classes"] == [False, True]
     rows = cli("predict", model, path).rows
     assert {row["kind"] for row in rows} == {"false", "true"}
@@ -141,7 +135,7 @@ def test_classes_that_are_no_text_are_spelled_as_the_table_has_them(cli, tmp_pat
 
 def test_names_with_commas_quotes_and_other_letters(cli, tmp_path):
     path = write(tmp_path / "odd.csv", NAMES * 20)
-    model, result = fit(cli, path)
+    model, result = fit(cli, path, "--test-fraction", "0")
     assert result.code == 0, result.err
     names = sorted(name.strip() for name in NAMES)
     predicted = cli("predict", model, path).rows
@@ -155,7 +149,7 @@ def test_names_with_commas_quotes_and_other_letters(cli, tmp_path):
 
 def test_many_classes_get_the_likeliest_five(cli, tmp_path):
     path = write(tmp_path / "many.csv", [f"c{i:02d}" for i in range(30)] * 12)
-    model, result = fit(cli, path)
+    model, result = fit(cli, path, "--test-fraction", "0")
     assert result.code == 0, result.err
     rows = cli("predict", model, path).rows
     ranked = [name for rank in range(1, 6) for name in (f"class_{rank}", f"p_{rank}")]
@@ -221,7 +215,7 @@ def test_settings_reach_the_estimator_with_their_types(cli, tmp_path):
     out = tmp_path / "m"
     words = ("fit", path, "-t", "kind", "-o", out, "--method", "pbp", "--set", "activation=relu")
     words += ("--set", "weight_prior=[3, 2.0]", "--set", "hidden_layer_sizes=[4, 3]")
-    result = cli(*words, "--set", "n_epochs=2")
+    result = cli(*words, "--set", "n_epochs=2", "--test-fraction", "0")
     assert result.code == 0, result.err
     parameters = cli("inspect", out, "--json").json["parameters"]
     assert (parameters["activation"], parameters["weight_prior"]) == ("relu", [3, 2.0])

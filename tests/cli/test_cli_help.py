@@ -55,7 +55,7 @@ def test_every_command_has_help(cli, name):
     assert result.out.startswith(f"Usage: bayesprop {name}")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [60, 120])
 def test_help_fits_and_examples_go_on_as_a_shell_has_it(columns):
     """In a process of its own: the width is known before the examples are written."""
     code = "from bayesprop.cli import main; main(['fit', '--help']); main(['predict', '--help'])"

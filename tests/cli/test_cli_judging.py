@@ -157,10 +157,6 @@ def test_a_small_table_is_judged_in_folds_and_learnt_whole(cli, houses, tmp_path
         told["held_out"]["linear"]["rmse"], rel=0.05
     )
     assert told["standard_errors"]["coverage_90"] < 0.05
-    facts = cli("inspect", tmp_path / "m", "--json").json
-    same = ("judged_by", "held_out", "standard_errors", "rows", "target_kind")
-    assert {name: facts[name] for name in same} == {name: told[name] for name in same}
-    assert set(facts["table"]) <= set(told["warnings"])
     assert told["judged_by"] in cli("inspect", tmp_path / "m").out
     assert "Judged on 120 rows, each judged by a fit to other folds." in page.read_text()
     assert "In log-likelihood" not in page.read_text(), "a line is not compared with itself"

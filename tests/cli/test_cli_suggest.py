@@ -210,7 +210,12 @@ def test_update_with_weights(cli, tmp_path):
     table, new, model = tmp_path / "t.csv", tmp_path / "n.csv", tmp_path / "m"
     table.write_text(as_csv(rows))
     new.write_text(as_csv(rows[:3]))
-    assert cli("fit", table, "-t", "price", "-o", model, "--weights", "w", *FAST).code == 0
+    assert (
+        cli(
+            "fit", table, "-t", "price", "-o", model, "--weights", "w", "--test-fraction", 0, *FAST
+        ).code
+        == 0
+    )
     assert cli("update", model, new, "--quiet").code == 0
     assert cli("update", model, new, "--with", table, "--quiet").code == 0
     new.write_text(as_csv(house_rows(3)))

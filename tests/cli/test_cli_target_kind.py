@@ -154,7 +154,8 @@ def test_counts_grow_with_the_column_that_is_named(cli, fitted, tmp_path):
     visits = rng.poisson(years * np.exp(0.4 * age))
     lines = [f"{a:.4f},{b:.3f},{c}" for a, b, c in zip(age, years, visits, strict=True)]
     text, years = "\n".join(["age,years,visits", *lines]), ["--exposure", "years"]
-    table, model, _ = fitted(text, "--method", "linear", *years, target="visits")
+    linear = ["--method", "linear", "--test-fraction", 0]
+    table, model, _ = fitted(text, *linear, *years, target="visits")
     asked = ["fit", table, "--target", "visits", "--method", "linear", "--out", model]
     facts = cli("inspect", model, "--json").json
     assert facts["target_kind"] == "count"

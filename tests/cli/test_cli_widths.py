@@ -16,9 +16,9 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_no_line_is_longer_than_the_terminal(cli, house_model, houses, monkeypatch, words, columns):
+def test_no_line_is_longer_than_the_terminal(cli, house_model, houses, monkeypatch, words):
+    columns = 60
     monkeypatch.setattr("bayesprop.cli.console.is_terminal", lambda _stream: True)
     monkeypatch.setenv("COLUMNS", str(columns))
     paths = {"MODEL": house_model, "TABLE": houses}

@@ -76,7 +76,8 @@ def test_it_says_what_it_understood_in_few_lines(model: bayesprop.TableModel):
     for words in ("rent (EUR)", "120 learnt", "5 used", "'rooms'", "'id' dropped", "RMSE"):
         assert words in str(model)
     assert any("'id' dropped" in sentence for sentence in model.remarks)
-    named = bayesprop.fit(FLATS[["rooms"]], FLATS["rent"].rename("<b>"), method="linear")
+    rent = FLATS["rent"].rename("<b>")
+    named = bayesprop.fit(FLATS[["rooms"]], rent, method="linear", test_fraction=0)
     assert "&lt;b&gt;" in named._repr_html_()
     assert "<b>" not in named._repr_html_()
 
@@ -217,10 +218,10 @@ def test_what_is_no_table_is_refused(frame: object, words: str):
 
 def test_names_of_columns_may_be_numbers():
     frame = pd.DataFrame(RNG.normal(size=(60, 4)))
-    chosen = {"target": 1, "drop": 2, "weights": 3}
-    numbered = bayesprop.fit(frame.abs(), **chosen, method="linear")
+    chosen, how = {"target": 1, "drop": 2, "weights": 3}, {"method": "linear", "test_fraction": 0}
+    numbered = bayesprop.fit(frame.abs(), **chosen, **how)
     words = {name: f"c{column}" for name, column in chosen.items()}
-    named = bayesprop.fit(frame.abs().add_prefix("c"), **words, method="linear")
+    named = bayesprop.fit(frame.abs().add_prefix("c"), **words, **how)
     np.testing.assert_array_equal(numbered.predict(frame), named.predict(frame.add_prefix("c")))
     with pytest.raises(TableError, match="no column '7' in the frame; columns: 0, 1, 2, 3"):
         bayesprop.fit(frame, target=7, method="linear")
@@ -283,9 +284,13 @@ def test_a_frame_without_rows_is_refused(model: bayesprop.TableModel):
 def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableModel):
     with pytest.raises(ValueError, match=r"interval must be between 0 and 1, such as 0.9; got"):
         model.predict(FLATS, interval=90)
-    classes = bayesprop.fit(FLATS.drop(columns="rent"), target="dear", method="logistic")
-    with pytest.raises(ValueError, match="this model predicts classes"):
-        classes.predict(FLATS, interval=0.9)
+    how = {"target": "dear", "drop": "rent", "method": "logistic", "test_fraction": 0}
+    classes = bayesprop.fit(FLATS, **how)
+    for asked in ({"interval": 0.9}, {"quantiles": 0.9}):
+        with pytest.raises(
+            ValueError, match=f"{next(iter(asked))} is for numbers .*predicts classes"
+        ):
+            classes.predict(FLATS, **asked)
 
 
 def test_ordered_categories_are_taken_for_ordered_classes():
@@ -307,9 +312,10 @@ def test_ordered_categories_are_taken_for_ordered_classes():
         "order=('large', 'medium', 'small')"
         in bayesprop.fit(frame, order=names[::-1], **asked).notes.command
     )
-    plain = bayesprop.fit(frame, target="size", target_kind="classes", method="logistic")
+    how = {"method": "logistic", "test_fraction": 0}
+    plain = bayesprop.fit(frame, target="size", target_kind="classes", **how)
     assert plain.estimator.get_params().get("order") is None
     with pytest.raises(ValueError, match="interval is for numbers and ordered"):
         plain.predict(frame, interval=0.5)
-    as_input = bayesprop.fit(frame, target="heating", method="logistic")
+    as_input = bayesprop.fit(frame, target="heating", **how)
     assert any(name.startswith("size") for name in as_input.encoding.feature_names)
