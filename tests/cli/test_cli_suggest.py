@@ -205,17 +205,12 @@ def test_update_refits_to_all_rows(cli, houses, model, measured, tmp_path):
     assert streamed["judged_by"] == ""
 
 
-def test_update_with_weights(cli, tmp_path):
+def test_update_with_weights(cli, fitted, tmp_path):
     rows = [row | {"w": 1 + i % 2} for i, row in enumerate(house_rows())]
-    table, new, model = tmp_path / "t.csv", tmp_path / "n.csv", tmp_path / "m"
-    table.write_text(as_csv(rows))
+    words = ("--weights", "w", "--test-fraction", 0, *FAST)
+    table, model, _ = fitted(as_csv(rows), *words, target="price")
+    new = tmp_path / "n.csv"
     new.write_text(as_csv(rows[:3]))
-    assert (
-        cli(
-            "fit", table, "-t", "price", "-o", model, "--weights", "w", "--test-fraction", 0, *FAST
-        ).code
-        == 0
-    )
     assert cli("update", model, new, "--quiet").code == 0
     assert cli("update", model, new, "--with", table, "--quiet").code == 0
     new.write_text(as_csv(house_rows(3)))
