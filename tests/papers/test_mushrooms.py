@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop.table.errors import TableError
 from papers.mushrooms import (
     Interactions,
     Mushroom,
@@ -65,12 +64,6 @@ def test_regret_of_simple_agents_on_the_real_mushrooms():
     for chosen, mean in ((arms * 0, 7.230), (arms * 0 + 1, 2.590), (arms, 4.910)):
         assert within(expected_regret(stream, chosen), mean)
         assert within(realised_regret(stream, chosen), mean)
-
-
-def test_mushrooms_that_are_not_at_hand(monkeypatch, tmp_path):
-    monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
-    with pytest.raises(TableError, match="set BAYESPROP_DATA to a folder that holds mushroom/"):
-        Mushroom()
 
 
 X = np.zeros((3, 2))

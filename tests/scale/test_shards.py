@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from bayesprop import (
     BayesianLinearRegressor,
@@ -140,13 +141,19 @@ def test_the_time_limit_ends_rounds(tmp_path):
     assert fit_shards(model, divided(X, Y, 2), rounds=4, checkpoint=file).n_iter_ == 4
 
 
-def test_a_network_of_shards_is_near_one_of_all_rows():
-    settings: dict[str, Any] = {"n_epochs": 20, "random_state": 0}
-    one = PBPRegressor((10,), **settings).fit(X[:400], Y[:400])
-    model = fit_shards(PBPRegressor((10,), **settings), divided(X[:400], Y[:400], 4), rounds=5)
+@pytest.mark.parametrize(
+    ("network", "n_shards", "rounds"),
+    [
+        (PBPRegressor((10,), n_epochs=20, random_state=0), 4, 5),
+        (ClosedFormVIRegressor((10,), n_epochs=40, kl_warm_up=10, random_state=0), 2, 4),
+    ],
+)
+def test_a_network_of_shards_is_near_one_of_all_rows(network, n_shards, rounds):
+    one = clone(network).fit(X[:400], Y[:400])
+    model = fit_shards(network, divided(X[:400], Y[:400], n_shards), rounds=rounds)
     scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
     assert scores[1] > scores[0] - 0.2
-    assert model.fit_report_.n_rows == 400
+    assert model.fit_report_.n_rows == 400  # those of a start are learnt with the others
 
 
 def test_averaged_weights_are_those_of_the_product_of_densities():
@@ -169,17 +176,6 @@ def test_averaged_weights_are_those_of_the_product_of_densities():
         expected = np.average(grid, weights=density)
         assert m == pytest.approx(expected, abs=1e-4 * std)
         assert std == pytest.approx(np.sqrt(np.average((grid - expected) ** 2, weights=density)))
-
-
-def test_closed_form_vi_of_shards_is_near_one_fit():
-    settings: dict[str, Any] = {"n_epochs": 40, "kl_warm_up": 10, "random_state": 0}
-    one = ClosedFormVIRegressor((10,), **settings).fit(X[:400], Y[:400])
-    model = fit_shards(
-        ClosedFormVIRegressor((10,), **settings), divided(X[:400], Y[:400], 2), rounds=4
-    )
-    scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
-    assert scores[1] > scores[0] - 0.2
-    assert model.fit_report_.n_rows == 400  # those of the start are learnt with the others
 
 
 def test_classes_come_in_shards():

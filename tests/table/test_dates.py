@@ -78,11 +78,6 @@ def test_gaps_are_gaps_and_only_what_varies_is_used():
     assert fit_dates(pl.Series("day", ["2024-01-05"] * 4)).column is None
 
 
-def test_what_could_be_two_dates_is_asked_about():
-    with pytest.raises(TableError, match="day and month could be exchanged: write the year first"):
-        form_of(["01/02/2024", "03/04/2024"])
-
-
 def test_one_day_in_every_row_is_constant_whichever_it_is():
     fitted = fit_column(pl.Series("as_of", ["11/6/18", None, "11/6/18"] * 10))
     assert fitted.column is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 
 import polars as pl
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table.headers import unique_names
 from bayesprop.table.read import parse, read_table
-from bayesprop.table.values import column_of
 
 
 def read(text, separator=None):
@@ -103,13 +101,6 @@ def test_a_header_stays_one(text):
     assert len(next(iter(table.values()))) == len(rows)
     assert [*table][1:] == header.split(",")[1:]
     assert next(iter(table)) == (header.split(",")[0] or "unnamed_1")
-
-
-def test_a_target_that_such_a_file_has_not_is_refused_with_its_columns():
-    with pytest.warns(TableWarning, match="no header line"):
-        frame = parse(b"1.5,2\n3,4\n", "'t.csv'")
-    with pytest.raises(TableError, match="no column 'y' in the table; columns: column_1, column_2"):
-        column_of(frame, "y")
 
 
 def test_lines_are_counted_in_the_file_and_rows_in_the_data():
@@ -231,13 +222,3 @@ def test_a_note_does_not_hide_other_broken_lines():
     with pytest.warns(TableWarning, match="notes"), pytest.raises(TableError) as found:
         read("a,b,c\n1,2\n4,5,6\nsource\n")
     assert "line 2: 2 fields, but the header has 3" in str(found.value)
-
-
-def test_ordinary_files_are_read_without_a_word():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert read('id,"a, b",y\n1,"x\n#1",2\n2,"z",3\n') == {
-            "id": [1, 2],
-            "a, b": ["x\n#1", "z"],
-            "y": [2, 3],
-        }

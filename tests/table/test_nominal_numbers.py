@@ -222,29 +222,12 @@ def test_means_need_ten_rows_of_each_number_or_a_thousand_in_all(frame):
     assert len(TableEncoding.fit(long[:990], "crop").feature_names) == 1
 
 
-def test_no_row_is_told_its_own_target(frame):
-    encoding = TableEncoding.fit(frame, "crop")
-    X = encoding.cross_fitted(encoding.encode(frame).X, frame, None)
-    other = frame.with_columns(crop=pl.col("crop") + 100.0 * (np.arange(N) == 7))
-    moved = encoding.cross_fitted(encoding.encode(other).X, other, None)
-    np.testing.assert_array_equal(X[7], moved[7])
-    assert (moved != X).any()
-    np.testing.assert_array_equal(X[:, 0], frame["plot"])
-
-
 def test_a_fold_without_other_rows_tells_nothing(frame):
     column = TableEncoding.fit(frame, "crop").columns[0]
     plot = pl.Series("plot", np.where(np.arange(N) < 600, np.nan, frame["plot"]))
     values = column.cross_fitted(plot, frame[["crop"]].to_numpy(), np.arange(N) // 600)
     np.testing.assert_array_equal(values[:, 0], plot)
     assert np.isnan(values[:, 1:]).all()
-
-
-def test_numbers_name_things_by_their_classes(frame):
-    kind = pl.Series("kind", np.array(["a", "b", "c"])[frame["plot"].to_numpy() * 7 % 3])
-    encoding = TableEncoding.fit(frame.drop("crop").with_columns(kind), "kind")
-    shares = [f"plot (share of {one})" for one in "abc"]
-    assert encoding.feature_names == ["plot", *shares, "plot (log rows)", "dose"]
 
 
 def test_marked_gaps_and_money_stay_what_they_are(frame):
