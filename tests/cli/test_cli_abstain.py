@@ -27,14 +27,13 @@ def test_numbers_beyond_are_left_empty(cli, house_model, houses):
     assert cli("predict", house_model, houses, *words, "--quiet").err == ""
 
 
-def test_classes_beyond_are_left_empty(cli, tmp_path):
+def test_classes_beyond_are_left_empty(cli, fitted, tmp_path):
     rng = np.random.default_rng(0)
     kinds = np.tile(["a", "b", "c"], 40)
     x = np.tile([0.0, 1.0, 2.0], 40) + rng.standard_normal(120)
-    path, model = tmp_path / "kinds.csv", tmp_path / "kinds.bayesprop"
-    pl.DataFrame({"x": x, "z": rng.standard_normal(120), "abstained": kinds}).write_csv(path)
-    words = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
-    assert cli("fit", path, "-t", "abstained", "-o", model, *words).code == 0
+    frame = pl.DataFrame({"x": x, "z": rng.standard_normal(120), "abstained": kinds})
+    words = ("--method", "pbp", "--hidden", "5", "--epochs", "10", "--test-fraction", 0)
+    path, model, _ = fitted(frame.write_csv(), *words, target="abstained")
     plain = cli("predict", model, path).rows
     words = ["--abstain-above", 0.4, "--by", "error-probability"]
     result = cli("predict", model, path, *words)

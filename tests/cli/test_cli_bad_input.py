@@ -183,31 +183,32 @@ def test_a_category_means_the_same_in_any_company(cli, fitted):
     assert "level" not in one.err
 
 
-def test_rows_of_weight_zero_judge_nothing(cli, tmp_path):
+def test_rows_of_weight_zero_judge_nothing(cli, fitted):
     kept = [(i % 11, 2 * (i % 11) + 0.1 * (i % 3)) for i in range(60)]
     lines = [f"{a},{y},1\n" for a, y in kept] + [f"{i},1000,0\n" for i in range(30)]
-    (tmp_path / "w.csv").write_text("a,y,w\n" + "".join(lines))
-    fit = ("fit", tmp_path / "w.csv", "--target", "y", "--weights", "w", "--method", "linear")
-    told = cli(*fit, "--out", tmp_path / "m", "--test-fraction", 0.1, "--json")
-    assert told.json["rows"] == {"train": 54, "held_out": 6}
-    assert told.json["held_out"]["model"]["rmse"] < 0.5
-    assert told.json["held_out"]["constant"]["rmse"] < 20.0
-    assert "30 rows left out: of weight 0" in told.json["warnings"]
-    streaming = ("fit", tmp_path / "w.csv", "--target", "y", "--weights", "w", *FAST)
-    assert cli(*streaming, "--out", tmp_path / "m").code == 0
-    learnt = cli("update", tmp_path / "m", tmp_path / "w.csv", "--json").json
+    text, weights = "a,y,w\n" + "".join(lines), ("--weights", "w")
+    linear = ("--method", "linear", "--test-fraction", 0.1)
+    judged = fitted(text, *weights, *linear, "--json")[2].json
+    assert judged["rows"] == {"train": 54, "held_out": 6}
+    assert judged["held_out"]["model"]["rmse"] < 0.5
+    assert judged["held_out"]["constant"]["rmse"] < 20.0
+    assert "30 rows left out: of weight 0" in judged["warnings"]
+    table, model, _ = fitted(text, *weights, *FAST)
+    learnt = cli("update", model, table, "--json").json
     assert learnt["rows"]["new"] == 60
     assert any("was fitted on" in one for one in learnt["warnings"])
-    assert "has learnt these 90 rows" in cli("evaluate", tmp_path / "m", tmp_path / "w.csv").err
+    assert "has learnt these 90 rows" in cli("evaluate", model, table).err
     assert learnt["before"]["constant"]["rmse"] < 20.0
 
 
-def test_rows_that_were_learnt_before_are_known_again(cli, tmp_path):
-    for name, start in (("t", 0), ("new", 7)):
-        rows = "".join(f"{i},{i * i % 7},{2 * i + i % 3}\n" for i in range(start, start + 30))
-        (tmp_path / f"{name}.csv").write_text(HEADER + rows)
-    table, new, model = tmp_path / "t.csv", tmp_path / "new.csv", tmp_path / "m"
-    assert cli("fit", table, "--target", "y", "--out", model, *FAST).code == 0
+def test_rows_that_were_learnt_before_are_known_again(cli, fitted, tmp_path):
+    first, later = (
+        HEADER + "".join(f"{i},{i * i % 7},{2 * i + i % 3}\n" for i in range(start, start + 30))
+        for start in (0, 7)
+    )
+    table, model, _ = fitted(first, *FAST)
+    new = tmp_path / "new.csv"
+    new.write_text(later)
     assert "too sure" not in cli("update", model, new).err
     assert "learnt these 30 rows" in cli("update", model, new).err
     assert "was fitted on some of these 30 rows" in cli("update", model, table).err

@@ -176,14 +176,14 @@ def test_digits_of_text_are_enough_and_those_of_parquet_all(cli, house_model, ho
         assert (error <= 5.01e-7 * np.abs(exact[name].to_numpy())).all()
 
 
-def test_totals_below_the_rows_are_left_out_and_inspect_remembers_it(cli, tmp_path):
-    path, model = tmp_path / "sales.csv", tmp_path / "m"
+def test_totals_below_the_rows_are_left_out_and_inspect_remembers_it(cli, fitted):
     units = np.random.default_rng(0).integers(20, 99, 40)
     frame = pl.DataFrame({"shop": [f"s{k}" for k in range(40)], "units": units})
     frame = frame.with_columns(price=pl.col("units") * 3.5 + 1.0)
     total = frame.sum().with_columns(shop=pl.lit("Total"))
-    pl.concat([frame, total]).write_csv(path)
+    text = pl.concat([frame, total]).write_csv()
     sentence = "data row 41, 'Total', left out: it holds sums of the rows above in 'units', 'price'"
-    told = cli("fit", path, "-t", "price", "-o", model, "--method", "linear", "--test-fraction", 0)
-    assert f"warning: {sentence}" in told.err
+    linear = ("--method", "linear", "--test-fraction", 0)
+    _, model, result = fitted(text, *linear, target="price")
+    assert f"warning: {sentence}" in result.err
     assert sentence in cli("inspect", model, "--json").json["warnings"]
