@@ -128,18 +128,19 @@ def loaded_by(statement: str) -> set[str]:
 HEAVY = {"jax", "sklearn", "matplotlib", "numba", "scipy", "polars", "pandas", "numpy"}
 
 
-def test_import_is_instant():
-    assert not loaded_by("import bayesprop; dir(bayesprop)") & HEAVY
-
-
-def test_naming_the_experiments_loads_nothing_heavy():
-    assert not loaded_by("from papers.command import main; main(['--list'], name='papers')") & HEAVY
-
-
-def test_the_compiled_engine_needs_no_jax():
-    loaded = loaded_by("import bayesprop.moments.pbp.engine, bayesprop.moments.pbp.network")
-    assert not loaded & {"jax", "sklearn", "matplotlib"}
-    assert "jax" not in loaded_by("from bayesprop import PBPRegressor, BayesianMLPRegressor")
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import bayesprop; dir(bayesprop)", HEAVY),
+        ("from papers.command import main; main(['--list'], name='papers')", HEAVY),
+        ("import bayesprop.store, bayesprop.datasets.registry", {"jax", "sklearn", "polars"}),
+        ("from bayesprop.moments.pbp import engine, network", {"jax", "sklearn", "matplotlib"}),
+        ("from bayesprop import PBPRegressor, BayesianMLPRegressor", {"jax"}),
+        ("import bayesprop.cli.predict", {"jax", "sklearn", "pandas", "matplotlib"}),
+    ],
+)
+def test_heavy_libraries_wait_until_they_are_used(statement: str, absent: set[str]):
+    assert not loaded_by(statement) & absent
 
 
 WITHOUT_JAX = ("mlp", "pbp", "linear", "logistic")
@@ -160,11 +161,6 @@ def test_a_saved_model_predicts_without_scikit_learn(are_they: bool):
     loaded = loaded_by(PREDICT.format(names=WITHOUT_JAX, are_they=are_they))
     assert not loaded & {"sklearn", "pandas", "matplotlib", "polars"}
     assert ("jax" in loaded) is not are_they
-
-
-def test_predicting_from_the_command_line_loads_no_scikit_learn():
-    loaded = loaded_by("import bayesprop.cli.predict")
-    assert not loaded & {"jax", "sklearn", "pandas", "matplotlib"}
 
 
 def test_unknown_public_name_is_an_attribute_error():

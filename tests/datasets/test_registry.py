@@ -1,7 +1,5 @@
 import dataclasses
 import hashlib
-import subprocess
-import sys
 from types import SimpleNamespace
 from urllib.error import URLError
 
@@ -192,11 +190,3 @@ def test_a_csv_without_its_target_is_refused(monkeypatch, tmp_path):
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(TableError, match=r"no data set 'ghost'; there are diabetes, "):
         registry.load("ghost")
-
-
-def test_registry_is_imported_without_polars_and_scikit_learn():
-    code = (
-        "import sys; from bayesprop.datasets import registry; import bayesprop.store;"
-        " sys.exit(bool({'polars', 'sklearn', 'jax', 'pandas'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
