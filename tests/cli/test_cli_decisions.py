@@ -54,6 +54,8 @@ def test_accuracy_comes_last_where_a_class_is_rare(cli, tmp_path):
     told = cli("fit", path, "-t", "kind", "--drop", "w", "-o", tmp_path / "m", *FAST, "--json")
     names = list(told.json["held_out"]["model"])
     assert (names[0], names[-1]) == ("average_precision", "accuracy")
+    words = ("-t", "kind", "--drop", "w", *FAST, "--splits", 1, "--no-peers")
+    assert "accuracy" not in cli("compare", path, *words, "--plot", tmp_path / "a.svg").out
 
 
 def test_predict_decides_by_the_costs_of_the_fit_or_by_others(cli, loans):
@@ -114,6 +116,8 @@ def test_compare_ranks_by_the_positive_class_of_fit(cli, loans, tmp_path):
     assert min(scores.values()) > 0.8
     shown = cli(*compare, "--no-peers", "--positive", "paid")
     assert "average precision" in shown.out
+    assert "accuracy" not in shown.out
+    assert "HistGradientBoosting" not in shown.out
     assert "positive class: 'paid', as asked" in shown.err
     assert "did you mean 'paid'" in cli(*compare, "--positive", "payed").refusal
     assert "--positive is for two classes" in cli("compare", "iris", "--positive", "x").refusal

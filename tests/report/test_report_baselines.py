@@ -120,22 +120,21 @@ def test_round_trip_through_json(classes):
             np.testing.assert_array_equal(getattr(pred, part), getattr(expected[name], part))
 
 
-@pytest.mark.parametrize("task", ["numbers", "classes"])
-def test_what_is_not_a_stored_baseline_is_refused(task):
+def test_what_is_not_a_stored_baseline_is_refused():
     x, y = imbalanced(100)
     labels = Baselines.fit(x, y, np.unique(y)).to_dict()
     numbers = Baselines.fit(x, (y == "fraud") * 1.0).to_dict()
-    stored, damages = (
-        (numbers, [{"linear": {**numbers["linear"], key: bad}} for key, bad in (
-            ("noise_var", -1.0), ("weight_mean", [1.0]), ("weight_cov", [[None]]))])
-        if task == "numbers"
-        else (labels, [
-            {"task": "regression"}, {"share": [0.2, 0.3, 0.5]}, {"share": [0.2, None]},
-            {"logistic": {**labels["logistic"], "weight": [[1.0, 2.0]]}}])
-    )  # fmt: skip
-    for damage in damages:
+    for damaged in (
+        numbers | {"linear": numbers["linear"] | {"noise_var": -1.0}},
+        numbers | {"linear": numbers["linear"] | {"weight_mean": [1.0]}},
+        numbers | {"linear": numbers["linear"] | {"weight_cov": [[None]]}},
+        labels | {"logistic": labels["logistic"] | {"weight": [[1.0, 2.0]]}},
+        labels | {"task": "regression"},
+        labels | {"share": [0.2, 0.3, 0.5]},
+        labels | {"share": [0.2, None]},
+    ):
         with pytest.raises((ValueError, TypeError)):
-            Baselines.from_dict({**stored, **damage})
+            Baselines.from_dict(damaged)
 
 
 def test_wide_tables_and_many_classes_say_why_there_is_no_line():

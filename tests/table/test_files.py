@@ -40,24 +40,22 @@ def sheet_of(folder, *rows, **settings):
     return str(path)
 
 
-@pytest.mark.parametrize(
-    "kind", ["parquet", "feather", "jsonl", "json", "db", "csv.gz", "csv.bz2", "csv.xz"]
-)
+WRITERS = {
+    "parquet": FRAME.write_parquet,
+    "feather": FRAME.write_ipc,
+    "jsonl": FRAME.write_ndjson,
+    "json": FRAME.write_json,
+    "db": lambda path: database(path, houses=FRAME),
+    "csv.gz": lambda path: path.write_bytes(gzip.compress(CSV)),
+    "csv.bz2": lambda path: path.write_bytes(bz2.compress(CSV)),
+    "csv.xz": lambda path: path.write_bytes(lzma.compress(CSV)),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
 def test_what_went_in_comes_out(kind, tmp_path):
     path = tmp_path / f"t.{kind}"
-    packers = {"csv.gz": gzip.compress, "csv.bz2": bz2.compress, "csv.xz": lzma.compress}
-    if kind == "parquet":
-        FRAME.write_parquet(path)
-    elif kind == "feather":
-        FRAME.write_ipc(path)
-    elif kind == "jsonl":
-        FRAME.write_ndjson(path)
-    elif kind == "json":
-        FRAME.write_json(path)
-    elif kind == "db":
-        database(path, houses=FRAME)
-    else:
-        path.write_bytes(packers[kind](CSV))
+    WRITERS[kind](path)
     assert read_table(str(path)).equals(FRAME)
 
 
