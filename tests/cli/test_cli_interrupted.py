@@ -20,7 +20,6 @@ import bayesprop
 
 WRITERS = ("fit", "predict", "predict to parquet", "report")
 
-# Stops for good in the middle of the write, and says so.
 # Says when the estimator starts a fit that takes long.
 MID_FIT = """
 import sys

@@ -190,20 +190,20 @@ def test_later_rows_are_judged_where_a_column_is_a_date(fitted):
 
 
 def test_what_does_as_well_is_said(fitted):
-    def said(rows, *words):
+    def warnings(rows, *words):
         return fitted(as_csv(rows), *words)[2].err
 
     rng = np.random.default_rng(5)
     line = [{"x": x, "y": 2.0 * x + rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
     noise = [{"x": x, "y": rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
-    of_line = said(line, "--method", "pbp")
-    assert "a linear model predicts" in of_line
-    assert "consider --method linear" in of_line
-    assert "A CONSTANT PREDICTS" in said(noise, "--method", "pbp")
+    line_warnings = warnings(line, "--method", "pbp")
+    assert "a linear model predicts" in line_warnings
+    assert "consider --method linear" in line_warnings
+    assert "A CONSTANT PREDICTS" in warnings(noise, "--method", "pbp")
     in_groups = [row | {"site": f"s{k % 40}"} for k, row in enumerate(noise)]
-    of_groups = said(in_groups, "--method", "pbp", "--group", "site")
-    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", of_groups)
-    assert "consider" not in said(line, *FAST)
+    group_warnings = warnings(in_groups, "--method", "pbp", "--group", "site")
+    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", group_warnings)
+    assert "consider" not in warnings(line, *FAST)
 
 
 def test_a_constant_that_wins_by_probabilities_alone_is_no_verdict_on_the_columns(fitted):

@@ -286,11 +286,11 @@ def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableM
         model.predict(FLATS, interval=90)
     how = {"target": "dear", "drop": "rent", "method": "logistic", "test_fraction": 0}
     classes = bayesprop.fit(FLATS, **how)
-    for asked in ("interval", "quantiles"):
+    for option in ("interval", "quantiles"):
         with pytest.raises(
-            ValueError, match=f"{asked} is for numbers .*this model predicts classes"
+            ValueError, match=f"{option} is for numbers .*this model predicts classes"
         ):
-            classes.predict(FLATS, **{asked: 0.9})
+            classes.predict(FLATS, **{option: 0.9})
 
 
 def test_ordered_categories_are_taken_for_ordered_classes():
