@@ -147,7 +147,8 @@ def section(rows: Sequence[Row]) -> str:
         rows,
         finished,
         table=markdown.table(_HEADER, lines),
-        intervals=markdown.table(_INTERVALS_HEADER, inside),
+        intervals_note=_INTERVALS_NOTE if inside else "",
+        intervals=markdown.table(_INTERVALS_HEADER, inside) if inside else "",
         again_note=_AGAIN_NOTE if again else "",
         again=markdown.table(_AGAIN_HEADER, again) if again else "",
         published=_published(),
@@ -162,6 +163,11 @@ _HEADER = (
     "split against constant | seconds a fit"
 )
 _INTERVALS_HEADER = ("data set", *(f"{p} %" for p in _LEVELS))
+_INTERVALS_NOTE = (
+    "Per cent of the test rows, of all splits together, inside central intervals. ±: two standard "
+    "errors of a share of as many rows as were tested, each counted once; **bold** is further than "
+    "that from its level."
+)
 _AGAIN_HEADER = (
     "data set | test rows that stand in training rows | log-likelihood | at new rows | RMSE | "
     "at new rows"
@@ -205,7 +211,7 @@ def _line(dataset: str, rows: Sequence[Row]) -> list[str] | None:
 
 def _inside(dataset: str, rows: Sequence[Row]) -> list[str] | None:
     """Write the shares of test rows inside, with what chance is granted; bold where beyond it."""
-    found = results(rows, dataset=dataset)
+    found = [r for r in results(rows, dataset=dataset) if "n_test" in r]
     if not found:
         return None
     n_tested = sum(r["n_test"] for r in found)
