@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N
 from scipy import stats
 
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.limited_maps import CensoredArsinh, CensoredNumbers, CensoredShare
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.model.transformed_predictive import transformed
 
-RNG = np.random.default_rng(0)
-N = 4
-MEAN, EPISTEMIC, NOISE = RNG.normal(size=N), RNG.uniform(0.05, 0.3, N), RNG.uniform(0.1, 0.5, N)
-LATENTS = {
-    "gaussian": GaussianPredictive(MEAN, EPISTEMIC, NOISE),
-    "student": StudentTPredictive(MEAN, EPISTEMIC, NOISE, np.array([5.0, 8.0, 12.0, 40.0])),
-    "mixture": MixturePredictive.of(RNG.normal(size=(5, N)), RNG.uniform(0.05, 0.6, (5, N))),
-    "noise mixture": NoiseMixturePredictive.of(
-        f_mean=RNG.normal(size=(3, N)),
-        f_var=RNG.uniform(0.05, 0.3, (3, N)),
-        log_noise_mean=RNG.normal(size=(3, N)) - 2.0,
-        log_noise_var=RNG.uniform(0.05, 0.3, (3, N)),
-        dof=RNG.uniform(5.0, 30.0, (3, N)),
-    ),
-}
 SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
-    "few": CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4])),
+    "few": FEW,
     "many": CountScores(np.array([100.5, 900.5, 4000.5]), np.array([-2.0, 0.0, 2.0])),
     "heaps": CountScores(
         np.array([3.5, 19.5, 20.5, 499.5, 500.5, 900.5, 1999.5, 2000.5, 2001.5]),
@@ -126,34 +111,6 @@ def test_crps_is_the_integral_of_squared_differences(latent, map):
         y = p.quantile(level)
         exact = np.trapezoid((below - (grid >= y)) ** 2, grid, axis=0)
         np.testing.assert_allclose(p.crps(y), exact, rtol=5e-3)
-
-
-@pytest.mark.parametrize("latent", LATENTS)
-@pytest.mark.parametrize("bounds", [True, False])
-def test_a_prediction_in_per_cent_is_that_of_the_share_in_another_unit(latent, bounds):
-    parts = {"least": 0.12, "scale": 0.5, "largest": 0.9}
-    scaled = {name: 100.0 * part for name, part in parts.items()}
-    of_share = CensoredShare(**parts, gap=0.02) if bounds else Logit()
-    of_percent = CensoredShare(**scaled, gap=0.02, whole=100.0) if bounds else Logit(100.0)
-    share, percent = (transformed(LATENTS[latent], map) for map in (of_share, of_percent))
-    np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-9)
-    np.testing.assert_allclose(percent.std, 100.0 * share.std, rtol=1e-9)
-    np.testing.assert_allclose(percent.epistemic_var, 1e4 * share.epistemic_var, rtol=1e-6)
-    np.testing.assert_allclose(percent.slope, 100.0 * share.slope, rtol=1e-9)
-    for level in (0.02, 0.5, 0.98):
-        np.testing.assert_allclose(
-            percent.quantile(level), 100.0 * share.quantile(level), rtol=1e-9
-        )
-    for y in (0.03, 0.3, 0.95):
-        at = np.full(N, y)
-        log_density = share.log_prob(at) - np.log(100.0)
-        np.testing.assert_allclose(percent.log_prob(100.0 * at), log_density, rtol=1e-8)
-        np.testing.assert_allclose(percent.cdf(100.0 * at), share.cdf(at), rtol=1e-9)
-        np.testing.assert_allclose(percent.crps(100.0 * at), 100.0 * share.crps(at), rtol=1e-8)
-    for end in (0.0, 1.0):
-        at = np.full(N, end)
-        np.testing.assert_allclose(percent.log_prob(100.0 * at), share.log_prob(at), rtol=1e-8)
-    assert (percent.log_prob(np.full(N, 100.5)) == -np.inf).all()
 
 
 def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
@@ -379,6 +336,8 @@ def test_what_cannot_be_has_no_probability(latent):
         for y in outside:
             assert (p.log_prob(np.full(N, y)) == -np.inf).all()
             assert np.isfinite(p.crps(np.full(N, y))).all()
+    share = transformed(LATENTS[latent], Logit(100.0))
+    assert (share.log_prob(np.full(N, 100.5)) == -np.inf).all()
     assert (positive.cdf(np.full(N, -1.0)) == 0.0).all()
     assert (count.cdf(np.full(N, -1.0)) == 0.0).all()
     far = count.log_prob(np.full(N, 1e6))
