@@ -175,24 +175,6 @@ def test_a_classifier_of_the_first_version_is_the_papers_today():
     np.testing.assert_allclose(proba, expected["proba"], rtol=1e-4, atol=1e-6)
 
 
-def test_what_the_networks_cannot_learn_is_learnt_unless_unwanted():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2.0, 2.0, (300, 1))
-    y = 50.0 + 7.0 * np.sin(6.0 * x[:, 0]) + rng.standard_normal(300)
-    train, test = slice(200), slice(200, 300)
-    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0}
-    model = BayesianMLPRegressor((3,), **settings).fit(x[train], y[train])
-    plain = BayesianMLPRegressor((3,), **settings, learn_processes=False).fit(x[train], y[train])
-    assert model.fit_report_.guards["process_rows"] == 200
-    assert plain.fit_report_.guards["process_rows"] == 0
-    assert model.score(x[test], y[test]) > 0.9 > 0.5 > plain.score(x[test], y[test])
-    drawn = model.sample_y(x[test], 300)
-    error = model.predict_dist(x[test]).epistemic_var ** 0.5 / np.sqrt(300)
-    assert (np.abs(drawn.mean(axis=1) - model.predict(x[test])) < 6.0 * error).all()
-    again = BayesianMLPRegressor.from_stored(*model.to_stored())
-    np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
-
-
 @pytest.mark.parametrize("weight", [1e-300, 1e-12, 1e300])
 def test_weights_of_any_size_leave_numbers(weight: float):
     x = np.random.default_rng(0).standard_normal((80, 2))

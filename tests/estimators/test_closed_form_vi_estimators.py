@@ -98,16 +98,6 @@ def test_a_warm_up_of_a_fit_without_epochs_is_refused():
         regressor(optimizer="lbfgs").fit(*wave())
 
 
-def test_labels_of_any_type_and_sound_probabilities(iris):
-    model, X, y = iris
-    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
-    assert model.score(X, y) > 0.9
-    found = model.predict_dist(X)
-    np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
-    assert model.log_likelihood(X, y) > -0.3
-    assert (found.expected_entropy <= found.entropy + 1e-3).all()
-
-
 def test_closed_probabilities_agree_with_draws(iris):
     """Logits of one draw share hidden units and are not quite Gaussian: a stated 0.02 apart."""
     model, X, _ = iris
@@ -118,20 +108,6 @@ def test_closed_probabilities_agree_with_draws(iris):
     assert np.abs(closed.proba - drawn.proba).mean() < 0.02
     assert np.abs(closed.expected_entropy - drawn.expected_entropy).mean() < 0.03
     np.testing.assert_allclose(mean.entropy, mean.expected_entropy, atol=1e-3)
-
-
-def test_copies_of_a_row_are_its_weight_for_classes():
-    x, y = wave(30)
-    labels = y > 40.0
-    how = {"optimizer": "lbfgs", "n_epochs": 3000, "likelihood_weight": 1.0}
-    how |= {"hidden_layer_sizes": (), "standardise": False}
-    weight = np.where(np.arange(30) < 5, 2.0, 1.0)
-    x_2, labels_2 = np.concatenate([x, x[:5]]), np.concatenate([labels, labels[:5]])
-    twice = classifier(**how).fit(x_2, labels_2)
-    weighted = classifier(**how).fit(x, labels, sample_weight=weight)
-    np.testing.assert_allclose(
-        weighted.predict_proba(x), twice.predict_proba(x), rtol=1e-3, atol=1e-3
-    )
 
 
 def test_a_layer_of_dead_units_is_told():

@@ -139,11 +139,6 @@ def test_groups_and_weights_go_with_gaps():
     assert model.predict_dist(GAPS).is_finite.all()
 
 
-def test_the_same_seed_draws_the_same():
-    first, second = (silently(unfitted("pbp", "regression").fit, GAPS, X[:, 0]) for _ in range(2))
-    np.testing.assert_array_equal(first.predict(GAPS), second.predict(GAPS))
-
-
 def test_what_cannot_be_is_said():
     empty = np.where(np.arange(3) == 1, np.nan, X)
     with pytest.raises(ValueError, match=r"a value in every column, got missing ones .* column 1"):

@@ -144,21 +144,6 @@ def test_many_zeros_have_their_probability():
     assert predictive.log_prob(held).mean() > constant.mean() - 0.02
 
 
-def test_shares_that_reach_their_bounds_have_probabilities_of_both():
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=(3000, 2))
-    y = np.clip(0.5 + 0.4 * x[:, 0] + 0.3 * rng.normal(size=3000), 0.0, 1.0)
-    model = BayesianLinearRegressor(target_kind="share").fit(x[:2000], y[:2000])
-    predictive, held = model.predict_dist(x[2000:]), y[2000:]
-    for bound in (0.0, 1.0):
-        p = np.exp(predictive.log_prob(np.full(1000, bound)))
-        error = np.sqrt(np.sum(p * (1.0 - p))) / 1000.0
-        assert abs(np.mean(p) - np.mean(held == bound)) < 4.0 * error
-    interval = model.predict_interval(x[2000:], 0.9)
-    assert ((interval >= 0.0) & (interval <= 1.0)).all()
-    assert (interval[:, 1] == 1.0).any()
-
-
 def test_per_cent_is_learnt_as_its_shares_are():
     for y in (TARGETS["share"], np.clip(0.5 + 0.6 * LATENT, 0.0, 1.0)):
         of_share, of_percent = (

@@ -9,25 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from bayesprop import BayesianLogisticClassifier
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
-CASES = [
-    {"posterior": posterior, "covariance": covariance, "prior_prec": prior_prec}
-    for posterior in ("laplace", "vi")
-    for covariance in ("full", "diagonal")
-    for prior_prec in (1.0, "evidence", "ard")
-]
 SETS = {"two": load_breast_cancer, "three": load_iris}
-
-
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("params", CASES, ids=str)
-def test_is_right_and_streams(name, params):
-    X, y = SETS[name](return_X_y=True)
-    labels = np.array(["a", "b", "c"])[y]
-    model = BayesianLogisticClassifier(**params).fit(X[::2], labels[::2])
-    assert model.fit_report_.guards["not_converged"] == 0
-    assert model.score(X[1::2], labels[1::2]) > 0.93
-    assert model.log_likelihood(X[1::2], labels[1::2]) > -0.35
-    assert np.isfinite(model.partial_fit(X[1::2], labels[1::2]).log_evidence_)
 
 
 @pytest.mark.parametrize("name", SETS)

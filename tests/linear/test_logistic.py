@@ -97,19 +97,6 @@ def test_prior_may_be_any_gaussian():
     np.testing.assert_allclose(mode.weights, best.x, atol=1e-4)
 
 
-@pytest.mark.parametrize("c", [2, 4])
-def test_separable_classes_and_one_class_only_are_finite(c):
-    x = np.linspace(-1, 1, 40)[:, None] * 1e3
-    codes = np.minimum(np.arange(40) * c // 40, c - 1)
-    prior = logistic.isotropic_prior(np.full(1, 1.0), 1 if c == 2 else c)
-    for labels in (codes, np.zeros(40, int)):
-        data = logistic.rows(x, labels, c)
-        found = logistic.laplace(data, prior)
-        assert found.info.converged
-        assert np.isfinite(found.posterior.cov).all()
-        assert np.isfinite(found.info.log_evidence)
-
-
 def gaussian_logits(c=1, n=6, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, c, c))
