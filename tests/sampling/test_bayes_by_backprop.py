@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -279,25 +278,3 @@ class TestLocalReparameterisation:
         assert float(info.mean_log_likelihood) == pytest.approx(
             stats.norm.logpdf(0.5, f, 1.0), abs=1e-3
         )
-
-
-def test_learns_an_equinox_network():
-    network = eqx.nn.MLP(2, 2, 8, 1, key=jax.random.key(0))
-    start, rest = eqx.partition(network, eqx.is_inexact_array)
-
-    def apply(weights, x):
-        return eqx.combine(weights, rest)(x)
-
-    x = jax.random.normal(jax.random.key(1), (200, 2))
-    data = Rows(x, (x[:, 0] > 0.0).astype(jnp.int32), jnp.ones(200))
-    method = bayes_by_backprop(
-        apply, Categorical(2), MIXTURE, optax.adam(1e-2), kl_weights="geometric"
-    )
-    state = method.init(jax.random.key(2), start)
-    for epoch in range(15):
-        state, info = loops.epoch(method.update, state, jax.random.key(epoch), data, batch_size=20)
-    assert float(info.mean_log_likelihood) > -0.35
-    drawn = method.sample(jax.random.key(3), state).weights
-    assert jax.tree.structure(drawn) == jax.tree.structure(start)
-    right = jnp.argmax(jax.vmap(partial(apply, drawn))(x), axis=1) == data.y
-    assert float(jnp.mean(right)) > 0.9
