@@ -296,18 +296,3 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
     x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
     assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
-
-
-@pytest.mark.exhaustive
-def test_a_group_that_is_new_learns_from_other_groups():
-    x, y = field(N, 1)
-    groups = np.arange(N) // 5
-    state, info = nn.fit(0, x, y[:, :1], SETTINGS, groups=groups)
-    assert state.neighbours[0] is not None
-    assert info.guards["neighbour_rows"] == len(state.neighbours[0].g)
-    new, y_new = field(500, 2)
-    nothing = state._replace(neighbours=(None,), companion=None)
-    error, past = (
-        np.mean((nn.predict(one, new).mean - y_new[:, :1]) ** 2) for one in (state, nothing)
-    )
-    assert error < 0.5 * past
