@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from method_settings import wave
+from method_settings import predicted, wave
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
 from bayesprop.moments.network_ensemble import joint_covariance
@@ -42,7 +42,6 @@ def test_rows_of_weight_zero_are_rows_that_are_not_there(kind):
         np.testing.assert_array_equal(there.predict(x), gone.predict(x))
 
 
-ORDERS = "target_kind", "order"
 OTHER = {
     "hidden_layer_sizes": (3, 3),
     "n_epochs": 5,
@@ -56,59 +55,57 @@ OTHER = {
 }
 
 
-def table_of_replicates():
-    """Errors that a network of few steps leaves, and that agree at the same inputs."""
+def table_for(kind, *, is_field):
+    """Return rows that networks of few steps do not learn all of, where a parameter wants them."""
     rng = np.random.default_rng(0)
-    x = rng.uniform(-2.0, 2.0, (60, 1))
-    y = np.sin(6.0 * x[:, 0]) + 0.5 * rng.standard_normal(60)
-    return np.tile(x, (2, 1)), 10.0 + np.tile(y, 2) + 0.02 * rng.standard_normal(120)
+    if kind is BayesianMLPRegressor:  # errors that agree at the same inputs
+        x = rng.uniform(-2.0, 2.0, (60, 1))
+        y = np.sin(6.0 * x[:, 0]) + 0.5 * rng.standard_normal(60)
+        return np.tile(x, (2, 1)), 10.0 + np.tile(y, 2) + 0.02 * rng.standard_normal(120)
+    if is_field:  # of two classes, chequered
+        x = rng.uniform(-1.0, 1.0, (400, 2))
+        return x, np.floor(2.0 * x).sum(axis=1) % 2 > 0.0
+    x, y = wave()
+    return x, y > 40.0
+
+
+LAST_LINES = {
+    BayesianMLPRegressor: (
+        "inputs as they are, network 2 of 2  step 16 of 16",
+        "with ramps, network 2 of 2  step 4 of 4",
+    ),
+    BayesianMLPClassifier: ("network 8 of 8  step 4 of 4",),
+}
 
 
 @cache
-def of_few_steps():
-    """A regressor, to be changed in one parameter."""
-    model = BayesianMLPRegressor((4,), n_epochs=8, n_members=2, random_state=0)
-    return model.fit(*table_of_replicates())
+def of_few_steps(kind, *, is_field):
+    """Return a model, to be changed in one parameter, and its rows."""
+    x, y = table_for(kind, is_field=is_field)
+    n_epochs = 8 if kind is BayesianMLPRegressor else 4
+    return kind((4,), n_epochs=n_epochs, n_members=2, random_state=0).fit(x, y), x, y
 
 
-# An exposure is of counts: tests/estimators/test_kinds_of_targets.py.
-@pytest.mark.parametrize(
-    "name",
-    [name for name in inspect.signature(BayesianMLPRegressor).parameters if name != "exposure"],
-)
-def test_every_parameter_of_the_regressor_changes_something(name, capfd):
-    (x, y), plain = table_of_replicates(), of_few_steps()
+# The exposure of counts: test_kinds_of_targets.py; the order of classes: test_order_of_classes.py.
+PARAMETERS = [
+    (kind, name)
+    for kind in (BayesianMLPRegressor, BayesianMLPClassifier)
+    for name in inspect.signature(kind).parameters
+    if name not in ("exposure", "order", *(["target_kind"] * (kind is BayesianMLPClassifier)))
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), PARAMETERS)
+def test_every_parameter_changes_something(kind, name, capfd):
+    plain, x, y = of_few_steps(kind, is_field=name == "learn_processes")
     assert not capfd.readouterr().err
-    value = OTHER.get(name, 1)
-    other = BayesianMLPRegressor(**plain.get_params() | {name: value}).fit(x, y)
+    other = kind(**plain.get_params() | {name: OTHER.get(name, 1)}).fit(x, y)
+    changed = not np.array_equal(predicted(other, x), predicted(plain, x))
+    assert changed == (name != "verbose")
     if name == "verbose":
         lines = capfd.readouterr().err
-        for within, n_steps in (("inputs as they are", 16), ("with ramps", 4)):
-            assert f"\n{within}, network 2 of 2  step {n_steps} of {n_steps}  loss " in lines
-        np.testing.assert_array_equal(other.predict(x), plain.predict(x))
-    else:
-        assert not np.array_equal(other.predict(x), plain.predict(x)), name
-
-
-# The order of classes: tests/estimators/test_order_of_classes.py.
-@pytest.mark.parametrize(
-    "name",
-    [n for n in inspect.signature(BayesianMLPClassifier).parameters if n not in ORDERS],
-)
-def test_every_parameter_of_the_classifier_changes_something(name, capfd):
-    x, y = wave()
-    is_high = y > 40.0
-    if name == "learn_processes":  # which a field that networks so small do not learn wants
-        x = np.random.default_rng(0).uniform(-1.0, 1.0, (400, 2))
-        is_high = np.floor(2.0 * x).sum(axis=1) % 2 > 0.0
-    plain = BayesianMLPClassifier((4,), n_epochs=4, n_members=2, random_state=0).fit(x, is_high)
-    assert not capfd.readouterr().err
-    other = BayesianMLPClassifier(**plain.get_params() | {name: OTHER.get(name, 1)})
-    other.fit(x, is_high)
-    if name == "verbose":
-        assert "\nnetwork 8 of 8  step 4 of 4  loss " in capfd.readouterr().err
-    else:
-        assert not np.array_equal(other.predict_proba(x), plain.predict_proba(x)), name
+        for line in LAST_LINES[kind]:
+            assert f"\n{line}  loss " in lines
 
 
 @pytest.mark.parametrize("kind", [BayesianMLPRegressor, BayesianMLPClassifier])
