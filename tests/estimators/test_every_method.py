@@ -220,6 +220,26 @@ def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted, tmp_path):
             one.predict(table[["b c", "<script>", ""]])
 
 
+OF_INPUT = {"noise": "input", "n_epochs": 20}
+"""The noise depends on the input, by code of each method's own."""
+FAR = [(name, {}) for name in REGRESSORS]
+FAR += [(n, OF_INPUT) for n in ("closed-form-vi", "bayes-by-backprop", "network", "laplace")]
+FAR += [("closed-form-vi", OF_INPUT | {"prediction": "draws"})]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "changes"), FAR)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_everything_asked_about_far_rows_is_finite(name, changes):
+    model = fitted_to(name, REGRESSION, X, Y, **changes)
+    for times in (100.0, 1e4, 1e8)[: 1 if hasattr(model, "n_chains") else 3]:
+        predictive = model.predict_dist(times * X)
+        drawn = model.sample_y(times * X, 5, random_state=0, include_noise=True)
+        parts = predictive.mean, predictive.std, predictive.log_prob(Y), predictive.crps(Y), drawn
+        assert all(np.isfinite(part).all() for part in parts), times
+        assert (np.diff(predictive.interval(0.9)) > 0.0).all()
+
+
 @pytest.mark.parametrize(("name", "task"), ALL)
 def test_rows_without_weight_leave_no_trace(name, task):
     weight, y = np.where(np.arange(24) % 5 == 0, 0.0, 1.5), targets(task)
