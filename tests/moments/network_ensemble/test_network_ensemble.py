@@ -141,38 +141,6 @@ def test_noise_kl_is_the_sum_of_integrals(member: Member):
     assert float(objective.noise_kl(member.noise, PRIORS)) == pytest.approx(total, rel=1e-4)
 
 
-def test_neither_network_sends_gradients_to_the_other(member: Member):
-    rng = np.random.default_rng(6)
-    x, y = jnp.float32(rng.standard_normal((30, D))), jnp.float32(rng.standard_normal((30, 1)))
-    weight, floor = jnp.ones(30), jnp.full(1, -9.0)
-    schedule = objective.Schedule(30.0, 0.6, 0.8, 11.0)
-
-    def total(member: Member) -> jax.Array:
-        return objective.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
-
-    def cut(member: Member, other: Member) -> jax.Array:
-        """Both losses written with two members: what each would be minimised over alone."""
-        f = objective.propagate(member.mean, x, member.log_widths)
-        h = objective.propagate(other.noise, x)
-        thin = jnp.full(1, 11.0)  # more than the noise network's own: see below
-        seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
-        of_mean = objective.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
-        g = objective.propagate(member.noise, x)
-        e = objective.propagate(other.mean, x, other.log_widths)
-        own_dof = 3.0 + jax.nn.softplus(member.raw_dof)  # 10 to start with
-        l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
-        of_noise = objective.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
-        widths = sum(0.15 * jnp.sum((w - jnp.log(0.5)) ** 2) for w in member.log_widths)
-        price = 0.6 * (objective.adaptive_kl(member.mean, 4.0) + widths)
-        price += objective.noise_kl(member.noise, PRIORS)
-        return -jnp.mean(of_mean) - jnp.mean(of_noise) + price / 30.0
-
-    got = jax.jit(jax.grad(total))(member)
-    expected = jax.jit(jax.grad(cut))(member, member)
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-
-
 def test_finds_the_function_and_its_noise(wave, fitted):
     x, y, truth = wave
     out = nn.predict(fitted[0], x)
