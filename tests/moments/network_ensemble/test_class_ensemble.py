@@ -14,7 +14,6 @@ from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import optimize, stats
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
-from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
@@ -232,15 +231,6 @@ def test_what_data_would_tell_grows_with_the_distance(fitted):
         return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.entropy)
 
     assert told(far) > 1.5 * told(near) > 0.0
-
-
-def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
-    x, codes, (state, _) = fitted
-    monkeypatch.setattr(engine, "n_cores", lambda: 1)
-    again, _ = ce.fit(1, x, codes, 3, SETTINGS)
-    np.testing.assert_array_equal(ce.predict(state, x).proba, ce.predict(again, x).proba)
-    alone = np.vstack([ce.predict(state, row[None]).proba for row in x[:20]])
-    np.testing.assert_allclose(alone, ce.predict(state, x).proba[:20], rtol=1e-5)
 
 
 def test_a_state_comes_back_from_its_arrays(fitted):
