@@ -135,40 +135,10 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
     np.testing.assert_allclose(p.epistemic_var / p.var, share, rtol=1e-5)
 
 
-@pairs(FROM_ZERO)
-def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
-    p, learnt = transformed(LATENTS[latent], FROM_ZERO[map]), FROM_ZERO[map]
-    z = learnt.thresholds[0] + np.append(0.0, np.geomspace(1e-6, 2000.0, 40_001))
-    y, below = learnt.inverse(z), p.latent.cdf(np.repeat(z[:, None], N, axis=1))
-    np.testing.assert_allclose(p.cdf(np.zeros(N)), below[0], rtol=1e-12)
-    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below[0], rtol=1e-9)
-    middle, mass = 0.5 * (y[1:] + y[:-1])[:, None], np.diff(below, axis=0)
-    mean = np.sum(middle * mass, axis=0)
-    np.testing.assert_allclose(p.mean, mean, rtol=2e-3)
-    var = np.sum((middle - mean) ** 2 * mass, axis=0) + below[0] * mean**2
-    np.testing.assert_allclose(p.var, var, rtol=2e-2)
-    most = learnt.support[1]
-    for at in (0.0, min(2.5, 0.4 * most), min(700.0, most)):
-        exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)
-        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3)
-    if np.isfinite(most):
-        end = np.full(N, most)
-        np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
-        above = 1.0 - p.latent.cdf(np.full(N, learnt.thresholds[1]))
-        np.testing.assert_allclose(np.exp(p.log_prob(end)), above, rtol=1e-3)
-        np.testing.assert_allclose(p.cdf(end), 1.0)
-    np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
-    for at in (0.1, 2.5, 25.0, 700.0):
-        high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
-        density = (high - low) / (2e-5 * at)
-        np.testing.assert_allclose(
-            np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
-        )
-
-
-@pairs(LIMITED)
-def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map):
-    p, learnt = transformed(LATENTS[latent], LIMITED[map]), LIMITED[map]
+@pairs(LIMITED | FROM_ZERO)
+def test_numbers_with_limits_are_integrated_over_a_dense_grid(latent, map):
+    learnt = (LIMITED | FROM_ZERO)[map]
+    p = transformed(LATENTS[latent], learnt)
     z = p.latent.mean + p.latent.std * T
     y, mass = learnt.inverse(0.5 * (z[1:] + z[:-1])), np.diff(p.latent.cdfs(z), axis=0)
     mean = np.sum(y * mass, axis=0)
@@ -179,22 +149,43 @@ def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map
     above = 1.0 - p.latent.cdf(np.full(N, last)) if np.isfinite(last) else np.zeros(N)
     for limit, chance in ((low, below), (high, above)):
         if chance.any():
-            for at in (limit, limit + np.sign(limit - p.mean)):  # what lies beyond is seen as it
-                np.testing.assert_allclose(np.exp(p.log_prob(at + np.zeros(N))), chance, rtol=1e-3)
-    np.testing.assert_allclose(p.cdf(np.full(N, 100.0)), 1.0, atol=1e-6)
-    t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -300.0, 300.0))
-    cdf = np.where(t >= high, 1.0, p.latent.cdfs(learnt.forward(t)))
-    for at in (0.5, 0.7):
-        exact = np.trapezoid((cdf - (t >= at)) ** 2, t, axis=0)
-        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=1e-2)
-        step = 1e-5
-        slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))
-        np.testing.assert_allclose(
-            np.exp(p.log_prob(np.full(N, at))), slope / (2.0 * step), rtol=1e-4
-        )
+            np.testing.assert_allclose(np.exp(p.log_prob(limit + np.zeros(N))), chance, rtol=1e-3)
+    np.testing.assert_allclose(p.cdf(np.full(N, min(high, 1e12))), 1.0, atol=1e-6)
+    t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -1e9, 1e9))
+    places = np.array([low, 0.1, 0.5, 0.7, 2.5, 25.0, 700.0, high])
+    for at in places[(places >= low) & (places <= high) & np.isfinite(places)]:
+        grid = np.sort(np.vstack([t, np.full((2, N), [[np.nextafter(at, -np.inf)], [at]])]), axis=0)
+        cdf = np.where(grid >= high, 1.0, p.latent.cdfs(learnt.forward(np.clip(grid, low, high))))
+        cdf = np.where(grid < low, 0.0, cdf)
+        exact = np.trapezoid((cdf - (grid >= at)) ** 2, grid, axis=0)
+        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3, atol=1e-9)
+        if low < at < high:
+            step = 1e-5 * at
+            slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))
+            density = slope / (2.0 * step)
+            np.testing.assert_allclose(
+                np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
+            )
     for level in (0.03, 0.5, 0.9):
         want = np.clip(learnt.inverse(p.latent.quantile(level)), low, high)
         np.testing.assert_allclose(p.quantile(level), want, rtol=1e-9)
+
+
+@pairs(LIMITED)
+def test_what_lies_beyond_a_limit_is_seen_as_it(latent, map):
+    p = transformed(LATENTS[latent], LIMITED[map])
+    for limit in filter(np.isfinite, LIMITED[map].support):
+        at, beyond = np.full(N, limit), limit + np.sign(limit - p.mean)
+        np.testing.assert_array_equal(p.log_prob(beyond), p.log_prob(at))
+
+
+@pairs(FROM_ZERO)
+def test_what_cannot_be_is_as_far_off_as_the_nearest_number_and_more(latent, map):
+    p = transformed(LATENTS[latent], FROM_ZERO[map])
+    np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
+    if np.isfinite(most := FROM_ZERO[map].support[1]):
+        end = np.full(N, most)
+        np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
 
 
 def test_a_line_of_a_gaussian_is_tobins():
@@ -222,6 +213,9 @@ def test_a_line_of_a_gaussian_is_tobins():
 def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent, map):
     p = transformed(LATENTS[latent], FROM_ZERO[map])
     at_zero = p.cdf(np.zeros(N))
+    below = p.latent.cdf(np.full(N, FROM_ZERO[map].thresholds[0]))
+    np.testing.assert_allclose(at_zero, below, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below, rtol=1e-9)
     for level in (0.02, 0.5, 0.99):
         y = p.quantile(level)
         np.testing.assert_array_equal(y == 0.0, at_zero >= level)
