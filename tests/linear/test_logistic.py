@@ -97,6 +97,17 @@ def test_prior_may_be_any_gaussian():
     np.testing.assert_allclose(mode.weights, best.x, atol=1e-4)
 
 
+@pytest.mark.parametrize("c", [2, 3])
+def test_a_search_from_far_out_ends_at_the_mode(c):
+    """A whole Newton step from where probabilities are 0 and 1 leads further away."""
+    data, prior = problem(c, prior_prec=0.01)
+    mode = logistic.find_mode(data, prior)
+    far = GaussianWeights(40.0 - mode.weights, np.eye(len(mode.weights)))
+    found = logistic.find_mode(data, prior, start=far)
+    assert found.info.converged
+    np.testing.assert_allclose(found.weights, mode.weights, atol=1e-5)
+
+
 def gaussian_logits(c=1, n=6, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, c, c))
