@@ -99,6 +99,20 @@ def test_closed_probabilities_agree_with_draws(iris):
     np.testing.assert_allclose(mean.entropy, mean.expected_entropy, atol=1e-3)
 
 
+def test_copies_of_a_row_are_its_weight_for_classes():
+    x, y = wave(30)
+    labels = y > 40.0
+    how = {"optimizer": "lbfgs", "n_epochs": 3000, "likelihood_weight": 1.0}
+    how |= {"hidden_layer_sizes": (), "standardise": False}
+    weight = np.where(np.arange(30) < 5, 2.0, 1.0)
+    x_2, labels_2 = np.concatenate([x, x[:5]]), np.concatenate([labels, labels[:5]])
+    twice = classifier(**how).fit(x_2, labels_2)
+    weighted = classifier(**how).fit(x, labels, sample_weight=weight)
+    np.testing.assert_allclose(
+        weighted.predict_proba(x), twice.predict_proba(x), rtol=1e-3, atol=1e-3
+    )
+
+
 def test_a_layer_of_dead_units_is_told():
     """Pure noise: nothing pays for the weights."""
     rng = np.random.default_rng(0)

@@ -55,6 +55,17 @@ def test_joint_draws_are_those_of_the_linear_network(linear):
     assert np.abs(drawn.var(axis=1) / found.epistemic_var - 1.0).max() < 5.0 * np.sqrt(2.0 / 400)
 
 
+def test_draws_of_networks_predict_as_the_closed_form(linear):
+    """A linear network is its own linearisation."""
+    closed = linear.predict_dist(X)
+    drawn = LaplaceRegressor(**linear.get_params() | {"prediction": "draws", "n_draws": 400})
+    vars(drawn).update({name: value for name, value in vars(linear).items() if name[-1] == "_"})
+    found = drawn.predict_dist(X)
+    error = np.abs(found.mean - closed.mean) / np.sqrt(closed.epistemic_var / 400)
+    assert error.max() < 4.5
+    assert np.abs(found.epistemic_var / closed.epistemic_var - 1).max() < 5 * np.sqrt(2 / 400)
+
+
 def test_units_of_the_target_move_the_evidence_by_their_logarithm(linear):
     kilo = LaplaceRegressor(**linear.get_params()).fit(X, 1e-3 * Y)
     moved = kilo.fit_report_.log_evidence["laplace"] - linear.fit_report_.log_evidence["laplace"]

@@ -76,6 +76,16 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
     )
 
 
+@pytest.mark.parametrize("rule", [{"batch_size": 16}, {"activation": "erf"}], ids=str)
+def test_what_the_compiled_engine_does_not_run_fits_as_well(rule, capsys):
+    x, y = line(120)
+    test_x, test_y = line(200, seed=1)
+    model = PBPRegressor((20,), 30, random_state=0, verbose=1, **rule).fit(x, y)
+    assert np.sqrt(np.mean((model.predict(test_x) - test_y) ** 2)) < 0.6 * test_y.std()
+    assert [len(values) for values in model.fit_report_.trace.values()] == [30, 30, 30]
+    assert capsys.readouterr().err.count("epoch") == 30
+
+
 def test_the_evidence_of_stochastic_ep_is_in_the_units_of_the_target():
     x, y = line(40)
     one, kilo = (

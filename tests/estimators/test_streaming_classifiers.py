@@ -50,9 +50,15 @@ def test_a_stream_of_single_rows_learns():
     assert stream.predict_dist(X[100:]).mutual_information.mean() < before
 
 
-def test_the_compiled_engine_runs_rectifiers_alone():
+def test_the_engines_give_the_same_probabilities():
+    X, y = load_iris(return_X_y=True)
+    fits = [
+        PBPClassifier((5,), 2, engine=engine, random_state=0).fit(X[::3], y[::3])
+        for engine in ("kernel", "jax")
+    ]
+    np.testing.assert_allclose(*(fit.predict_proba(X) for fit in fits), atol=1e-8)
     with pytest.raises(ValueError, match="engine='kernel' runs activation='relu'"):
-        PBPClassifier(engine="kernel", activation="erf").fit(*load_iris(return_X_y=True))
+        PBPClassifier(engine="kernel", activation="erf").fit(X, y)
 
 
 def test_a_file_with_other_classes_is_refused():
