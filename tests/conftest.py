@@ -10,7 +10,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-CONTRACT = "tests/estimators/test_bayesian_mlp.py::test_the_contract_of_scikit_learn"
+CONTRACT = "tests/estimators/test_sklearn_contract.py::test_contract"
 MINUTES = (
     "tests/docs/test_blocks.py::test_blocks_run",
     "tests/docs/test_notebooks.py",
@@ -18,7 +18,7 @@ MINUTES = (
     "tests/papers/test_runner_",
     "tests/report/test_report_browser.py",
     f"{CONTRACT}[BayesianMLPRegressor(n_epochs=5,n_members=2)-check_regressors_train(readonly",
-    f"{CONTRACT}[BayesianMLPClassifier(n_epochs=10,n_members=2)-check_classifiers_train(readonly",
+    f"{CONTRACT}[BayesianMLPClassifier(n_epochs=5,n_members=2)-check_classifiers_train(readonly",
     "tests/estimators/test_mcmc_estimators.py",
     "tests/estimators/test_bayes_by_backprop_estimators.py",
     "tests/estimators/test_point_and_dropout_networks.py",

@@ -14,7 +14,7 @@ from bayesprop.estimators.bayes_by_backprop import (
     BayesByBackpropRegressor,
 )
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
-from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
+from bayesprop.estimators.graves_vi import GravesVIRegressor
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.pruning import prune
 
@@ -44,14 +44,6 @@ def wide(cancer):
     return BayesByBackpropClassifier(**params).fit(*cancer)
 
 
-def test_defaults_beat_the_constant_prediction(diabetes):
-    X, y = diabetes
-    model = BayesByBackpropRegressor(random_state=0, n_epochs=40).fit(X[:350], y[:350])
-    assert model.score(X[350:], y[350:]) > 0.3
-    constant = -0.5 * (np.log(2 * np.pi * y[:350].var()) + 1.0)
-    assert model.log_likelihood(X[350:], y[350:]) > constant + 0.1
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -73,13 +65,6 @@ def test_options(diabetes, params):
     if params.get("noise") == 2500.0:
         np.testing.assert_allclose(predicted.noise_var, 2500.0, rtol=1e-5)
     assert clone(model).get_params()["optimizer"] is not None
-
-
-def test_graves_learns(diabetes, cancer):
-    X, y = diabetes
-    assert GravesVIRegressor(n_epochs=40, random_state=0).fit(X, y).score(X, y) > 0.3
-    X, y = cancer
-    assert GravesVIClassifier(n_epochs=20, random_state=0).fit(X, y).score(X, y) > 0.9
 
 
 class TestPruning:

@@ -220,12 +220,33 @@ def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted, tmp_path):
             one.predict(table[["b c", "<script>", ""]])
 
 
+OF_INPUT = {"noise": "input", "n_epochs": 20}
+"""The noise depends on the input, by code of each method's own."""
+FAR = [(name, {}) for name in REGRESSORS]
+FAR += [(n, OF_INPUT) for n in ("closed-form-vi", "bayes-by-backprop", "network", "laplace")]
+FAR += [("closed-form-vi", OF_INPUT | {"prediction": "draws"})]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "changes"), FAR)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_everything_asked_about_far_rows_is_finite(name, changes):
+    model = fitted_to(name, REGRESSION, X, Y, **changes)
+    for times in (100.0, 1e4, 1e8)[: 1 if hasattr(model, "n_chains") else 3]:
+        predictive = model.predict_dist(times * X)
+        drawn = model.sample_y(times * X, 5, random_state=0, include_noise=True)
+        parts = predictive.mean, predictive.std, predictive.log_prob(Y), predictive.crps(Y), drawn
+        assert all(np.isfinite(part).all() for part in parts), times
+        assert (np.diff(predictive.interval(0.9)) > 0.0).all()
+
+
 @pytest.mark.parametrize(("name", "task"), ALL)
 def test_rows_without_weight_leave_no_trace(name, task):
     weight, y = np.where(np.arange(24) % 5 == 0, 0.0, 1.5), targets(task)
     garbage = np.where(weight == 0.0, y[1] if task == CLASSIFICATION else 1e6, y)
-    first, second = (fitted_to(name, task, X, t, weight) for t in (y, garbage))
-    np.testing.assert_array_equal(predicted(first, X), predicted(second, X))
+    far = np.where(weight[:, None] == 0.0, 1e3, X)
+    first, second = (fitted_to(name, task, *rows, weight) for rows in ((X, y), (far, garbage)))
+    np.testing.assert_allclose(predicted(first, X), predicted(second, X), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "task"), [one for one in ALL if one[0] in UNINTERRUPTED])
@@ -298,6 +319,10 @@ def test_a_stream_of_labels_names_them_first(name):
     y = targets(CLASSIFICATION)
     stream = unfitted(name, CLASSIFICATION).partial_fit(X[:1], y[:1], classes=["above", "below"])
     assert list(stream.partial_fit(X[1:9], y[1:9]).classes_) == ["above", "below"]
+    other = "above" if y[0] == "below" else "below"
+    began = unfitted(name, CLASSIFICATION).partial_fit(X[:1], [other], classes=["above", "below"])
+    began.partial_fit(X[1:9], y[1:9])
+    assert (predicted(began, X) != predicted(stream, X)).any(), "the first row still counts"
     with pytest.raises(ValueError, match="y must hold classes of the first fit"):
         stream.partial_fit(X[:1], ["never"])
     with pytest.raises(ValueError, match="classes must be those of the first call"):

@@ -72,17 +72,9 @@ def test_units_of_the_target_move_the_evidence_by_their_logarithm(linear):
     assert moved == pytest.approx(60 * np.log(1e3), abs=1e-2)
 
 
-def test_probabilities_average_over_gaussian_logits():
+def test_integrals_over_logits_are_near_and_doubt_grows_with_the_distance():
     y = np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))
     model = LaplaceClassifier(**TINY | {"n_epochs": 40}).fit(X, y)
-    fitted = model.fitted_
-    mean, cov = fitted.method.output_moments(model.state_, fitted.encoded(X))
-    rng, n = np.random.default_rng(1), 20_000
-    for row in (0, 17):
-        logits = rng.multivariate_normal(mean[row], cov[row], size=n)
-        p = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
-        slack = 4.0 * p.std(axis=0) / np.sqrt(n) + 5e-3  # 512 fixed points stand for the Gaussian
-        assert (np.abs(model.predict_proba(X[row : row + 1])[0] - p.mean(axis=0)) < slack).all()
     exact = model.predict_proba(X)
     model.set_params(integral="probit")
     assert 0.0 < np.abs(model.predict_proba(X) - exact).max() < 0.1

@@ -124,10 +124,3 @@ def test_bad_rows_are_refused():
         model.predict(X * 1e45)
     with pytest.raises(ValueError, match="coverage must be between"):
         model.weights(coverage=90)
-
-
-def test_says_when_it_did_not_converge():
-    X, y = line()
-    with pytest.warns(UserWarning, match="raise max_steps"):
-        model = BayesianLinearRegressor(max_steps=1).fit(X, y)
-    assert model.fit_report_.guards["not_converged"] == 1

@@ -44,25 +44,6 @@ def test_units_of_inputs_and_target_do_not_matter():
     assert evidence[1] - evidence[0] == pytest.approx(-160 * np.log(1e3), abs=1e-3)
 
 
-@pytest.mark.parametrize("at", [0, 5])
-def test_a_row_of_weight_zero_is_absent_from_the_scaling(at):
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
-    x[:, 1] = 0.7
-    weight = rng.uniform(0.5, 2.0, 50)
-    weight[at] = 0.0
-    x[at], y[at] = (3.0, 1000.0), 1e5
-    model = PBPRegressor((3,), 1, random_state=0).fit(x, y, sample_weight=weight)
-    kept = weight > 0.0
-    without = PBPRegressor((3,), 1, random_state=0).fit(x[kept], y[kept], weight[kept])
-    for found, wanted in (
-        (model.x_scaler_, without.x_scaler_),
-        (model.y_scaler_, without.y_scaler_),
-    ):
-        np.testing.assert_array_equal(found.mean * found.unit, wanted.mean * wanted.unit)
-        np.testing.assert_array_equal(found.scale, wanted.scale)
-
-
 def test_drawn_functions_have_the_predicted_moments(fitted):
     model, x, _ = fitted
     rows = x[:6]
@@ -95,52 +76,26 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
     )
 
 
-def test_stochastic_ep_and_minibatches_fit_as_well():
+@pytest.mark.parametrize("rule", [{"batch_size": 16}, {"activation": "erf"}], ids=str)
+def test_what_the_compiled_engine_does_not_run_fits_as_well(rule, capsys):
     x, y = line(120)
     test_x, test_y = line(200, seed=1)
-    rmse = {}
-    for name, rule in {
-        "adf": {},
-        "sep": {"inference": "sep"},
-        "batch": {"batch_size": 16},
-        "erf": {"activation": "erf"},
-    }.items():
-        model = PBPRegressor((20,), 30, random_state=0, **rule).fit(x, y)
-        rmse[name] = np.sqrt(np.mean((model.predict(test_x) - test_y) ** 2))
-        assert model.fit_report_.guards["weights_undone"] < 0.01 * model.fit_report_.n_updates
-    assert max(rmse.values()) < 0.6 * test_y.std()
+    model = PBPRegressor((20,), 30, random_state=0, verbose=1, **rule).fit(x, y)
+    assert np.sqrt(np.mean((model.predict(test_x) - test_y) ** 2)) < 0.6 * test_y.std()
+    assert [len(values) for values in model.fit_report_.trace.values()] == [30, 30, 30]
+    assert capsys.readouterr().err.count("epoch") == 30
 
 
-def test_evidence_prefers_the_inputs_that_matter():
-    x, y = line(100)
-    noise = np.random.default_rng(5).normal(size=(100, 2))
-    rule = {"inference": "sep", "random_state": 0, "n_epochs": 60}
-    informed = PBPRegressor((10,), **rule).fit(x, y)
-    blind = PBPRegressor((10,), **rule).fit(noise, y)
-    assert informed.log_evidence(x, y) > blind.log_evidence(noise, y) + 10
+def test_the_evidence_of_stochastic_ep_is_in_the_units_of_the_target():
+    x, y = line(40)
+    one, kilo = (
+        PBPRegressor((4,), 10, inference="sep", random_state=0).fit(x, unit * y)
+        for unit in (1.0, 1e3)
+    )
+    gap = kilo.log_evidence(x, 1e3 * y) - one.log_evidence(x, y)
+    assert gap == pytest.approx(-40 * np.log(1e3), abs=1e-3)
     with pytest.raises(ValueError, match="inference='sep'"):
         PBPRegressor((10,), 2).fit(x, y).log_evidence(x, y)
-
-
-def test_outliers_leave_the_rest_usable():
-    x, y = line(100)
-    y = y.copy()
-    y[3] = 1e7
-    model = PBPRegressor((10,), 10, random_state=0).fit(x, y)
-    assert np.isfinite(model.predict(x)).all()
-    assert (model.state_.noise_shape > 1.0).all()
-
-
-def test_fit_report_is_complete(capsys):
-    x, y = line()
-    model = PBPRegressor((5,), 4, random_state=0, verbose=1).fit(x, y)
-    report = model.fit_report_
-    assert [len(values) for values in report.trace.values()] == [4, 4, 4]
-    assert set(report.guards) == {
-        "weights_undone", "noise_kept", "prior_kept", "steps_damped", "prior_uninformed",
-    }  # fmt: skip
-    assert type(report).from_dict(report.to_dict()) == report
-    assert capsys.readouterr().err.count("epoch") == 4
 
 
 def test_diabetes_without_tuning():
@@ -172,15 +127,6 @@ def test_long_stochastic_ep_does_not_drift_away():
     assert max(np.abs(m).max() for m in model.state_.m) < 50
     assert model.fit_report_.trace["mean_log_z"][-1] > model.fit_report_.trace["mean_log_z"][5]
     assert model.fit_report_.trace["epistemic_share"][-1] > 0.05
-
-
-def test_chunks_of_a_prediction_do_not_matter():
-    x, y = line(30)
-    model = PBPRegressor((5,), 2, random_state=0).fit(x, y)
-    many = np.random.default_rng(0).normal(size=(200_000, 2))
-    whole = model.predict_dist(many)
-    part = model.predict_dist(many[150_000:150_010])
-    np.testing.assert_allclose(whole.mean[150_000:150_010], part.mean, rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["kernel", "jax"])

@@ -111,15 +111,3 @@ def test_kl_of_the_prior_is_zero():
     _, prior = problem(3)
     q = GaussianWeights(prior.mean, np.linalg.inv(np.linalg.cholesky(prior.prec)).T)
     assert logistic_vi.kl(q, prior) == pytest.approx(0.0, abs=1e-12)
-
-
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-@pytest.mark.parametrize("c", [2, 3])
-def test_separable_classes_and_collinear_columns_converge(c, covariance):
-    x = np.linspace(-2, 2, 30)[:, None] * np.array([1.0, 1.0, 0.0])
-    codes = np.arange(30) * c // 30
-    data = logistic.rows(x, codes, c)
-    prior = logistic.isotropic_prior(np.full(3, 0.1), data.n_logits)
-    found = logistic_vi.variational(data, prior, covariance=covariance)
-    assert found.info.converged
-    assert np.isfinite(found.posterior.cov).all()

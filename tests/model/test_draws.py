@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import special, stats
 
 from bayesprop.model import draws
@@ -35,23 +36,17 @@ def outputs(weights, x):
     return z
 
 
-def test_every_draw_is_one_network_for_all_rows():
-    state, key = init_weights(jax.random.key(0), (3, 5, 2)), jax.random.key(1)
-    x = jax.random.normal(jax.random.key(2), (9, 3))
-    found = draws.observations(plain_apply, sample, LearnedNoise(2), key, state, x, n_draws=N_DRAWS)
+@pytest.mark.parametrize("likelihood", [LearnedNoise(2), InputNoise(2)])
+def test_every_draw_is_one_network_for_all_rows(likelihood):
+    state = init_weights(jax.random.key(0), (3, 5, likelihood.n_outputs))
+    key, x = jax.random.key(1), jax.random.normal(jax.random.key(2), (9, 3))
+    found = draws.observations(plain_apply, sample, likelihood, key, state, x, n_draws=N_DRAWS)
     assert found.m.shape == found.noise_var.shape == (N_DRAWS, 9, 2)
     for m, v, draw in zip(found.m, found.noise_var, drawn(key, state), strict=True):
-        np.testing.assert_allclose(m, outputs(draw.weights, x), rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(v, np.exp(draw.likelihood)[None].repeat(9, 0), rtol=1e-5)
-
-
-def test_noise_may_depend_on_the_input():
-    state, key = init_weights(jax.random.key(0), (3, 5, 4)), jax.random.key(1)
-    x = jax.random.normal(jax.random.key(2), (9, 3))
-    found = draws.observations(plain_apply, sample, InputNoise(2), key, state, x, n_draws=N_DRAWS)
-    f = outputs(drawn(key, state)[3].weights, x)
-    np.testing.assert_allclose(found.m[3], f[:, :2], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.noise_var[3], np.exp(f[:, 2:]), rtol=1e-3)
+        f, is_constant = outputs(draw.weights, x), isinstance(likelihood, LearnedNoise)
+        var = np.exp(np.tile(draw.likelihood, (9, 1)) if is_constant else f[:, 2:])
+        np.testing.assert_allclose(m, f[:, :2], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(v, var, rtol=1e-5 if is_constant else 1e-3)
 
 
 def test_class_probabilities_and_entropies_are_averaged():

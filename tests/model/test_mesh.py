@@ -77,14 +77,13 @@ def _assert_alike(one: dict[str, np.ndarray], several: dict[str, np.ndarray]) ->
         np.testing.assert_allclose(several[fit], columns, rtol=1e-3, atol=1e-4, err_msg=fit)
 
 
-@pytest.mark.parametrize("fits", [_FEW, pytest.param(_REST, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("fits", [_FEW, _REST])
 def test_eight_devices_train_as_one(fits):
     # Neither the batches of 50 nor the five members divide by eight.
     one, eight = _started("1", *fits), _started("8", *fits)
     _assert_alike(_predictions(one), _predictions(eight))
 
 
-@pytest.mark.exhaustive
 def test_two_processes_train_as_one():
     with socket.socket() as free:
         free.bind(("localhost", 0))

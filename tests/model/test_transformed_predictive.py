@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N
 from scipy import stats
 
 from bayesprop.model.completed_predictive import completed
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.limited_maps import CensoredArsinh, CensoredNumbers, CensoredShare
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.model.transformed_predictive import transformed
 
-RNG = np.random.default_rng(0)
-N = 4
-MEAN, EPISTEMIC, NOISE = RNG.normal(size=N), RNG.uniform(0.05, 0.3, N), RNG.uniform(0.1, 0.5, N)
-LATENTS = {
-    "gaussian": GaussianPredictive(MEAN, EPISTEMIC, NOISE),
-    "student": StudentTPredictive(MEAN, EPISTEMIC, NOISE, np.array([5.0, 8.0, 12.0, 40.0])),
-    "mixture": MixturePredictive.of(RNG.normal(size=(5, N)), RNG.uniform(0.05, 0.6, (5, N))),
-    "noise mixture": NoiseMixturePredictive.of(
-        f_mean=RNG.normal(size=(3, N)),
-        f_var=RNG.uniform(0.05, 0.3, (3, N)),
-        log_noise_mean=RNG.normal(size=(3, N)) - 2.0,
-        log_noise_var=RNG.uniform(0.05, 0.3, (3, N)),
-        dof=RNG.uniform(5.0, 30.0, (3, N)),
-    ),
-}
 SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
-    "few": CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4])),
+    "few": FEW,
     "many": CountScores(np.array([100.5, 900.5, 4000.5]), np.array([-2.0, 0.0, 2.0])),
     "heaps": CountScores(
         np.array([3.5, 19.5, 20.5, 499.5, 500.5, 900.5, 1999.5, 2000.5, 2001.5]),
@@ -128,34 +113,6 @@ def test_crps_is_the_integral_of_squared_differences(latent, map):
         np.testing.assert_allclose(p.crps(y), exact, rtol=5e-3)
 
 
-@pytest.mark.parametrize("latent", LATENTS)
-@pytest.mark.parametrize("bounds", [True, False])
-def test_a_prediction_in_per_cent_is_that_of_the_share_in_another_unit(latent, bounds):
-    parts = {"least": 0.12, "scale": 0.5, "largest": 0.9}
-    scaled = {name: 100.0 * part for name, part in parts.items()}
-    of_share = CensoredShare(**parts, gap=0.02) if bounds else Logit()
-    of_percent = CensoredShare(**scaled, gap=0.02, whole=100.0) if bounds else Logit(100.0)
-    share, percent = (transformed(LATENTS[latent], map) for map in (of_share, of_percent))
-    np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-9)
-    np.testing.assert_allclose(percent.std, 100.0 * share.std, rtol=1e-9)
-    np.testing.assert_allclose(percent.epistemic_var, 1e4 * share.epistemic_var, rtol=1e-6)
-    np.testing.assert_allclose(percent.slope, 100.0 * share.slope, rtol=1e-9)
-    for level in (0.02, 0.5, 0.98):
-        np.testing.assert_allclose(
-            percent.quantile(level), 100.0 * share.quantile(level), rtol=1e-9
-        )
-    for y in (0.03, 0.3, 0.95):
-        at = np.full(N, y)
-        log_density = share.log_prob(at) - np.log(100.0)
-        np.testing.assert_allclose(percent.log_prob(100.0 * at), log_density, rtol=1e-8)
-        np.testing.assert_allclose(percent.cdf(100.0 * at), share.cdf(at), rtol=1e-9)
-        np.testing.assert_allclose(percent.crps(100.0 * at), 100.0 * share.crps(at), rtol=1e-8)
-    for end in (0.0, 1.0):
-        at = np.full(N, end)
-        np.testing.assert_allclose(percent.log_prob(100.0 * at), share.log_prob(at), rtol=1e-8)
-    assert (percent.log_prob(np.full(N, 100.5)) == -np.inf).all()
-
-
 def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
     p = transformed(
         GaussianPredictive(np.array([50.0]), np.full(1, 5e-7), np.full(1, 5e-7)), Logit()
@@ -178,40 +135,10 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
     np.testing.assert_allclose(p.epistemic_var / p.var, share, rtol=1e-5)
 
 
-@pairs(FROM_ZERO)
-def test_nonnegative_numbers_are_integrals_over_a_dense_grid(latent, map):
-    p, learnt = transformed(LATENTS[latent], FROM_ZERO[map]), FROM_ZERO[map]
-    z = learnt.thresholds[0] + np.append(0.0, np.geomspace(1e-6, 2000.0, 40_001))
-    y, below = learnt.inverse(z), p.latent.cdf(np.repeat(z[:, None], N, axis=1))
-    np.testing.assert_allclose(p.cdf(np.zeros(N)), below[0], rtol=1e-12)
-    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below[0], rtol=1e-9)
-    middle, mass = 0.5 * (y[1:] + y[:-1])[:, None], np.diff(below, axis=0)
-    mean = np.sum(middle * mass, axis=0)
-    np.testing.assert_allclose(p.mean, mean, rtol=2e-3)
-    var = np.sum((middle - mean) ** 2 * mass, axis=0) + below[0] * mean**2
-    np.testing.assert_allclose(p.var, var, rtol=2e-2)
-    most = learnt.support[1]
-    for at in (0.0, min(2.5, 0.4 * most), min(700.0, most)):
-        exact = np.trapezoid((below - (y[:, None] >= at)) ** 2, y, axis=0)
-        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3)
-    if np.isfinite(most):
-        end = np.full(N, most)
-        np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
-        above = 1.0 - p.latent.cdf(np.full(N, learnt.thresholds[1]))
-        np.testing.assert_allclose(np.exp(p.log_prob(end)), above, rtol=1e-3)
-        np.testing.assert_allclose(p.cdf(end), 1.0)
-    np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
-    for at in (0.1, 2.5, 25.0, 700.0):
-        high, low = p.cdf(np.full(N, at * (1.0 + 1e-5))), p.cdf(np.full(N, at * (1.0 - 1e-5)))
-        density = (high - low) / (2e-5 * at)
-        np.testing.assert_allclose(
-            np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
-        )
-
-
-@pairs(LIMITED)
-def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map):
-    p, learnt = transformed(LATENTS[latent], LIMITED[map]), LIMITED[map]
+@pairs(LIMITED | FROM_ZERO)
+def test_numbers_with_limits_are_integrated_over_a_dense_grid(latent, map):
+    learnt = (LIMITED | FROM_ZERO)[map]
+    p = transformed(LATENTS[latent], learnt)
     z = p.latent.mean + p.latent.std * T
     y, mass = learnt.inverse(0.5 * (z[1:] + z[:-1])), np.diff(p.latent.cdfs(z), axis=0)
     mean = np.sum(y * mass, axis=0)
@@ -222,22 +149,43 @@ def test_what_is_seen_between_limits_is_integrated_over_a_dense_grid(latent, map
     above = 1.0 - p.latent.cdf(np.full(N, last)) if np.isfinite(last) else np.zeros(N)
     for limit, chance in ((low, below), (high, above)):
         if chance.any():
-            for at in (limit, limit + np.sign(limit - p.mean)):  # what lies beyond is seen as it
-                np.testing.assert_allclose(np.exp(p.log_prob(at + np.zeros(N))), chance, rtol=1e-3)
-    np.testing.assert_allclose(p.cdf(np.full(N, 100.0)), 1.0, atol=1e-6)
-    t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -300.0, 300.0))
-    cdf = np.where(t >= high, 1.0, p.latent.cdfs(learnt.forward(t)))
-    for at in (0.5, 0.7):
-        exact = np.trapezoid((cdf - (t >= at)) ** 2, t, axis=0)
-        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=1e-2)
-        step = 1e-5
-        slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))
-        np.testing.assert_allclose(
-            np.exp(p.log_prob(np.full(N, at))), slope / (2.0 * step), rtol=1e-4
-        )
+            np.testing.assert_allclose(np.exp(p.log_prob(limit + np.zeros(N))), chance, rtol=1e-3)
+    np.testing.assert_allclose(p.cdf(np.full(N, min(high, 1e12))), 1.0, atol=1e-6)
+    t = np.clip(learnt.inverse(z), *np.clip(learnt.support, -1e9, 1e9))
+    places = np.array([low, 0.1, 0.5, 0.7, 2.5, 25.0, 700.0, high])
+    for at in places[(places >= low) & (places <= high) & np.isfinite(places)]:
+        grid = np.sort(np.vstack([t, np.full((2, N), [[np.nextafter(at, -np.inf)], [at]])]), axis=0)
+        cdf = np.where(grid >= high, 1.0, p.latent.cdfs(learnt.forward(np.clip(grid, low, high))))
+        cdf = np.where(grid < low, 0.0, cdf)
+        exact = np.trapezoid((cdf - (grid >= at)) ** 2, grid, axis=0)
+        np.testing.assert_allclose(p.crps(np.full(N, at)), exact, rtol=5e-3, atol=1e-9)
+        if low < at < high:
+            step = 1e-5 * at
+            slope = p.cdf(np.full(N, at + step)) - p.cdf(np.full(N, at - step))
+            density = slope / (2.0 * step)
+            np.testing.assert_allclose(
+                np.exp(p.log_prob(np.full(N, at))), density, rtol=1e-4, atol=1e-9
+            )
     for level in (0.03, 0.5, 0.9):
         want = np.clip(learnt.inverse(p.latent.quantile(level)), low, high)
         np.testing.assert_allclose(p.quantile(level), want, rtol=1e-9)
+
+
+@pairs(LIMITED)
+def test_what_lies_beyond_a_limit_is_seen_as_it(latent, map):
+    p = transformed(LATENTS[latent], LIMITED[map])
+    for limit in filter(np.isfinite, LIMITED[map].support):
+        at, beyond = np.full(N, limit), limit + np.sign(limit - p.mean)
+        np.testing.assert_array_equal(p.log_prob(beyond), p.log_prob(at))
+
+
+@pairs(FROM_ZERO)
+def test_what_cannot_be_is_as_far_off_as_the_nearest_number_and_more(latent, map):
+    p = transformed(LATENTS[latent], FROM_ZERO[map])
+    np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
+    if np.isfinite(most := FROM_ZERO[map].support[1]):
+        end = np.full(N, most)
+        np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
 
 
 def test_a_line_of_a_gaussian_is_tobins():
@@ -265,6 +213,9 @@ def test_a_line_of_a_gaussian_is_tobins():
 def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent, map):
     p = transformed(LATENTS[latent], FROM_ZERO[map])
     at_zero = p.cdf(np.zeros(N))
+    below = p.latent.cdf(np.full(N, FROM_ZERO[map].thresholds[0]))
+    np.testing.assert_allclose(at_zero, below, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below, rtol=1e-9)
     for level in (0.02, 0.5, 0.99):
         y = p.quantile(level)
         np.testing.assert_array_equal(y == 0.0, at_zero >= level)
@@ -280,15 +231,6 @@ def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
     p = transformed(far, FROM_ZERO["some zeros"])
     exact = stats.norm.logcdf(FROM_ZERO["some zeros"].thresholds[0], far.mean, 1.0)
     np.testing.assert_allclose(p.log_prob(np.zeros(2)), exact, rtol=1e-3)
-
-
-@pairs(FROM_ZERO)
-def test_the_randomised_pit_of_nonnegative_draws_is_uniform(latent, map):
-    one = transformed(LATENTS[latent], FROM_ZERO[map])[[1]]
-    draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
-    many = type(one).joined([one] * 3000)
-    assert 0.0 < np.mean(draws == 0.0) < 1.0
-    assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("map", [name for name in COUNTS | FROM_ZERO if name != "rates"])
@@ -355,10 +297,11 @@ def test_the_slope_is_that_of_the_line_nearest_to_the_function(latent, map):
     assert (np.abs(p.slope - rise.mean(axis=0)) < 5.0 * error + tolerance * p.slope).all()
 
 
-@pairs(COUNTS)
+@pairs(COUNTS | FROM_ZERO)
 def test_the_randomised_pit_of_draws_is_uniform(latent, map):
-    one = transformed(LATENTS[latent], COUNTS[map])[[1]]
+    one = transformed(LATENTS[latent], (COUNTS | FROM_ZERO)[map])[[1]]
     draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
+    assert map in COUNTS or 0.0 < np.mean(draws == 0.0) < 1.0
     many = type(one).joined([one] * 3000)
     assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
     np.testing.assert_array_equal(many.pit(draws), many.pit(draws))
@@ -379,6 +322,8 @@ def test_what_cannot_be_has_no_probability(latent):
         for y in outside:
             assert (p.log_prob(np.full(N, y)) == -np.inf).all()
             assert np.isfinite(p.crps(np.full(N, y))).all()
+    share = transformed(LATENTS[latent], Logit(100.0))
+    assert (share.log_prob(np.full(N, 100.5)) == -np.inf).all()
     assert (positive.cdf(np.full(N, -1.0)) == 0.0).all()
     assert (count.cdf(np.full(N, -1.0)) == 0.0).all()
     far = count.log_prob(np.full(N, 1e6))

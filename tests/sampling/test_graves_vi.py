@@ -91,25 +91,3 @@ def test_update_is_the_published_one(q):
         np.testing.assert_allclose(
             q.rho[layer] - after.q.rho[layer], to_v * dv_drho, rtol=1e-3, atol=1e-5
         )
-
-
-def test_squared_gradient_of_a_linear_model_is_biased_as_known():
-    """E[sum g²] / 2 is the curvature / 2 only where the residuals have the noise's variance.
-
-    At y = 0 and q = N(0, v) for y = x w + e: E[g²] = x⁴ v / noise², the curvature x² / noise.
-    """
-    x, v, noise_var = 1.5, 0.2, 0.7
-    batch = Batch(
-        jnp.array([[x]]), jnp.zeros((1, 1)), jnp.ones(1), jnp.asarray(0), 1, jnp.asarray(1.0)
-    )
-    std = np.sqrt(v)
-
-    def squared(e):
-        w = (jnp.array([[1.0], [0.0]]) * std * e,)
-        return graves_vi.row_slopes(plain_apply, KnownNoise(1, noise_var), w, (), batch).squared
-
-    e = jax.random.normal(jax.random.key(0), (20_000,))
-    values = np.asarray(jax.jit(jax.vmap(squared))(e)[0][:, 0, 0], np.float64)
-    se = values.std() / np.sqrt(len(values))
-    assert abs(values.mean() - x**4 * v / noise_var**2) < 4.0 * se
-    assert abs(values.mean() - x**2 / noise_var) > 20.0 * se

@@ -63,22 +63,6 @@ def test_quantiles_of_one_gaussian_and_of_none_that_is_a_number():
     assert np.isnan(gaussian_sums.quantiles(wrong, np.array([0.9]))).all()
 
 
-def test_crps_is_the_integral_of_the_squared_distance_to_a_step():
-    p, y = parts(2), np.array([[-4.0, 0.0, 1.0, 12.0]])
-    grid = np.linspace(-60.0, 60.0, 120_001)
-    for i in range(N):
-        f = np.sum(p.share[i] * stats.norm.cdf(grid[:, None], p.m[i], p.std[i]), axis=1)
-        exact = integrate.trapezoid((f - (grid >= y[0, i])) ** 2, grid)
-        got = gaussian_sums.crps(p, y, n_nodes=200)[0, i]
-        assert got == pytest.approx(exact, rel=1e-3)
-
-
-def test_log_density_is_the_log_of_the_sum():
-    p, y = parts(3), np.array([[-3.0, 0.0, 2.0, 30.0]])
-    exact = np.log(np.sum(p.share * stats.norm.pdf(y.T, p.m, p.std), axis=1))
-    np.testing.assert_allclose(gaussian_sums.log_density(p, y), exact[None], rtol=1e-10)
-
-
 @pytest.mark.parametrize("shape", [1.05, 3.0, 40.0])
 @pytest.mark.parametrize("l_v", [1e-12, 0.02, 0.4, 4.0])
 def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float, l_v: float):

@@ -9,38 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from class_networks import OF_CLASSES as SETTINGS
+from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import optimize, stats
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
-from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import class_outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
-from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
-from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.member import flat, init_classes, unflat
+from bayesprop.moments.network_ensemble.member import flat, init_classes
 from bayesprop.numerics import softmax_expectations
 
-SETTINGS = replace(
-    settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
-)
 
-
-def uncertain_member(n_inputs: int, n_classes: int, seed: int = 0, hidden: tuple[int, ...] = (7,)):
-    """A network whose logits have variances of about one."""
-    rng = np.random.default_rng(seed)
-    member = init_classes(rng, (n_inputs, *hidden, n_classes))
-    wider = [layer._replace(w_log_std=layer.w_log_std + 4.0) for layer in member.mean]
-    return member._replace(mean=tuple(wider))
-
-
-def logits(member, x):
-    with jax.enable_x64():
-        moments = objective.propagate(member.mean, jnp.asarray(x, jnp.float64), member.log_widths)
-        return tuple(np.asarray(part) for part in moments)
+def uncertain_member(n_inputs: int, n_classes: int, hidden: tuple[int, ...] = (7,)):
+    return widened(init_classes(np.random.default_rng(0), (n_inputs, *hidden, n_classes)))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +34,7 @@ def logits(member, x):
 def test_probabilities_are_those_of_quadrature(n_classes):
     x = np.random.default_rng(1).standard_normal((40, 5))
     member = uncertain_member(5, n_classes)
-    m, v = logits(member, x)
+    m, v = mean_outputs(member, x)
     assert 0.3 < np.median(v) < 30.0
     with jax.enable_x64():
         moments = jax.jit(jax.vmap(softmax_expectations.moments))(m, v)
@@ -72,19 +57,8 @@ def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
     rng = np.random.default_rng(2)
     x, codes = rng.standard_normal((n, 4)), rng.integers(n_classes, size=n)
     rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
-    settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
-    member = uncertain_member(4, n_classes, hidden=hidden)
-    plan = layout(member, n, settings.priors)
-    normals = rng.standard_normal(2**16)
-    work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
-    rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
-    gradients, losses = [], np.empty((400, 2), np.float32)
-    for step in range(400):
-        work.slope[:] = 0.0
-        now = losses[step : step + 1]
-        advance_classes(work, rules, *rows[:3], order, n, 900 + step, now)
-        gradients.append(10.0 * work.slope[plan.leaves])
-
+    member = uncertain_member(4, n_classes, hidden)
+    got, std_error, losses = slopes_for_classes(member, rows, rng)
     with jax.enable_x64():
         like = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
 
@@ -94,17 +68,15 @@ def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
             )
             log_p = jax.vmap(softmax_expectations.exact)(moments.m, moments.v, jnp.asarray(codes))
             data = -jnp.mean(rows.weight * log_p)
-            price = objective.adaptive_kl(member.mean, settings.priors.mean)
+            price = objective.adaptive_kl(member.mean, SETTINGS.priors.mean)
             price += objective.width_price(member.log_widths)
             return data + price / rows.n_total, data
 
         (_, data), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(like)
     want = flat(jax.tree.map(np.asarray, gradient))
-    got, std_error = np.mean(gradients, axis=0), np.std(gradients, axis=0) / 20.0
     assert (np.abs(got - want) < 5.0 * std_error + 2e-4 * np.abs(want).max()).all()
     error = losses[:, 1].std() / 20.0
     assert abs(losses[:, 1].mean() - float(data)) < 4.0 * error + 1e-3
-    assert unflat(work.theta[plan.leaves], member).mean[0].w_m == pytest.approx(member.mean[0].w_m)
 
 
 def test_ramps_rise_between_quantiles():
@@ -264,15 +236,6 @@ def test_what_data_would_tell_grows_with_the_distance(fitted):
         return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.entropy)
 
     assert told(far) > 1.5 * told(near) > 0.0
-
-
-def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
-    x, codes, (state, _) = fitted
-    monkeypatch.setattr(engine, "n_cores", lambda: 1)
-    again, _ = ce.fit(1, x, codes, 3, SETTINGS)
-    np.testing.assert_array_equal(ce.predict(state, x).proba, ce.predict(again, x).proba)
-    alone = np.vstack([ce.predict(state, row[None]).proba for row in x[:20]])
-    np.testing.assert_allclose(alone, ce.predict(state, x).proba[:20], rtol=1e-5)
 
 
 def test_a_state_comes_back_from_its_arrays(fitted):

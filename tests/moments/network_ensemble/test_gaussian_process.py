@@ -14,6 +14,9 @@ from bayesprop.moments.network_ensemble import gaussian_process as gp
 from bayesprop.moments.network_ensemble import process_evidence as pe
 
 LIMITS = pe.Limits(-20.0, 1000)
+AT = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5, -1.3])
+"""Logarithms: three lengths, variance, noise, linear variance, variance of groups."""
+GROUP = np.random.default_rng(8).integers(12, size=60)
 BOTH = pytest.mark.parametrize("is_rough", [False, True])
 
 
@@ -40,16 +43,27 @@ def fitted(known) -> pe.Fitted:
 
 
 def made(known: pe.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
-    at = np.array([0.1, 0.4, -0.3, -1.0, log_noise, -2.5])
-    return pe._process(known, pe._Hyper(at, is_rough))
+    at = np.r_[AT[:4], log_noise, AT[5]]
+    return pe._process(known._replace(group=None), pe._Hyper(at, is_rough))
+
+
+def covariance_of(at: np.ndarray, known: pe.Known, *, is_rough: bool) -> np.ndarray:
+    """Covariance of the targets, whose groups share a number."""
+    total = kernel(made(known, is_rough=is_rough))(known.x) + np.diag(np.exp(at[4]) / known.weight)
+    if known.group is not None:
+        total += np.exp(at[6]) * (known.group[:, None] == known.group)
+    return total
 
 
 @BOTH
-def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference(known, is_rough):
-    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5])
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference(
+    known, is_rough, has_groups
+):
+    at = AT if has_groups else AT[:6]
+    known = known._replace(group=GROUP if has_groups else None)
     value, gradient = pe.negative_log_evidence(at, known, is_rough=is_rough)
-    total = kernel(made(known, is_rough=is_rough))(known.x)
-    total += np.diag(np.exp(at[4]) / known.weight)
+    total = covariance_of(at, known, is_rough=is_rough)
     expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
     np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
     slopes = optimize.approx_fprime(
@@ -75,24 +89,14 @@ def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
 
 @BOTH
 def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
-    group = np.random.default_rng(8).integers(12, size=60)
-    of_groups = known._replace(group=group)
-    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5, -1.3])
+    of_groups = known._replace(group=GROUP)
     covariance = kernel(made(known, is_rough=is_rough))
-    total = covariance(known.x)
-    total += np.diag(np.exp(at[4]) / known.weight) + np.exp(at[6]) * (group[:, None] == group)
-    value, gradient = pe.negative_log_evidence(at, of_groups, is_rough=is_rough)
-    expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
-    np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
-    slopes = optimize.approx_fprime(
-        at, lambda p: pe.negative_log_evidence(p, of_groups, is_rough=is_rough)[0], 1e-6
-    )
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
-    process = pe._process(of_groups, pe._Hyper(at, is_rough))
+    total = covariance_of(AT, of_groups, is_rough=is_rough)
+    process = pe._process(of_groups, pe._Hyper(AT, is_rough))
     m, v = process.left_out()
-    total[np.diag_indices(60)] += 1e-10 * np.exp(at[3])
+    total[np.diag_indices(60)] += 1e-10 * np.exp(AT[3])
     k = covariance(known.x)
-    for out in (group == 2, group == 7):
+    for out in (GROUP == 2, GROUP == 7):
         to, rest = k[np.ix_(out, ~out)], total[np.ix_(~out, ~out)]
         np.testing.assert_allclose(m[out], to @ np.linalg.solve(rest, known.y[~out]), rtol=1e-6)
         expected = np.diag(k)[out] - np.sum(to * np.linalg.solve(rest, to.T).T, axis=1)
@@ -100,7 +104,7 @@ def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
     m, v = process.moments(known.x + 0.3)
     to = covariance(np.float32(known.x + 0.3) / 1.0, known.x)
     np.testing.assert_allclose(m, to @ np.linalg.solve(total, known.y), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(at[4]) + np.exp(at[6])))
+    np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(AT[4]) + np.exp(AT[6])))
 
 
 def test_the_evidence_finds_how_groups_differ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from ensemble_objective import member_output, soft_relu, student_t_bound
 from scipy import stats
-from threadpoolctl import threadpool_info
 
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_outputs as engine
@@ -231,19 +229,6 @@ def test_enormous_weights_leave_numbers():
     heavy = dev.with_deviations(state, Distinct.of(rows._replace(n_total=1e18)), settings)[0]
     assert heavy.deviations.size
     assert np.isfinite(engine.outputs(heavy, rows.x).v).all()
-
-
-def test_fits_at_the_same_time_leave_blas_as_it_was():
-    def threads() -> list[int]:
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-    x = np.random.default_rng(0).standard_normal((60, 3))
-    settings = nn.settings_for(len(x), n_steps=50, n_members=2, learns_processes=False)
-    before = threads()
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: nn.fit(1, x, x[:, :1], settings)[0], range(20)))
-    assert threads() == before
-    assert all(np.array_equal(f.deviations, found[0].deviations) for f in found)
 
 
 @pytest.fixture(scope="module")

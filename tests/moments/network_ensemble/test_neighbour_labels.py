@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,14 +151,16 @@ def test_few_rows_and_those_that_nobody_may_ask_choose_a_power_alone():
         assert judged.power > 0.0
 
 
-def fitted(n: int = 1200) -> tuple[ClassState, nn.FitInfo]:
-    x, code = spots(n, seed=5)
-    settings = EnsembleSettings(n_members=2, hidden_layer_sizes=(4,), n_steps=50)
-    return nn.fit(1, x, code, 2, settings)
+FAST = EnsembleSettings(n_members=2, hidden_layer_sizes=(4,), n_steps=50)
 
 
-def test_a_fit_asks_them_saves_them_and_gives_them_back():
-    state, info = fitted()
+@pytest.fixture(scope="module")
+def fitted() -> tuple[ClassState, nn.FitInfo]:
+    return nn.fit(1, *spots(1200, seed=5), 2, FAST)
+
+
+def test_a_fit_asks_them_saves_them_and_gives_them_back(fitted):
+    state, info = fitted
     assert state.neighbours is not None
     assert info.guards["neighbour_rows"] == len(state.neighbours.weight) == 1200
     x, code = spots(1000, seed=6)
@@ -180,23 +183,20 @@ def test_lengths_are_learnt_beside_no_waiting_threads_of_blas(monkeypatch):
 
     monkeypatch.setattr(nearest_rows, "learn_lengths", counted)
     monkeypatch.setattr(nearest_rows, "N_STEPS", 20)
-    fitted(400)
+    nn.fit(1, *spots(400, seed=5), 2, FAST)
     assert numbers == {1}
 
 
 def test_nobody_is_asked_where_the_file_must_hold_no_rows():
     x, code = spots(1200, seed=5)
-    settings = EnsembleSettings(
-        n_members=2, hidden_layer_sizes=(4,), n_steps=50, learns_processes=False
-    )
-    state, info = nn.fit(1, x, code, 2, settings)
+    state, info = nn.fit(1, x, code, 2, replace(FAST, learns_processes=False))
     assert state.neighbours is None
     assert info.guards["neighbour_rows"] == 0
     assert not any(len(x) in a.shape for a in state.to_arrays().values())
 
 
-def test_doubt_stays_between_nothing_and_all():
-    state, _ = fitted()
+def test_doubt_stays_between_nothing_and_all(fitted):
+    state, _ = fitted
     predicted = nn.predict(state, spots(500, seed=7)[0])
     total = special.entr(predicted.proba).sum(axis=1)
     assert (predicted.entropy >= 0.0).all()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from test_neighbours import rows
 
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import neighbour_targets as targets
@@ -23,12 +24,6 @@ LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
 LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
 SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
 N = 1500
-
-
-def rows(n: int, seed: int = 0) -> Known:
-    rng = np.random.default_rng(seed)
-    parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
-    return Known(*(np.float32(part) for part in parts))
 
 
 def targets_of(known: Known, least_std: float = 0.0, are_silent: float = 0.0) -> NeighbourTargets:

@@ -80,20 +80,6 @@ def test_the_nearest_of_many_are_those_that_a_full_order_begins_with():
         assert all(len(set(own)) == 32 for own in rows_of_it)
 
 
-def test_the_nearest_are_the_same_of_few_columns_and_of_many():
-    rng = np.random.default_rng(12)
-    x, at = rng.standard_normal((500, 25)), rng.standard_normal((130, 25))
-    order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
-    np.testing.assert_array_equal(np.sort(nearest_rows.nearest(x, at, 32), axis=1), order)
-    known = Known(*(np.float32(a) for a in (x, rng.standard_normal(500), np.ones(500))))
-    hyper = Hyper(np.full(25, np.log(5.0)), 0.0, -2.0)
-    m, _ = process_of(known, hyper).moments(at)
-    i, rows_of_it = 7, order[7]
-    total = covariance(known.x[rows_of_it], hyper) + np.exp(-2.0) * np.eye(32)
-    to = covariance(np.vstack([np.float32(at[i]), known.x[rows_of_it]]), hyper)[0, 1:]
-    np.testing.assert_allclose(m[i], to @ np.linalg.solve(total, known.y[rows_of_it]), rtol=1e-4)
-
-
 def test_rows_at_no_distance_that_count_without_end_break_nothing():
     x, weight = np.zeros((40, 3), np.float32), np.full(40, 1e14, np.float32)
     process = process_of(Known(x, np.ones(40, np.float32), weight), HYPER._replace(noise=-50.0))
@@ -310,18 +296,3 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
     x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
     assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
-
-
-@pytest.mark.exhaustive
-def test_a_group_that_is_new_learns_from_other_groups():
-    x, y = field(N, 1)
-    groups = np.arange(N) // 5
-    state, info = nn.fit(0, x, y[:, :1], SETTINGS, groups=groups)
-    assert state.neighbours[0] is not None
-    assert info.guards["neighbour_rows"] == len(state.neighbours[0].g)
-    new, y_new = field(500, 2)
-    nothing = state._replace(neighbours=(None,), companion=None)
-    error, past = (
-        np.mean((nn.predict(one, new).mean - y_new[:, :1]) ** 2) for one in (state, nothing)
-    )
-    assert error < 0.5 * past

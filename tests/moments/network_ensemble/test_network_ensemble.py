@@ -49,13 +49,14 @@ def member() -> Member:
 
 
 @pytest.fixture(scope="module")
-def wave() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, targets, and the true standard deviation of the noise."""
+def wave() -> tuple[np.ndarray, np.ndarray, stats.rv_continuous]:
+    """Inputs, targets, and the true distribution of each target."""
     rng = np.random.default_rng(1)
     x = rng.uniform(-1.7, 1.7, (N, D))
     noise_std = 0.1 + 0.4 * (x[:, 0] > 0.0)
-    y = np.sin(1.5 * x[:, 0]) + noise_std * rng.standard_normal(N)
-    return x, (y / y.std())[:, None], noise_std / y.std()
+    f = np.sin(1.5 * x[:, 0])
+    y = f + noise_std * rng.standard_normal(N)
+    return x, (y / y.std())[:, None], stats.norm(f / y.std(), noise_std / y.std())
 
 
 @pytest.fixture(scope="module")
@@ -102,21 +103,6 @@ def test_bound_is_exact_for_gaussian_noise():
     assert float(bound) == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
 
 
-def test_group_prior_is_the_best_one():
-    rng = np.random.default_rng(4)
-    m, log_std, mode = rng.standard_normal((6, 1)), rng.standard_normal((6, 1)) - 1.0, 0.3
-
-    def price(log_v: float) -> float:
-        v, square = np.exp(log_v), m * m + np.exp(2 * log_std)
-        kl = np.sum(0.5 * (square / v - 1.0 + log_v) - log_std)
-        return kl - stats.invgamma.logpdf(v, gn.SHAPE, scale=(gn.SHAPE + 1.0) * mode)
-
-    best = optimize.minimize_scalar(price, bounds=(-5, 5), method="bounded")
-    square = jnp.asarray(m * m + np.exp(2 * log_std))
-    got = gn.group_variance(square, axes=(0,), mode=mode)
-    assert float(got[0, 0]) == pytest.approx(np.exp(best.x), rel=1e-3)
-
-
 def test_adaptive_kl_changes_as_its_definition(member: Member):
     def price(layers: gn.Layers) -> float:
         total = 0.0
@@ -155,54 +141,13 @@ def test_noise_kl_is_the_sum_of_integrals(member: Member):
     assert float(objective.noise_kl(member.noise, PRIORS)) == pytest.approx(total, rel=1e-4)
 
 
-def test_neither_network_sends_gradients_to_the_other(member: Member):
-    rng = np.random.default_rng(6)
-    x, y = jnp.float32(rng.standard_normal((30, D))), jnp.float32(rng.standard_normal((30, 1)))
-    weight, floor = jnp.ones(30), jnp.full(1, -9.0)
-    schedule = objective.Schedule(30.0, 0.6, 0.8, 11.0)
-
-    def total(member: Member) -> jax.Array:
-        return objective.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
-
-    def cut(member: Member, other: Member) -> jax.Array:
-        """Both losses written with two members: what each would be minimised over alone."""
-        f = objective.propagate(member.mean, x, member.log_widths)
-        h = objective.propagate(other.noise, x)
-        thin = jnp.full(1, 11.0)  # more than the noise network's own: see below
-        seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
-        of_mean = objective.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
-        g = objective.propagate(member.noise, x)
-        e = objective.propagate(other.mean, x, other.log_widths)
-        own_dof = 3.0 + jax.nn.softplus(member.raw_dof)  # 10 to start with
-        l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
-        of_noise = objective.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
-        widths = sum(0.15 * jnp.sum((w - jnp.log(0.5)) ** 2) for w in member.log_widths)
-        price = 0.6 * (objective.adaptive_kl(member.mean, 4.0) + widths)
-        price += objective.noise_kl(member.noise, PRIORS)
-        return -jnp.mean(of_mean) - jnp.mean(of_noise) + price / 30.0
-
-    got = jax.jit(jax.grad(total))(member)
-    expected = jax.jit(jax.grad(cut))(member, member)
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-
-
 def test_finds_the_function_and_its_noise(wave, fitted):
-    x, y, noise_std = wave
+    x, y, truth = wave
     out = nn.predict(fitted[0], x)
-    truth = np.mean(stats.norm.logpdf(y[:, 0], np.sin(1.5 * x[:, 0]) / _scale(wave), noise_std))
-    assert metrics.mean_log_likelihood(out, y) > truth - 0.2
+    assert metrics.mean_log_likelihood(out, y) > truth.logpdf(y[:, 0]).mean() - 0.2
     scale = np.exp(0.5 * out.log_noise_mean.mean(axis=0))[:, 0]
     assert np.median(scale[x[:, 0] > 0.3]) > 2.0 * np.median(scale[x[:, 0] < -0.3])
     assert 0.84 < metrics.coverage(out, y, 0.9) < 0.97
-
-
-def _scale(wave) -> float:
-    x = wave[0]
-    rng = np.random.default_rng(1)
-    rng.uniform(-1.7, 1.7, (N, D))
-    noise_std = 0.1 + 0.4 * (x[:, 0] > 0.0)
-    return float(np.std(np.sin(1.5 * x[:, 0]) + noise_std * rng.standard_normal(N)))
 
 
 def test_training_reports_itself(fitted):

@@ -9,37 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from class_networks import OF_CLASSES as SETTINGS
+from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import special
 
 from bayesprop.moments.network_ensemble import class_ensemble as ce
-from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ORDERED_FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import class_outputs
-from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
-from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
-from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.member import LEAST_GAP, flat, init_ordered
 
-SETTINGS = replace(
-    settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
-)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-def uncertain_member(n_inputs, n_classes, seed=0):
-    """A network whose latent has a variance of about one."""
-    rng = np.random.default_rng(seed)
-    member = init_ordered(rng, (n_inputs, 7), rng.uniform(0.5, 2.0, n_classes))
-    wider = [layer._replace(w_log_std=layer.w_log_std + 4.0) for layer in member.mean]
-    return member._replace(mean=tuple(wider))
+def uncertain_member(n_inputs, n_classes):
+    rng = np.random.default_rng(0)
+    return widened(init_ordered(rng, (n_inputs, 7), rng.uniform(0.5, 2.0, n_classes)))
 
 
 def latent(member, x):
-    with jax.enable_x64():
-        moments = objective.propagate(member.mean, jnp.asarray(x, jnp.float64), member.log_widths)
-        return np.asarray(moments.m)[:, 0], np.asarray(moments.v)[:, 0]
+    return (part[:, 0] for part in mean_outputs(member, x))
 
 
 def ends_of(raw):
@@ -89,17 +79,8 @@ def test_slopes_are_on_average_those_of_the_expected_loss():
     rng, n, n_classes = np.random.default_rng(2), 37, 4
     x, codes = rng.standard_normal((n, 3)), rng.integers(n_classes, size=n)
     rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
-    settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
     member = uncertain_member(3, n_classes)
-    plan = layout(member, n, settings.priors)
-    normals = rng.standard_normal(2**16)
-    work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
-    rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
-    gradients, losses = [], np.empty((400, 2), np.float32)
-    for step in range(400):
-        work.slope[:] = 0.0
-        advance_classes(work, rules, *rows[:3], order, n, 900 + step, losses[step : step + 1])
-        gradients.append(10.0 * work.slope[plan.leaves])
+    got, std_error, losses = slopes_for_classes(member, rows, rng)
 
     def loss(thresholds, bias):
         *below, last = member.mean
@@ -107,7 +88,6 @@ def test_slopes_are_on_average_those_of_the_expected_loss():
         p = by_quadrature(*latent(moved, rows.x), thresholds)[np.arange(n), :, codes]
         return -np.mean(rows.weight * (np.log(p) @ WEIGHTS))
 
-    got, std_error = np.mean(gradients, axis=0), np.std(gradients, axis=0) / 20.0
     raw, step = np.float64(member.thresholds), 1e-3
     vectors = [a.size for a in (*(part for layer in member.mean for part in layer),)]
     first = sum(vectors)
@@ -126,7 +106,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss():
         ends = jnp.asarray(np.concatenate([[-np.inf], ends_of(raw), [np.inf]]))
         up, low = ends[codes + 1][:, None] - a, ends[codes][:, None] - a
         p = jax.nn.sigmoid(up) - jax.nn.sigmoid(low)
-        price = objective.adaptive_kl(member.mean, settings.priors.mean)
+        price = objective.adaptive_kl(member.mean, SETTINGS.priors.mean)
         price += objective.width_price(member.log_widths)
         return -jnp.mean(rows.weight * (jnp.log(p) @ WEIGHTS)) + price / rows.n_total
 

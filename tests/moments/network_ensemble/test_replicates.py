@@ -197,15 +197,3 @@ def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
     without = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
     assert len(without.replicates.rows) == 0
     assert len(nn.without_replicates(state).replicates.rows) == 0
-
-
-@pytest.mark.exhaustive
-def test_copies_teach_nothing_of_new_rows(recipes):
-    x, y, *_ = recipes
-    both = np.tile(x[:200], (2, 1)), np.tile(y[:200, None], (2, 1))
-    state = fit(*both)
-    assert state.replicates.log_own[0] == -8.0
-    new, known = (nn.predict(state, x[part]) for part in (slice(200, None), slice(200)))
-    inside = np.abs(new.cdf(y[200:, None]) - 0.5)[:, 0] < 0.45
-    assert abs(inside.mean() - 0.9) < 4.0 * np.sqrt(0.09 / 100)
-    assert np.abs(known.mean[:, 0] - y[:200]).max() < 0.01
