@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 from bayesprop.model.network_likelihoods import Categorical, KnownNoise
 from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.sampling import bayes_by_backprop as bbb
@@ -140,6 +140,42 @@ def test_gradient_equals_equations_3_and_4():
         np.testing.assert_allclose(
             found.rho[layer], df_dw * e * special.expit(rho) + df_drho, rtol=2e-3, atol=2e-4
         )
+
+
+@pytest.mark.parametrize(
+    "prior", [NormalPrior(0.4), LaplacePrior(0.3), MIXTURE], ids=lambda p: type(p).__name__
+)
+def test_sampled_kl_averages_to_the_kl_by_quadrature(prior):
+    m, std = 0.15, 0.08
+    q = MeanField(jnp.full(1, m), jnp.full(1, mean_field.rho_of(std)))
+    densities = {
+        "NormalPrior": lambda w: stats.norm.pdf(w, 0.0, np.sqrt(0.4)),
+        "LaplacePrior": lambda w: stats.laplace.pdf(w, 0.0, 0.3),
+        "ScaleMixturePrior": lambda w: (
+            0.25 * stats.norm.pdf(w, 0, 0.6) + 0.75 * stats.norm.pdf(w, 0, 0.02)
+        ),
+    }
+    density = densities[type(prior).__name__]
+
+    def integrand(w):
+        return stats.norm.pdf(w, m, std) * (stats.norm.logpdf(w, m, std) - np.log(density(w)))
+
+    exact = integrate.quad(integrand, m - 9 * std, m + 9 * std, points=[0.0, m], limit=400)[0]
+    batch = whole(jnp.zeros((1, 1)), jnp.zeros((1, 1)), jnp.zeros(1))
+
+    def one(key, kl):
+        noise = draw_noise(key, q.m)
+        likelihood = KnownNoise(1)
+        return bbb.free_energy(
+            prior, likelihood, Params(q, ()), noise, jnp.zeros((1, 1)), batch, kl=kl, share=0.5
+        ).value
+
+    keys = jax.random.split(jax.random.key(0), 40_000)
+    values = np.asarray(jax.jit(jax.vmap(partial(one, kl="sampled")))(keys), np.float64)
+    se = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - 0.5 * exact) < 4.0 * se
+    if isinstance(prior, ClosedPrior):
+        assert float(one(keys[0], "closed")) == pytest.approx(0.5 * exact, rel=1e-4)
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 10, 391, 1000])
