@@ -123,7 +123,7 @@ class BayesianMLPClassifierParams(_Params, OfClasses):
         Units of every hidden layer. None: (64,).
     n_epochs : int or None
         Passes over the rows. None: 4000 steps, 2000 from more than a ninth as many columns as rows
-        on, of which fewer than 3000 rows get their share, a quarter at least; 200 if there are more
+        on, of which fewer than 2000 rows get their share, a quarter at least; 200 if there are more
         columns than rows.
     n_members : int or None
         Networks of each of the four families, each of which leaves out its part of the rows; 1

@@ -18,7 +18,7 @@ STEPS_OF_PICTURES = 8_000
 """Steps to classes where it has many of both."""
 MOST_TIMES_STEPS = 4
 """As many steps to classes, at most, where rows are many."""
-ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 3_000, 0.25
+ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 2_000, 0.25
 """Fewer rows with ramps get their share of the steps to classes, and so much at least."""
 
 
@@ -99,7 +99,7 @@ def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
 
     Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
     Of a table without ramps the families are two starts of two. Steps grow in proportion to the
-    rows from 750 to 3000 of them, and beyond 5000, where networks have two layers.
+    rows from 500 to 2000 of them, and beyond 5000, where networks have two layers.
     """
     n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
     n_steps *= min(max(n_rows / ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS), 1.0)
