@@ -81,7 +81,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     is_new, error = _is_new(data), np.square(predicted.mean - data.y_test)
     return {
         **found,
-        **{_held(p): metrics.coverage(predicted, data.y_test, p / 100.0) for p in _LEVELS},
+        **{_coverage(p): metrics.coverage(predicted, data.y_test, p / 100.0) for p in _LEVELS},
         "n_test": len(data.y_test),
         "share_again": 1.0 - float(is_new.mean()),
         "log_likelihood_new": float(log_prob[is_new].mean()),
@@ -93,7 +93,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     }
 
 
-def _held(per_cent: int) -> str:
+def _coverage(per_cent: int) -> str:
     return f"coverage_{per_cent}"
 
 
@@ -211,15 +211,15 @@ def _line(dataset: str, rows: Sequence[Row]) -> list[str] | None:
 
 def _inside(dataset: str, rows: Sequence[Row]) -> list[str] | None:
     """Write the shares of test rows inside, with what chance is granted; bold where beyond it."""
-    found = [r for r in results(rows, dataset=dataset) if "n_test" in r]
-    if not found:
+    fits = [r for r in results(rows, dataset=dataset) if "n_test" in r]
+    if not fits:
         return None
-    n_tested = sum(r["n_test"] for r in found)
+    n_tested = sum(r["n_test"] for r in fits)
     if dataset in BARS or dataset == "diabetes":  # splits share their rows
         n_tested = min(n_tested, registry.describe(dataset).n)
     cells = []
     for p in _LEVELS:
-        share = np.average([r[_held(p)] for r in found], weights=[r["n_test"] for r in found])
+        share = np.average([r[_coverage(p)] for r in fits], weights=[r["n_test"] for r in fits])
         level = p / 100.0
         chance = _CHANCE_ERRORS * np.sqrt(level * (1.0 - level) / n_tested)
         text = f"{100.0 * share:.1f} ± {100.0 * chance:.1f}"

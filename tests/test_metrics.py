@@ -181,21 +181,21 @@ def test_certainty_falls_into_the_last_bin():
 def test_summaries_hold_the_scores():
     numbers = prediction(100)
     y = observed(numbers)
-    found = metrics.summarise(numbers, y)
-    assert found["rmse"] == metrics.rmse(numbers, y)
-    assert found["mae"] == metrics.mae(numbers, y)
-    assert found["log_likelihood"] == metrics.mean_log_likelihood(numbers, y)
-    assert found["coverage_90"] == metrics.coverage(numbers, y, 0.9)
-    assert found["width_90"] == metrics.mean_width(numbers, 0.9)
-    assert found["epistemic_share"] == numbers.epistemic_share
-    assert all(type(value) is float for value in found.values())
+    summary = metrics.summarise(numbers, y)
+    assert summary["rmse"] == metrics.rmse(numbers, y)
+    assert summary["mae"] == metrics.mae(numbers, y)
+    assert summary["log_likelihood"] == metrics.mean_log_likelihood(numbers, y)
+    assert summary["coverage_90"] == metrics.coverage(numbers, y, 0.9)
+    assert summary["width_90"] == metrics.mean_width(numbers, 0.9)
+    assert summary["epistemic_share"] == numbers.epistemic_share
+    assert all(type(value) is float for value in summary.values())
     classes, y = classified(LABELS[0])
-    found = metrics.summarise(classes, y)
-    assert found["accuracy"] == metrics.accuracy(classes, y)
-    assert found["brier"] == metrics.brier(classes, y)
-    assert found["log_likelihood"] == metrics.mean_log_likelihood(classes, y)
-    assert found["mean_confidence"] == pytest.approx(classes.proba.max(axis=1).mean())
-    assert found["epistemic_share"] == pytest.approx(1.0)  # no expected entropy: all epistemic
+    summary = metrics.summarise(classes, y)
+    assert summary["accuracy"] == metrics.accuracy(classes, y)
+    assert summary["brier"] == metrics.brier(classes, y)
+    assert summary["log_likelihood"] == metrics.mean_log_likelihood(classes, y)
+    assert summary["mean_confidence"] == pytest.approx(classes.proba.max(axis=1).mean())
+    assert summary["epistemic_share"] == pytest.approx(1.0)  # no expected entropy: all epistemic
 
 
 def test_labels_that_do_not_fit_are_refused():

@@ -113,8 +113,8 @@ def test_what_does_not_go_with_it_is_refused_or_left(cli, fitted):
     table, model, result = fitted(rows_of("positive"), *noisy, "--json")
     assert result.json["target_kind"] == "numbers"
     words = ["fit", table, "--target", "y", "--out", model, *noisy]
-    asked = cli(*words, "--target-kind", "positive").refusal
-    assert "noise must be learnt" in asked
+    refusal = cli(*words, "--target-kind", "positive").refusal
+    assert "noise must be learnt" in refusal
     classes = ["fit", "iris", "--out", model, "--target-kind", "count"]
     assert "--target-kind count is for numbers" in cli(*classes).refusal
 

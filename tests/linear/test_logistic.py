@@ -103,9 +103,9 @@ def test_a_search_from_far_out_ends_at_the_mode(c):
     data, prior = problem(c, prior_prec=0.01)
     mode = logistic.find_mode(data, prior)
     far = GaussianWeights(40.0 - mode.weights, np.eye(len(mode.weights)))
-    found = logistic.find_mode(data, prior, start=far)
-    assert found.info.converged
-    np.testing.assert_allclose(found.weights, mode.weights, atol=1e-5)
+    reached = logistic.find_mode(data, prior, start=far)
+    assert reached.info.converged
+    np.testing.assert_allclose(reached.weights, mode.weights, atol=1e-5)
 
 
 def gaussian_logits(c=1, n=6, seed=0):
