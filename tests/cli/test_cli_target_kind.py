@@ -156,7 +156,7 @@ def test_counts_grow_with_the_column_that_is_named(cli, fitted, tmp_path):
     text, years = "\n".join(["age,years,visits", *lines]), ["--exposure", "years"]
     linear = ["--method", "linear", "--test-fraction", 0]
     table, model, _ = fitted(text, *linear, *years, target="visits")
-    asked = ["fit", table, "--target", "visits", "--method", "linear", "--out", model]
+    command = ["fit", table, "--target", "visits", "--method", "linear", "--out", model]
     facts = cli("inspect", model, "--json").json
     assert facts["target_kind"] == "count"
     assert facts["parameters"]["exposure"] == 1
@@ -167,8 +167,8 @@ def test_counts_grow_with_the_column_that_is_named(cli, fitted, tmp_path):
     later.write_text("age,years\n0,1\n0,\n")
     assert "exposure must be a number > 0" in (gap := cli("predict", model, later).refusal)
     assert "got none (NaN) in data row 2, years" in gap
-    assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
-    numbers = cli(*asked, *years, "--target-kind", "numbers")
+    assert "column of numbers" in cli(*command, "--exposure", "year").refusal
+    numbers = cli(*command, *years, "--target-kind", "numbers")
     assert "--exposure is for counts" in numbers.refusal
 
 

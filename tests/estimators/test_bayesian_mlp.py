@@ -173,11 +173,11 @@ def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
     settings = {"n_epochs": 60, "n_members": 2, "random_state": 0, "learn_replicates": True}
     model = BayesianMLPRegressor((3,), **settings).fit(x_train, y_train)
     assert model.fit_report_.guards["replicated_inputs"] == 150
-    known = model.predict_dist(x[:150])
-    assert np.sqrt(np.mean((known.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
+    replicated = model.predict_dist(x[:150])
+    assert np.sqrt(np.mean((replicated.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
     forgetful = model.without_replicates()
     np.testing.assert_array_equal(forgetful.predict(x[150:]), model.predict(x[150:]))
-    assert np.all(forgetful.predict_dist(x[:150]).std > 2.0 * known.std)
+    assert np.all(forgetful.predict_dist(x[:150]).std > 2.0 * replicated.std)
     assert not model.fit_report_.warnings
     with pytest.warns(UserWarning, match="constant"):
         constant = BayesianMLPRegressor((3,), **settings).fit(x_train, np.full(300, 7.0))

@@ -234,8 +234,8 @@ def test_everything_asked_about_far_rows_is_finite(name, changes):
     model = fitted_to(name, REGRESSION, X, Y, **changes)
     for times in (100.0, 1e4, 1e8)[: 1 if hasattr(model, "n_chains") else 3]:
         predictive = model.predict_dist(times * X)
-        drawn = model.sample_y(times * X, 5, random_state=0, include_noise=True)
-        parts = predictive.mean, predictive.std, predictive.log_prob(Y), predictive.crps(Y), drawn
+        samples = model.sample_y(times * X, 5, random_state=0, include_noise=True)
+        parts = predictive.mean, predictive.std, predictive.log_prob(Y), predictive.crps(Y), samples
         assert all(np.isfinite(part).all() for part in parts), times
         assert (np.diff(predictive.interval(0.9)) > 0.0).all()
 

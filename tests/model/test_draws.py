@@ -40,9 +40,9 @@ def outputs(weights, x):
 def test_every_draw_is_one_network_for_all_rows(likelihood):
     state = init_weights(jax.random.key(0), (3, 5, likelihood.n_outputs))
     key, x = jax.random.key(1), jax.random.normal(jax.random.key(2), (9, 3))
-    found = draws.observations(plain_apply, sample, likelihood, key, state, x, n_draws=N_DRAWS)
-    assert found.m.shape == found.noise_var.shape == (N_DRAWS, 9, 2)
-    for m, v, draw in zip(found.m, found.noise_var, drawn(key, state), strict=True):
+    noisy = draws.observations(plain_apply, sample, likelihood, key, state, x, n_draws=N_DRAWS)
+    assert noisy.m.shape == noisy.noise_var.shape == (N_DRAWS, 9, 2)
+    for m, v, draw in zip(noisy.m, noisy.noise_var, drawn(key, state), strict=True):
         f, is_constant = outputs(draw.weights, x), isinstance(likelihood, LearnedNoise)
         var = np.exp(np.tile(draw.likelihood, (9, 1)) if is_constant else f[:, 2:])
         np.testing.assert_allclose(m, f[:, :2], rtol=1e-4, atol=1e-5)

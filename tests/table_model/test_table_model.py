@@ -158,10 +158,10 @@ def test_numbers_that_name_things_are_groups_to_be_judged_by():
 
 def test_a_target_that_the_model_holds_impossible_is_named():
     frame = FLATS.drop(columns="dear")
-    asked = {"target": "rent", "method": "linear"}
+    options = {"target": "rent", "method": "linear"}
     other = frame.assign(rent=np.where(np.arange(N) < 2, 0.0, frame["rent"]))
     words = "2 rows have a rent such as 0, which the model holds impossible .numbers above 0."
-    model = bayesprop.fit(frame, target_kind="positive", test=other, **asked)
+    model = bayesprop.fit(frame, target_kind="positive", test=other, **options)
     assert any(re.match(words, remark) for remark in model.remarks)
     assert not any("invalid value" in remark for remark in model.remarks)
     with pytest.warns(
@@ -169,7 +169,7 @@ def test_a_target_that_the_model_holds_impossible_is_named():
     ):
         scores = model.evaluate(other)
     assert scores["model"]["log_likelihood"] == -np.inf
-    assert bayesprop.fit(frame, test=other, **asked).evaluate(other)["model"]["rmse"] > 0.0
+    assert bayesprop.fit(frame, test=other, **options).evaluate(other)["model"]["rmse"] > 0.0
 
 
 def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.TableModel):
