@@ -7,6 +7,8 @@ import re
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
@@ -241,27 +243,31 @@ def test_a_part_of_a_target_is_read_as_the_whole():
     assert parts.encoding().marks == Marks("decimal comma", "")
 
 
-@pytest.mark.parametrize(
-    ("others", "value", "is_far"),
-    [
-        ([-19.0, 3.0, 45.0], -999.0, True),
-        ([-19.0, 3.0, 45.0], -99.0, True),
-        ([-80.0, 3.0, 45.0], -99.0, False),
-        ([0.0, 3.0, 8.0], -9.0, True),
-        ([-3.0, 3.0, 8.0], -9.0, False),
-        ([1.0, 400.0], 999.0, True),
-        ([1.0, 600.0], 999.0, False),
-    ],
+@given(
+    digit=st.integers(1, 9),
+    length=st.integers(2, 15),
+    sign=st.sampled_from([-1, 1]),
+    share=st.sampled_from([0.1, 0.3, 0.6, 1.0]),
+    n=st.sampled_from([1, 2, 3, 40]),
 )
-def test_stand_ins_are_asked_about_where_they_are_far(others, value, is_far):
-    numbers = pl.Series("temperature", others * 10 + [value] * 2)
+def test_stand_ins_of_any_length_are_asked_about_where_they_are_far(digit, length, sign, share, n):
+    """One of three digits or more is beyond twice all others, in rows enough."""
+    value = float(f"{sign * digit}" + str(digit) * (length - 1))
+    others = [-0.1 * share * abs(value), 0.0, 0.5 * share * abs(value), share * abs(value)]
+    numbers = pl.Series("temperature", others * 10 + [value] * n)
+    is_far = (length > 2 or sign < 0) and share < 0.5 and n >= (2 if digit == 9 else 3)
     asked = stand_in(numbers)
-    assert bool(asked) == is_far
+    assert len(asked) == is_far
+    assert all(f"holds {value:.15g} in {n} rows, far from all others" in one for one in asked)
+
+
+def test_stand_ins_are_asked_about_in_columns_and_in_the_target():
+    numbers = pl.Series([0.0, 3.0, 8.0] * 10 + [-9.0] * 2 + [999999.0] * 2)
     frame = pl.DataFrame({"x": range(len(numbers)), "z": numbers, "y": numbers})
     questions = TableEncoding.fit(frame.with_columns(x=pl.col("x") % 7), "y").questions
-    assert sum("stands for a missing value" in one for one in questions) == 2 * is_far
-    if is_far:
-        assert questions[0].startswith(f"target 'y' holds {value:g} in 2 rows, far from all others")
+    asked = [one for one in questions if "stands for a missing value" in one]
+    assert len(asked) == 4
+    assert asked[0].startswith("target 'y' holds -9 in 2 rows, far from all others")
 
 
 def test_a_no_break_space_and_brackets_are_read_in_a_file(tmp_path):

@@ -35,7 +35,10 @@ _FIRST, _DENSITY = 10.0, 0.5
 """What a counter of rows may begin with, and rows a whole number, for some rows may be gone."""
 FEW_LEVELS = 10
 """Text with so few different values is a category whatever it looks like."""
-_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
+_REPEATED = [float(digit * (10**n // 9)) for n in range(2, 16) for digit in range(1, 10)]
+"""Numbers of one digit only, two times to 15 times, which floats still hold."""
+_OFTEN = 3
+"""Rows from which a number that repeats another digit than 9 may stand for a missing value."""
 _MOST_ROWS, _FEW_ROWS = 0.5, 0.1
 """Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
 BELOW, ABOVE = "below", "above"
@@ -126,27 +129,30 @@ def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> t
 
 
 def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
-    """Ask about a number that people write for a missing value, where it is far from all others.
+    """Ask about numbers that people write for missing values, where they are far from all others.
 
-    Far: below 0 where no other is, or beyond others by more than their range and of twice their
-    size, as -999 is of temperatures.
+    Such a number repeats one digit, or is -9, and occurs several times. Far: below 0 where no other
+    is, or of three digits, beyond others by more than their range and of twice their size, as -999
+    is of temperatures.
 
     what
         The numbers are: a column, or the target.
     """
-    for value in _STAND_INS:
-        n = int((numbers == value).sum())
+    codes = numbers.filter(numbers.abs().is_in(_REPEATED) | (numbers == -9.0))
+    asked = []
+    for value, n in sorted(codes.alias("").value_counts(name="n").rows()):
+        least = _OFTEN if str(value).strip("-9.0") else 2
         others = numbers.filter(numbers != value)
-        if n < 2 or others.is_empty():
+        if n < least or others.is_empty():
             continue
         low, high = float(cast(float, others.min())), float(cast(float, others.max()))
-        is_far = max(low - value, value - high) > high - low
+        is_far = not 0.0 < value < 100.0 and max(low - value, value - high) > high - low
         if (value < 0.0 <= low) or (is_far and abs(value) > 2.0 * max(abs(low), abs(high))):
-            return (
-                f"{what} {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
-                " all others: if that stands for a missing value, leave it empty",
+            asked.append(
+                f"{what} {quoted(numbers.name)} holds {value:.15g} in {counted(n, 'row')}, far from"
+                " all others: if that stands for a missing value, leave it empty"
             )
-    return ()
+    return tuple(asked)
 
 
 def is_text(series: pl.Series) -> bool:
