@@ -293,6 +293,34 @@ def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableM
             classes.predict(FLATS, **{option: 0.9})
 
 
+@pytest.mark.parametrize(
+    ("levels", "ordered"),
+    [
+        ([2, 10], None),
+        ([10, 2, 33], True),
+        ([1.0, 2.0], None),
+        ([False, True], None),
+        (["2", "10"], None),
+        (["2020-01-31 00:00:00", "2021-01-31 00:00:00"], None),
+    ],
+)
+def test_categories_come_back_as_what_they_are(levels, ordered, tmp_path):
+    labels = pd.Categorical([levels[k % len(levels)] for k in range(60)], levels, ordered)
+    frame = pd.DataFrame({"x": np.arange(60) % len(levels), "z": np.arange(60.0)})
+    how = {"method": "logistic", "test_fraction": 0}
+    model = bayesprop.fit(frame, pd.Series(labels, name="q"), **how)
+    model.save(tmp_path / "m.bayesprop")
+    for one in (model, bayesprop.load(tmp_path / "m.bayesprop")):
+        predicted = one.predict(frame)
+        assert (predicted["q"].to_numpy() == np.asarray(labels)).all()
+        shown = levels if ordered or levels[0] in (1.0, 2) else sorted(levels)
+        columns = [name for name in predicted if name.startswith("p(")]
+        assert columns == [f"p({str(v).lower().removesuffix('.0')})" for v in shown]
+        with pytest.warns(TableWarning, match="the figures flatter it"):
+            scores = one.evaluate(frame.assign(q=labels))
+        assert scores["model"]["accuracy"] == 1.0
+
+
 def test_ordered_categories_are_taken_for_ordered_classes():
     frame = FLATS.drop(columns="rent")
     names = ["small", "medium", "large"]

@@ -68,8 +68,10 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
         return TaskChoice("regression")
     if values.dtype == pl.String:
         n_levels, n_known = values.drop_nulls().n_unique(), len(values) - values.null_count()
-        _check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2) or is_category)
-        if is_category or marks_of(values) is None:
+        if is_category:
+            return TaskChoice("classification")
+        _check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2))
+        if marks_of(values) is None:
             return TaskChoice("classification")
         return TaskChoice(
             "classification",
@@ -111,7 +113,7 @@ def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     """
     name, values = quoted(target.name), known_values(target)
     known = values.drop_nulls()
-    if known.dtype == pl.String:
+    if target.dtype == pl.String and known.dtype == pl.String:
         _check_text(values, allow_numbers=True)
     elif known.dtype.is_numeric():
         as_numbers(values)  # refuses infinity
@@ -274,13 +276,13 @@ class Marks:
 def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
+    if target.dtype in (pl.Categorical, pl.Enum):
+        return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
         raise TableError(
             f"target {quoted(target.name)} holds dates or times: predict a number, such as days"
             " from a date that is known"
         )
-    if target.dtype in (pl.Categorical, pl.Enum):
-        return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype == pl.String:
         if marks is not None:
             return _without_marks(cleaned(target), marks)

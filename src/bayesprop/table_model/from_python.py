@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.model.task import ORDERED
 from bayesprop.store import load_model
 from bayesprop.table.errors import TableWarning
 from bayesprop.table.target import class_text
@@ -24,7 +26,7 @@ from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
-from bayesprop.table_model.sources import read_any, with_target
+from bayesprop.table_model.sources import levels_of_numbers, read_any, with_target
 
 _FRAME = "the frame"
 
@@ -165,6 +167,7 @@ def fit(
             if y is not None:
                 frame = with_target(frame, y)
                 request = replace(request, target=frame.columns[-1])
+            frame, request = _with_plain_labels(frame, request, table if y is None else y)
             fitted = fit_table(request, frame, Listener(), all_rows)
     fitted.warnings[:0] = [str(one.message) for one in caught]
     costs = plain(dict(cost)) if isinstance(cost, Mapping) else cost
@@ -179,6 +182,28 @@ def load(path: str | Path) -> Any:
     """
     saved = load_model(path)
     return saved.estimator if saved.table is None else TableModel(saved, saved.table, Notes(saved))
+
+
+def _with_plain_labels(
+    frame: pl.DataFrame, request: FitRequest, source: Any
+) -> tuple[pl.DataFrame, FitRequest]:
+    """Let classes be the numbers or truth values that a category of pandas holds, in its order.
+
+    source
+        The frame or the target that was given.
+    """
+    name = request.target
+    if name not in frame.columns or request.task == REGRESSION:
+        return frame, request
+    place = frame.columns.index(name)
+    is_frame = hasattr(source, "iloc") and hasattr(source, "columns")
+    plain_levels = levels_of_numbers(source.iloc[:, place] if is_frame else source, name)
+    if plain_levels is None:
+        return frame, request
+    values, order = plain_levels
+    if request.order is None and order and request.target_kind in (None, ORDERED):
+        request = replace(request, order=order)
+    return frame.with_columns(values), replace(request, task=CLASSIFICATION)
 
 
 def _column_name(name: str | int | None) -> str | None:

@@ -17,6 +17,7 @@ from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import listing, one_line, quoted
 from bayesprop.table.headers import column_names
 from bayesprop.table.read import Check, read_table
+from bayesprop.table.target import class_of, class_text
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
@@ -88,6 +89,21 @@ def _column(column: Any, name: str) -> pl.Series:
             f"column {quoted(name)} of type {column.dtype} has no meaning as numbers, text or"
             " dates: convert it, or leave it out"
         ) from error
+
+
+def levels_of_numbers(column: Any, name: str) -> tuple[pl.Series, tuple[str, ...] | None] | None:
+    """Return the numbers or truth values that a category of pandas holds, and the order of these.
+
+    None where it is no category of such; without order where its levels have none.
+    """
+    is_category = str(getattr(column, "dtype", "")) == "category" and hasattr(column, "cat")
+    levels = column.cat.categories if is_category else None
+    if levels is None or levels.inferred_type not in ("integer", "boolean", "floating"):
+        return None
+    places = pl.Series(name, column.cat.codes.to_numpy().astype(np.int64))
+    values = pl.Series(name, levels.tolist()).gather(places.set(places < 0, None))
+    words = tuple(class_text(class_of(level)) for level in levels.tolist())
+    return values, words if column.cat.ordered else None
 
 
 def _text(column: Any, name: str) -> pl.Series:
