@@ -100,6 +100,7 @@ def save_model(
     *,
     table: TableEncoding | None = None,
     metadata: dict[str, Any] | None = None,
+    since: tuple[int, ...] | None = None,
 ) -> None:
     """Write a fitted estimator to one file, whole or not at all.
 
@@ -107,6 +108,8 @@ def save_model(
         How tables become the estimator's inputs, kept with it.
     metadata
         Anything that JSON can hold.
+    since
+        The `atomic.version_of` the file when it was read, if no other may be replaced.
 
     Raises ModelFileError if the file cannot be written (an older one then stays as it was), and
     TypeError for what the format cannot hold.
@@ -119,7 +122,7 @@ def save_model(
         "table": None if table is None else table.to_dict(),
         "metadata": metadata or {},
     }
-    write_sealed(path, header, arrays)
+    write_sealed(path, header, arrays, since)
 
 
 def load_model(path: str | Path) -> SavedModel:
@@ -153,14 +156,19 @@ def fitted_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) ->
     return kind.fitted_from_stored(header["model"], arrays)
 
 
-def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write_sealed(
+    path: str | Path,
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    since: tuple[int, ...] | None = None,
+) -> None:
     """Write header and arrays to one file with their digest, whole or not at all.
 
     Raises ModelFileError if it cannot be written, TypeError for what the format cannot hold.
     """
     content = seal(header, arrays)
     try:
-        write_atomically(path, lambda file: file.write(content))
+        write_atomically(path, lambda file: file.write(content), since)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFileError(f"cannot write model file {_shown(path)}: {reason}") from error

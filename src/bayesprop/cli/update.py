@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesprop.atomic import alone, version_of
 from bayesprop.cli.console import continued, note, print_json, print_scores, progress, warn
 from bayesprop.cli.further_rows import Update
 from bayesprop.cli.options import check_output
@@ -39,6 +41,13 @@ def run(options: Update) -> None:
     check_output(out, "--out", [options.table, *options.known])
     if options.table in options.known:
         raise InputError(f"--with {table_name(options.table)}: these are the new rows themselves")
+    busy = f"waiting for another program that replaces {out}"
+    with alone(out, lambda: note(busy, quiet=options.quiet)):
+        _update(options, out)
+
+
+def _update(options: Update, out: Path) -> None:
+    since = version_of(out)
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     if options.known and options.half_life is not None:
         raise InputError("--half-life is of rows learnt one after another, without --with")
@@ -78,7 +87,7 @@ def run(options: Update) -> None:
     }
     updates = [*model.notes.updates, about]
     metadata = noted(model, options.words, updated.rows, updated.judged, updates)
-    save_model(out, updated.estimator, table=model.encoding, metadata=metadata)
+    save_model(out, updated.estimator, table=model.encoding, metadata=metadata, since=since)
     if options.as_json:
         facts = {
             "model": str(out),
