@@ -255,7 +255,7 @@ def _of_numbers(pred: Predictive, y: Observed) -> dict[str, np.ndarray]:
         "coverage_90": _inside(wide, y),
         "width_90": wide[..., 1] - wide[..., 0],
     }
-    return {name: a.reshape(len(y), -1).mean(axis=1) for name, a in each.items()}
+    return {name: a.mean(axis=tuple(range(1, a.ndim))) for name, a in each.items()}
 
 
 def _inside(interval: np.ndarray, y: Observed) -> np.ndarray:

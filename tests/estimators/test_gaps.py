@@ -13,6 +13,9 @@ import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
 from bayesprop.estimators.fitting import Rows
 from bayesprop.estimators.training_gaps import filled_as_learnt
+from bayesprop.model import fitted
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.input_model import COMPLETIONS
 from bayesprop.model.progress import Progress, following
 
 GAPS = X.copy()
@@ -191,18 +194,54 @@ def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
     assert learnt == [(2, False), *[(3, True)] * 3]
 
 
-@pytest.mark.parametrize("kind", ["numbers", "positive"])
-def test_parts_with_gaps_and_without_are_one_prediction(kind, monkeypatch):
-    """Of rows that are predicted some at a time, only the last ones have gaps."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((80, 3))
-    y = np.exp(0.3 * x[:, 0] + 0.1 * rng.standard_normal(80))
-    model = BayesianLinearRegressor(target_kind=kind).fit(x, y)
-    new = x[:9].copy()
-    new[8, 0] = np.nan
-    whole = model.predict_dist(new)
-    monkeypatch.setattr(type(model.fitted_.method), "rows_at_once", 4 * 32)
-    parts = model.predict_dist(new)
-    for level in (0.1, 0.9):
-        np.testing.assert_allclose(parts.quantile(level), whole.quantile(level), rtol=1e-9)
-    np.testing.assert_allclose(parts.log_prob(y[:9]), whole.log_prob(y[:9]), rtol=1e-9)
+@pytest.fixture(scope="module")
+def fits(tmp_path_factory):
+    """Saved and loaded fits of 60 rows without gaps, by what they predict."""
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    level = np.floor(2.0 + x[:, 0]).clip(0.0, 3.0)
+    network = {"hidden_layer_sizes": (3,), "n_epochs": 2, "n_members": 5, "random_state": 0}
+    regressor, classifier = bayesprop.BayesianMLPRegressor, bayesprop.BayesianMLPClassifier
+    models = {
+        "numbers": (BayesianLinearRegressor(), level),
+        "positive": (BayesianLinearRegressor(target_kind="positive"), np.exp(level)),
+        "count": (BayesianLinearRegressor(target_kind="count"), level),
+        "two targets": (BayesianLinearRegressor(), x[:, :2]),
+        "default": (regressor(**network), level),
+        "classes": (classifier(**network), level),
+        "two classes": (BayesianLogisticClassifier(), level > 1.0),
+        "ordered": (classifier(**network, target_kind="ordered"), level),
+    }
+    where = tmp_path_factory.mktemp("fits")
+    for name, (model, y) in models.items():
+        silently(model.fit, x, y).save(where / name)
+    return {name: bayesprop.load(where / name) for name in models}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "positive", "count", "default", "classes", "ordered"])
+@pytest.mark.parametrize("at", [[], [0], [8], [4, 5], list(range(9))])
+def test_rows_in_blocks_are_predicted_as_rows_together(kind, at, fits, monkeypatch):
+    """Gaps in no block, the first, the last, the middle one and all, three rows or one a block."""
+    check_blocks(fits[kind], at, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["two targets", "two classes"])
+def test_blocks_of_two_targets_and_two_classes(kind, fits, monkeypatch):
+    check_blocks(fits[kind], [8], monkeypatch)
+
+
+def check_blocks(model, at, monkeypatch):
+    new = np.random.default_rng(1).standard_normal((9, 3))
+    new[at, 1] = np.nan
+    whole = everything_about(model.predict_dist(new))
+    for n_rows in (1, 3):
+        monkeypatch.setattr(fitted, "MOST_ROWS", n_rows * COMPLETIONS)
+        for one, other in zip(everything_about(model.predict_dist(new)), whole, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def everything_about(predictive):
+    if isinstance(predictive, ClassPredictive):
+        return predictive.proba, predictive.expected_entropy, predictive.gap_share
+    y = np.ones(predictive.mean.shape)
+    numbers = predictive.mean, predictive.std, predictive.epistemic_var, predictive.gap_share
+    return *numbers, predictive.quantile(0.1), predictive.log_prob(y), predictive.crps(y)

@@ -46,6 +46,18 @@ def test_it_is_the_average_over_completions(name):
 
 
 @every
+def test_a_row_is_predicted_alike_wherever_it_stands_and_no_rows_are_no_prediction(name):
+    mixed = completed(EACH[name], C)
+    for k in range(N):
+        alone = completed(EACH[name][k * C : (k + 1) * C], C)
+        np.testing.assert_allclose(alone.quantile(0.2), mixed[k : k + 1].quantile(0.2))
+        np.testing.assert_allclose(alone.log_prob(Y[[k]]), mixed.log_prob(Y)[[k]])
+    for none in (mixed[:0], mixed[:0][:0], completed(EACH[name][:0], C)):
+        assert len(none) == len(none.crps(Y[:0])) == len(none.interval(0.9)) == 0
+        assert len(none.is_finite) == none.sample(np.random.default_rng(0), 3).shape[1] == 0
+
+
+@every
 def test_variances_add_up(name):
     each = EACH[name]
     mixed = completed(each, C)
@@ -106,7 +118,7 @@ def test_selected_rescaled_and_pooled(name):
 
 def test_members_are_heard_in_turns():
     means = np.arange(6.0)[:, None] * np.ones(12)
-    some = MixturePredictive.of(means, np.ones((6, 12))).of_some_members(2)
+    some = MixturePredictive.of(means, np.ones((6, 12))).of_some_members(2, 6)
     assert some.means.shape == (2, 12)
     np.testing.assert_array_equal(np.bincount(some.means.astype(int).ravel()), 4)
     np.testing.assert_array_equal(some.means[:, 0], [0.0, 3.0])

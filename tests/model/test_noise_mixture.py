@@ -151,7 +151,7 @@ def test_targets_nearby_differ_by_noise():
     doubled = both.rescaled(1.0, 2.0)
     np.testing.assert_allclose(doubled.quantile(0.7), 1.0 + 2.0 * both.quantile(0.7), atol=1e-6)
     np.testing.assert_allclose(doubled.mean_log_noise_var, both.mean_log_noise_var + np.log(4.0))
-    heard = both.of_some_members(2)
+    heard = both.of_some_members(2, 5)
     np.testing.assert_allclose(np.sum(heard.share, axis=0), 1.0 - total)
 
 

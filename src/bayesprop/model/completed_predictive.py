@@ -48,12 +48,11 @@ class CompletedPredictive(Predictive):
     def of(cls, each: Predictive, n_completions: int) -> CompletedPredictive:
         """Mix what is predicted for completions."""
         means, epistemic_var, noise_var = (
-            part.reshape(-1, n_completions, *part.shape[1:])
-            for part in (each.mean, each.epistemic_var, each.noise_var)
+            by_row(part, n_completions) for part in (each.mean, each.epistemic_var, each.noise_var)
         )
         gap_var = means.var(axis=1)
         noise_var = noise_var.mean(axis=1) + gap_var
-        some = each.of_some_members(_MEMBERS)
+        some = each.of_some_members(_MEMBERS, n_completions)
         return cls(means.mean(axis=1), epistemic_var.mean(axis=1), noise_var, gap_var, some)
 
     @property
@@ -67,7 +66,7 @@ class CompletedPredictive(Predictive):
 
     def __getitem__(self, rows: Any) -> Any:
         """Select rows (a slice, mask or index array)."""
-        completions = np.arange(len(self.each)).reshape(len(self), -1)[rows].ravel()
+        completions = by_row(np.arange(len(self.each)), self._c)[rows].ravel()
         moments = self.mean, self.epistemic_var, self.noise_var, self.gap_var
         mean, epistemic_var, noise_var, gap_var = (part[rows] for part in moments)
         return type(self)(mean, epistemic_var, noise_var, gap_var, self.each[completions])
@@ -81,7 +80,7 @@ class CompletedPredictive(Predictive):
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
 
     def _by_row(self, values: Moments) -> np.ndarray:
-        return values.reshape(len(self), self._c, *values.shape[1:])
+        return by_row(values, self._c)
 
     def _log_prob(self, y: Moments) -> Moments:
         log_density = self._by_row(self.each.log_prob(np.repeat(y, self._c, axis=0)))
@@ -152,15 +151,20 @@ def over_gaps(
 def completed(each: Predictive | ClassPredictive | np.ndarray, n_completions: int) -> Any:
     """Mix what is predicted for completions of rows, of numbers or classes; average arrays."""
     if isinstance(each, np.ndarray):
-        return each.reshape(-1, n_completions, *each.shape[1:]).mean(axis=1)
+        return by_row(each, n_completions).mean(axis=1)
     if not isinstance(each, ClassPredictive):
         return CompletedPredictive.of(each, n_completions)
-    p = np.asarray(each.proba, np.float64).reshape(-1, n_completions, each.proba.shape[1])
+    p = by_row(np.asarray(each.proba, np.float64), n_completions)
     proba, mean_entropy = p.mean(axis=1), special.entr(p).sum(axis=2).mean(axis=1)
     # Between completions classes differ, but not by what more rows would tell of the weights.
     of_gaps = np.maximum(special.entr(proba).sum(axis=1) - mean_entropy, 0.0)
-    entropy = np.asarray(each.expected_entropy, np.float64).reshape(len(p), -1).mean(axis=1)
+    entropy = by_row(np.asarray(each.expected_entropy, np.float64), n_completions).mean(axis=1)
     return ClassPredictive(proba, entropy + of_gaps, each.classes, of_gaps, each.order)
+
+
+def by_row(values: np.ndarray, n_completions: int) -> np.ndarray:
+    """Give the completions of a row an axis of their own; (n c, ...) to (n, c, ...)."""
+    return values.reshape(len(values) // n_completions, n_completions, *values.shape[1:])
 
 
 def one_of_each(

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from bayesprop.model.completed_predictive import one_of_each, over_gaps
 from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
-from bayesprop.model.method import Learned, Method
+from bayesprop.model.method import MOST_ROWS, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.model.task import Encoding, Numbers, Task
 
@@ -42,7 +42,7 @@ class Fitted:
     def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
         """Predict some rows at a time, in the units of y or by its labels."""
         has_gaps = bool(np.isnan(X).any())
-        most = self.method.rows_at_once // (COMPLETIONS if has_gaps else 1)
+        most = min(MOST_ROWS, self.method.rows_at_once) // (COMPLETIONS if has_gaps else 1)
         step = max(1, min(most, len(X)))
         for first in range(0, len(X), step):
             some = X[first : first + step]

@@ -37,9 +37,9 @@ class MixturePredictive(SummedGaussians):
         mean = means.mean(axis=0)
         return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
 
-    def of_some_members(self, n: int) -> Self:
-        """Hear n members on every row, in turns."""
-        some = members_in_turns(n, self.means)
+    def of_some_members(self, n: int, turns: int) -> Self:
+        """Keep n members of every row, others in the next of so many turns."""
+        some = members_in_turns(n, turns, self.means)
         return self if some is None else self.of(some(self.means), some(self.noise_vars))
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
@@ -68,15 +68,16 @@ class MixturePredictive(SummedGaussians):
         return distance - 0.5 * spread / len(self.means)
 
 
-def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:
-    """Return what keeps n members of every row, evenly spaced, others in the next row.
+def members_in_turns(n: int, turns: int, of: Draws) -> Callable[[Draws], Draws] | None:
+    """Return a function that keeps n members of every row, evenly spaced, others in the next row.
 
-    None where there are no more than n.
+    None where there are no more than n. After `turns` rows the same members come again, so that
+    the completions of a row are predicted alike wherever the row stands.
     """
     k, n_rows = of.shape[:2]
     if k <= n:
         return None
-    member = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
+    member = (np.arange(n)[:, None] * k // n + np.arange(n_rows) % turns) % k
     return lambda values: values[member, np.arange(n_rows)]
 
 

@@ -202,9 +202,9 @@ class NoiseMixturePredictive(SummedGaussians):
             near_share=share,
         )
 
-    def of_some_members(self, n: int) -> NoiseMixturePredictive:
-        """Hear n members on every row, in turns."""
-        heard = members_in_turns(n, self.f_mean)
+    def of_some_members(self, n: int, turns: int) -> NoiseMixturePredictive:
+        """Keep n members of every row, others in the next of so many turns."""
+        heard = members_in_turns(n, turns, self.f_mean)
         if heard is None:
             return self
         share = heard(self.share)

@@ -75,10 +75,10 @@ class Predictive(Prediction):
         """Whether a row has a finite mean and variances of at least zero."""
         parts = np.stack([self.epistemic_var, self.noise_var])
         good = np.all(np.isfinite(parts) & (parts >= 0.0), axis=0) & np.isfinite(self.mean)
-        return np.all(good.reshape(len(self), -1), axis=1)
+        return good.all(axis=tuple(range(1, good.ndim)))
 
-    def of_some_members(self, n: int) -> Self:  # noqa: ARG002
-        """Hear n members of a mixture on every row, in turns; others are as they are."""
+    def of_some_members(self, n: int, turns: int) -> Self:  # noqa: ARG002
+        """Keep n members of a mixture a row, others in the next of so many turns; else itself."""
         return self
 
     def target(self, k: int) -> Self:

@@ -50,7 +50,7 @@ class TargetMap(ABC):
 
     def check(self, y: np.ndarray) -> None:
         """Raise ValueError, naming the first row, unless all targets lie in the support."""
-        is_good = self.holds(y).reshape(len(y), -1).all(axis=1)
+        is_good = self.holds(y).all(axis=tuple(range(1, np.ndim(y))))
         if not is_good.all():
             row = int(np.argmin(is_good))
             got = float(np.ravel(y[row])[np.argmin(self.holds(np.ravel(y[row])))])
