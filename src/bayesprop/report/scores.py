@@ -267,7 +267,9 @@ def _lead(own: Loss, other: Loss, group: np.ndarray | None) -> Lead | None:
     if not np.all(np.isfinite(gap)):
         return None
     error = metrics.clustered_error(gap, group)
-    return Lead(own.name, own.unit, Comparison(means[1] - means[0], float(np.nan_to_num(error))))
+    return Lead(
+        own.name, own.unit, Comparison(means[1] - means[0], float(np.nan_to_num(error, nan=np.inf)))
+    )
 
 
 def in_words(lead: Lead, unit: str = "") -> str:

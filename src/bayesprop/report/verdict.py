@@ -142,8 +142,11 @@ def judge(
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
+    bias, held = _bias(pit), float(np.mean(folded <= 0.9))
+    if bias is not None and chance > _COARSE and abs(held - 0.9) <= chance:
+        bias = bias._replace(is_clear=False)  # of rows too few, beside intervals that hold
     return _pronounce(
-        _present(_width(folded, stretch), _bias(pit)) or _present(_shape(pit)),
+        _present(_width(folded, stretch), bias) or _present(_shape(pit)),
         n,
         counts,
         chance,
@@ -216,7 +219,8 @@ def _pronounce(
         return Verdict("good", headline, (*(f"{f.clear} {f.detail}" for f in faults), counts))
     details = (*(fault.detail for fault in faults), counts)
     worst = max(faults, key=lambda fault: (fault.is_clear, fault.size))
-    return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
+    tone = "caution" if worst.is_clear else "unknown"
+    return Verdict(tone, worst.clear if worst.is_clear else worst.hint, details)
 
 
 def _shape(pit: np.ndarray) -> Fault | None:

@@ -16,8 +16,9 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
+from bayesprop.report.advice import CONSTANT_BETTER, LINE_BETTER, Advice, advise
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.scores import Comparison, Rival, compare, in_words, rivals
+from bayesprop.report.scores import Lead, Rival, compare, in_words, rivals
 from bayesprop.report.words import join
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -141,7 +142,7 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     method, _ = method_and_task(estimator)
     others = rivals(models, rows.y, rows.group)
-    remarks = (*_what_does_as_well(simple, rows, others, method), *_which_peers_win(others))
+    remarks = (*_what_does_as_well(models, rows, others, method), *_which_peers_win(others))
     return judged._replace(**scored(simple, rows)._asdict(), remarks=remarks)
 
 
@@ -203,30 +204,29 @@ def _pooled(division: Division, folds: list[Any]) -> Judged:
 def _what_does_as_well(
     models: Mapping[str, Any], rows: Rows, others: Sequence[Rival], method: str
 ) -> list[str]:
-    """Say whether a constant predicts as well as the model, or a line where it is none itself.
-
-    As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
-    decide, is the model clearly ahead.
-    """
-    gains = {
-        name: compare(models["model"], model, rows.y, rows.group) for name, model in models.items()
-    }
-    beaten = {rival.name for rival in others if rival.winner == "model"}
-    level = {
-        name: gain
-        for name, gain in gains.items()
-        if gain is not None and name not in beaten and not (gain.is_clear and gain.gain > 0.0)
-    }
-    if "constant" in level:
-        return [_constant(level["constant"], models["model"], rows)]
-    if method in SIMPLE:
+    """Say whether a constant predicts as well as the model, or a line where it is none itself."""
+    over = {one.name: _leads(one, models["model"], models, rows) for one in others}
+    over_constant = {}
+    for name in set(over) - {"constant"}:
+        pair = {"model": models[name], "constant": models["constant"]}
+        for one in rivals(pair, rows.y, rows.group):
+            over_constant[name] = _leads(one, models[name], models, rows)
+    lines = () if method in SIMPLE else [name for name in SIMPLE[1:] if name in over_constant]
+    advice = advise(over, over_constant, lines)
+    if advice is None:
         return []
-    for name in SIMPLE[1:]:
-        if name in level:
-            line = level[name]
-            better = "better" if line.is_clear else "as well, as far as these rows can tell"
-            return [f"a {name} model predicts {better} ({_gap(line)}): consider --method {name}"]
-    return []
+    if advice.name == "constant":
+        return [_constant(advice, models["model"], rows)]
+    name, gap = advice.name, _gap(advice.evidence)
+    better = "better" if advice.code == LINE_BETTER else "as well, as far as these rows can tell"
+    return [f"a {name} model predicts {better} ({gap}): consider --method {name}"]
+
+
+def _leads(rival: Rival, own: Any, models: Mapping[str, Any], rows: Rows) -> list[Lead]:
+    """Return leads by log-likelihood and by the proper score of the distribution."""
+    gain = compare(own, models[rival.name], rows.y, rows.group)
+    of_likelihood = [] if gain is None else [Lead("log-likelihood", "nats", gain)]
+    return [*of_likelihood, *(one for one in rival.leads[:1] if one.loss != "log loss")]
 
 
 def _which_peers_win(others: Sequence[Rival]) -> list[str]:
@@ -241,19 +241,22 @@ def _which_peers_win(others: Sequence[Rival]) -> list[str]:
     return [f"{names} (scikit-learn) {verb} these rows better: {loss}{by}"]
 
 
-def _constant(gain: Comparison, model: Any, rows: Rows) -> str:
+def _constant(advice: Advice, model: Any, rows: Rows) -> str:
     group, y = rows.group, rows.y
     one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
-    better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(gain)})"
-    level = f"as far as {counted(n, one)} can tell ({_gap(gain)})"
-    claim = better if gain.is_clear else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
+    gap, is_better = _gap(advice.evidence), advice.code == CONSTANT_BETTER
+    better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({gap})"
+    level = f"as far as {counted(n, one)} can tell ({gap})"
+    claim = better if is_better else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
     if (area := _area_above_chance(model, y)) is not None:
         return (
             f"{claim}: not that the columns say nothing, for they order the rows (area under the"
             f" ROC curve {figure(area)}), but the probabilities are off, as of few rows of a class"
             " or by weights"
         )
-    if gain.is_clear:
+    if advice.columns_tell:
+        return f"{claim}: not that the columns say nothing, for another model beats the constant"
+    if is_better:
         return f"{claim}: the columns do not tell what the target will be"
     if group is None:
         return f"{claim}: too few rows, or columns that say nothing of the target"
@@ -272,6 +275,9 @@ def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
     return area if area - 0.5 > 2.0 * _CLEAR * error else None
 
 
-def _gap(gain: Comparison) -> str:
-    side = "ahead" if gain.gain > 0.0 else "behind"
-    return f"the model is {figure(abs(gain.gain), 2)} ± {figure(gain.error, 2)} nats a row {side}"
+def _gap(lead: Lead) -> str:
+    gain, error = figure(abs(lead.by.gain), 2), figure(lead.by.error, 2)
+    is_ahead = lead.by.gain > 0.0
+    if lead.unit == "nats":
+        return f"the model is {gain} ± {error} nats a row {'ahead' if is_ahead else 'behind'}"
+    return f"the model's {lead.loss} is {gain} ± {error} {'lower' if is_ahead else 'higher'}"
