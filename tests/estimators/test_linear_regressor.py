@@ -37,7 +37,7 @@ def test_recovers_a_line_and_streams_exactly(params):
     predictive = whole.predict_dist(X)
     if params.get("basis") != "radial":
         assert 0.75 < np.sqrt(np.mean(((y - predictive.mean) / predictive.std) ** 2)) < 1.25
-    assert isinstance(predictive, StudentTPredictive) == (params.get("noise") != 9.0)
+    assert isinstance(predictive, StudentTPredictive) == (params.get("noise") == "conjugate")
     assert whole.fit_report_.guards["not_converged"] == 0
 
     order = np.random.default_rng(1).permutation(np.arange(20, 80))
@@ -124,17 +124,3 @@ def test_bad_rows_are_refused():
         model.predict(X * 1e45)
     with pytest.raises(ValueError, match="coverage must be between"):
         model.weights(coverage=90)
-
-
-@pytest.mark.parametrize("n", [5, 10, 20])
-def test_intervals_of_few_rows_hold_their_share(n):
-    """Of tables of its own kind; 3 points fewer at most, what the guess of the prior costs."""
-    inside = []
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        X, w = rng.normal(size=(n + 50, 3)), rng.normal(size=3)
-        y = X @ w + 0.5 * rng.normal(size=n + 50)
-        predicted = BayesianLinearRegressor().fit(X[:n], y[:n]).predict_dist(X[n:])
-        inside.append(np.mean((predicted.ppf(0.05) <= y[n:]) & (y[n:] <= predicted.ppf(0.95))))
-    se = np.std(inside) / np.sqrt(len(inside))
-    assert 0.87 - 3 * se < np.mean(inside) < 0.90 + 3 * se

@@ -156,23 +156,3 @@ def test_degenerate_tables_have_the_dense_answer(case):
     np.testing.assert_allclose(moments.mean[:, 0], mean, rtol=1e-7)
     np.testing.assert_allclose(moments.var[:, 0], var, rtol=1e-7)
     assert found.log_evidence[0] == pytest.approx(evidence, abs=1e-7)
-
-
-@pytest.mark.parametrize(("n", "prec"), [(12, 1e-12), (12, 1e12), (6, 1e-12), (6, 1e12)])
-def test_noise_from_the_evidence_gives_the_t_interval_of_least_squares(n, prec):
-    """Of all columns where the prior says nothing, of the constant where it says zero."""
-    phi, y, _ = table(n=n, o=1)
-    prior = np.array([1e-12, *[prec] * 4])
-    columns = phi if prec < 1.0 else phi[:, :1]
-    dof = n - columns.shape[1]
-    weights, rss, *_ = np.linalg.lstsq(columns, y[:, 0])
-    noise_var = rss / dof
-    found = known_noise(fitted(phi, y), prior, noise_var)
-    found = regression.integrate_noise(found, prior[None], n)
-    m, v = regression.predict(found, phi)
-    gain = np.sum(columns @ np.linalg.inv(columns.T @ columns) * columns, axis=1)
-    half = stats.t.ppf(0.95, dof) * np.sqrt(noise_var * (1.0 + gain))
-    scale = np.sqrt((v[:, 0] + found.noise_var) * (found.dof - 2.0) / found.dof)
-    np.testing.assert_allclose(m[:, 0], columns @ weights, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(scale * stats.t.ppf(0.95, found.dof), half, rtol=1e-6)
-    assert found.dof[0] == pytest.approx(max(dof, 2.1), rel=1e-6)

@@ -144,10 +144,6 @@ class LinearModel:
         report = self._report(state, best, n_rows, time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
-    @property
-    def _noise_is_known(self) -> bool:
-        return isinstance(self.noise, np.ndarray)
-
     def _infer(self, statistics: Statistics, near: Hyper | None) -> Maximised:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
@@ -155,7 +151,7 @@ class LinearModel:
         if isinstance(self.noise, NoisePrior):
             precs = np.tile(prec, (o, 1))
             return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
-        best = regression.maximise(
+        return regression.maximise(
             statistics,
             prec,
             self.prior.groups(k),
@@ -163,10 +159,6 @@ class LinearModel:
             near=near,
             max_steps=self.max_steps,
         )
-        if self._noise_is_known:
-            return best
-        posterior, n = best.posterior, statistics.weight_sum
-        return best._replace(posterior=regression.integrate_noise(posterior, best.prior_prec, n))
 
     def _report(
         self, state: LinearState, best: Maximised, n_rows: int, seconds: float
@@ -190,7 +182,7 @@ class LinearModel:
         )
 
     def predict(self, state: LinearState, x: Float[np.ndarray, "n d"]) -> Predictive:
-        """Predict Student-t, or Gaussians where the noise is known."""
+        """Predict Gaussians, or Student-t where the noise has a conjugate prior."""
         posterior = state.posterior
         m, v = regression.predict(posterior, bases.design(state.basis, x))
         noise_var = np.broadcast_to(posterior.noise_var, m.shape)
@@ -216,9 +208,7 @@ class LinearModel:
         """Return a state as a header and named arrays; TypeError for a basis that is code."""
         basis = bases.to_stored(state.basis)
         named = state.statistics._asdict() | state.posterior._asdict()
-        weight_sum = named.pop("weight_sum")
-        if self._noise_is_known:
-            del named["dof"]
+        weight_sum, _ = named.pop("weight_sum"), named.pop("dof")
         header = {"log_evidence": state.log_evidence, "weight_sum": weight_sum}
         arrays = basis.arrays | named | {"prior_prec": state.prior_prec}
         return Stored(header | {"basis": basis.header}, arrays)
@@ -234,14 +224,14 @@ class LinearModel:
             stored.floats("residual", o, o),
             float(header["weight_sum"]),
         )
-        dof = np.full(o, np.inf) if self._noise_is_known else stored.positive_floats("dof", o)
-        if np.any(dof <= 2.0):
-            raise ValueError(f"dof must be above 2, got {dof.min()}")
+        dof = np.inf
+        if isinstance(self.noise, NoisePrior):
+            dof = 2.0 * self.noise.shape_after(statistics.weight_sum)
         posterior = LinearPosterior(
             stored.floats("mean", o, k),
             stored.floats("root", o, k, k),
             stored.positive_floats("noise_var", o),
-            dof,
+            np.full(o, dof),
             stored.floats("log_evidence", o),
         )
         prior_prec = stored.floats("prior_prec", o, k)

@@ -12,8 +12,7 @@ Known noise: Bishop (2006), eqs. 3.49-3.59, 3.86. Unknown noise with its conjuga
 normal-inverse-gamma: Murphy (2012), section 7.6.3. Noise and prior precision that maximise the
 evidence: MacKay (1992), "Bayesian interpolation"; the fixed point as Bishop (2006), eqs. 3.91-3.95,
 and with one precision a feature (automatic relevance determination) eqs. 7.87, 7.88; repaired by
-expectation maximisation, eqs. 9.63, 9.67, 9.68 (`numerics/evidence.py`). Then
-`integrate_noise` takes the noise for unknown: posterior and predictions are Student-t.
+expectation maximisation, eqs. 9.63, 9.67, 9.68 (`numerics/evidence.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
 _FURTHEST_START = 1e3
-_LEAST_DOF, _FEWEST_DOF = 2.1, 1.0  # of a posterior with variances; of an interval that it keeps
 _MANY_WEIGHTS = 50  # for which fewer directions save time
 (_inverse,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 """Of a triangle; solving for its columns takes ten times as long, and waits for threads."""
@@ -274,39 +272,6 @@ def maximise(
     precs = np.array([one.prior_prec for one in points])
     searched = noise_is_free or len(groups.free) > 0
     return Maximised(posterior, precs, tuple(ascents) if searched else (), int(n_noiseless))
-
-
-def integrate_noise(
-    posterior: LinearPosterior, prior_prec: Float[np.ndarray, "o k"], weight_sum: float
-) -> LinearPosterior:
-    """Student-t posterior of noise that the evidence found: n - gamma degrees of freedom.
-
-    At the maximum noise_var = |y - Phi w|² / (n - gamma), with gamma = k - sum of prior_prec times
-    the variance of each weight, the number of weights that the rows determine (MacKay 1992, eq.
-    4.9; Bishop 2006, eqs. 3.91, 3.95). An inverse-gamma posterior of the noise with n - gamma
-    degrees of freedom and that scale, at the same ratio of precisions, makes weights and
-    predictions Student-t. Both ends are exact: all weights determined give the t interval of least
-    squares, none that of a mean. Below 2.1 degrees of freedom, where the variance would be
-    infinite, there are 2.1, with the 90 % interval of as many as there are, or of one.
-
-    posterior
-        At the noise that maximises the evidence, Gaussian.
-    prior_prec
-        Of every weight, as it is.
-    weight_sum
-        n, the sum of the row weights.
-    """
-    var = np.einsum("okl,okl->ok", posterior.root, posterior.root)
-    n_determined = var.shape[1] - np.sum(prior_prec * var, axis=1)
-    dof = np.maximum(weight_sum - n_determined, _FEWEST_DOF)
-    kept = np.maximum(dof, _LEAST_DOF)
-    widening = special.stdtrit(dof, 0.95) / special.stdtrit(kept, 0.95)
-    stretch = widening**2 * kept / (kept - 2.0)
-    return posterior._replace(
-        root=np.sqrt(stretch)[:, None, None] * posterior.root,
-        noise_var=stretch * posterior.noise_var,
-        dof=kept,
-    )
 
 
 class _Point(NamedTuple):

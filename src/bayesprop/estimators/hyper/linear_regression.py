@@ -50,10 +50,9 @@ class BayesianLinearRegressorParams(OfNumbers):
         standardised; or one that maximises the evidence; or one for each column (automatic
         relevance determination), which leaves idle columns without weight.
     noise : "evidence", "conjugate" or float
-        Noise variance: the one that maximises the evidence, with as many degrees of freedom as
-        there are rows beyond the weights that they determine; unknown with an inverse-gamma prior
-        (needs a number as `prior_prec`, whose unit is then the noise precision); or known, in y².
-        Predictions are Student-t, of known noise Gaussian.
+        Noise variance: the one that maximises the evidence; unknown with an inverse-gamma prior,
+        for Student-t predictions (needs a number as `prior_prec`, whose unit is then the noise
+        precision); or known, in y².
     basis : None, "polynomial", "radial", function or scikit-learn transformer
         Columns that the target is linear in: the inputs; their products up to `degree`; Gaussian
         bumps (with error bars too narrow beyond the data); or whatever (n, d) rows in the original
