@@ -61,7 +61,7 @@ def model(config: Config, method: str, seed: int) -> Any:
         "polynomial": {"basis": "polynomial", "degree": config.degree},
         "bumps": {"basis": "radial", "n_centres": config.n_centres},
     }
-    return BayesianLinearRegressor(**columns[method], random_state=seed)
+    return BayesianLinearRegressor(noise="evidence", **columns[method], random_state=seed)
 
 
 _LABELS = {

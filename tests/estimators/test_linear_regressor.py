@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +22,7 @@ def line(n=80, seed=0, noise=3.0):
 
 CASES = [
     {},
+    {"noise": "evidence"},
     {"prior_prec": "ard"},
     {"noise": "conjugate", "prior_prec": 1e-3},
     {"noise": 9.0, "prior_prec": 0.5},
@@ -37,7 +40,8 @@ def test_recovers_a_line_and_streams_exactly(params):
     predictive = whole.predict_dist(X)
     if params.get("basis") != "radial":
         assert 0.75 < np.sqrt(np.mean(((y - predictive.mean) / predictive.std) ** 2)) < 1.25
-    assert isinstance(predictive, StudentTPredictive) == (params.get("noise") == "conjugate")
+    noise_is_known = params.get("noise") in (9.0, "evidence")
+    assert isinstance(predictive, StudentTPredictive) != noise_is_known
     assert whole.fit_report_.guards["not_converged"] == 0
 
     order = np.random.default_rng(1).permutation(np.arange(20, 80))
@@ -78,6 +82,44 @@ def test_weights_are_in_the_units_of_the_table():
         se = np.sqrt(np.diag(np.linalg.inv(ones.T @ ones)) * 9.0)
         np.testing.assert_allclose(table["std"], se, rtol=0.1)
         assert pd.DataFrame(table).shape == (3, 6)
+
+
+FLAT: dict[str, Any] = {"prior_prec": 1e-9, "intercept_prec": 1e-9}
+
+
+@pytest.mark.filterwarnings("ignore:the columns explain the target without noise")
+@pytest.mark.parametrize(("n", "params"), [(5, FLAT), (10, FLAT), (10, {}), (20, {})])
+def test_intervals_of_few_rows_hold_their_share(n, params):
+    """Rows of the model itself, 400 tables: the share is .90 within 4 standard errors.
+
+    A table's own share is averaged first, since its rows share weights and noise.
+    """
+    rng, held = np.random.default_rng(n), []
+    for _ in range(400):
+        X, w, noise = rng.normal(size=(n + 100, 3)), rng.normal(size=3), rng.normal(size=n + 100)
+        y = X @ w + 0.5 * noise
+        model = BayesianLinearRegressor(**params).fit(X[:n], y[:n])
+        predictive = model.predict_dist(X[n:])
+        np.testing.assert_allclose(
+            predictive.epistemic_var + predictive.noise_var, predictive.std**2
+        )
+        low, high = predictive.interval(0.9).T
+        held.append(np.mean((low <= y[n:]) & (y[n:] <= high)))
+    assert abs(np.mean(held) - 0.9) < 4 * np.std(held) / np.sqrt(len(held))
+
+
+@pytest.mark.parametrize("n", [5, 6, 12])
+def test_a_flat_prior_predicts_as_least_squares_do(n):
+    """Its textbook interval: Student-t of n - 3 degrees, with the residuals' own variance."""
+    rng = np.random.default_rng(n)
+    X, rows = rng.normal(size=(n, 2)), rng.normal(size=(7, 2))
+    y = X @ [1.0, -2.0] + rng.normal(size=n)
+    found = BayesianLinearRegressor(**FLAT).fit(X, y).predict_dist(rows).interval(0.9)
+    phi, at = (np.column_stack([np.ones(len(x)), x]) for x in (X, rows))
+    w, square, *_ = np.linalg.lstsq(phi, y)
+    inside = np.einsum("nk,kl,nl->n", at, np.linalg.inv(phi.T @ phi), at)
+    t = stats.t(n - 3, at @ w, np.sqrt(square / (n - 3) * (1.0 + inside)))
+    np.testing.assert_allclose(found, np.stack(t.interval(0.9), axis=1), rtol=1e-5)
 
 
 def test_bases_follow_a_curve():

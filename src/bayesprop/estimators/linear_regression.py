@@ -56,7 +56,7 @@ class BayesianLinearRegressor(BayesianLinearRegressorParams, BayesianRegressor):
         scale = scaler.scale[:, None]
         mean, std = mean * scale, std * scale
         mean[:, 0] += scaler.inverse_mean(np.zeros((1, self.n_outputs_)))[0]
-        outputs, dof = np.arange(self.n_outputs_), float(posterior.dof[0])
+        outputs, dof = np.arange(self.n_outputs_), posterior.dof
         return weight_table("output", outputs, columns.names, mean, std, coverage=coverage, dof=dof)
 
     def _columns(self) -> Columns:

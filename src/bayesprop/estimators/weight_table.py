@@ -47,7 +47,7 @@ def weight_table(
     std: Float[np.ndarray, "g k+1"],
     *,
     coverage: float,
-    dof: float = np.inf,
+    dof: Float[np.ndarray, " g"] | None = None,
 ) -> dict[str, np.ndarray]:
     """Lay out one row a weight: group, feature, mean, std, lower, upper.
 
@@ -55,13 +55,13 @@ def weight_table(
         Of all columns but the intercept, which comes first.
     lower, upper
         The central interval that holds the weight with probability `coverage`, of a Gaussian or,
-        with finite `dof`, of a Student-t.
+        with finite `dof` of its group, of a Student-t.
     """
     check_coverage(coverage)
     tail = 0.5 * (1.0 + coverage)
-    reach = float(special.ndtri(tail))
-    if np.isfinite(dof):
-        reach = float(special.stdtrit(dof, tail) * np.sqrt((dof - 2.0) / dof))
+    reach = np.full((len(mean), 1), special.ndtri(tail))
+    if dof is not None and np.isfinite(dof).all():
+        reach[:, 0] = special.stdtrit(dof, tail) * np.sqrt((dof - 2.0) / dof)
     return {
         group_name: np.repeat(np.asarray(groups), 1 + len(names)),
         "feature": np.tile(np.array(["intercept", *names], dtype=object), len(groups)),

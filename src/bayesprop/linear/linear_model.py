@@ -57,6 +57,8 @@ class LinearModel:
         Needs a number where the noise has a conjugate prior.
     noise
         Variance of every output, (o,); its conjugate prior; or None: it maximises the evidence.
+    integrates_noise
+        Whether noise that maximises the evidence is then integrated out, for Student-t predictions.
     max_steps
         Most steps of the maximisation of the evidence, for every output.
     furthest_input
@@ -71,6 +73,7 @@ class LinearModel:
     noise: Float[np.ndarray, " o"] | NoisePrior | None
     max_steps: int
     furthest_input: float
+    integrates_noise: bool = False
 
     rows_at_once = MOST_ROWS
 
@@ -151,7 +154,7 @@ class LinearModel:
         if isinstance(self.noise, NoisePrior):
             precs = np.tile(prec, (o, 1))
             return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
-        return regression.maximise(
+        best = regression.maximise(
             statistics,
             prec,
             self.prior.groups(k),
@@ -159,6 +162,9 @@ class LinearModel:
             near=near,
             max_steps=self.max_steps,
         )
+        if not self.integrates_noise:
+            return best
+        return regression.with_noise_integrated(best, statistics.weight_sum)
 
     def _report(
         self, state: LinearState, best: Maximised, n_rows: int, seconds: float
@@ -182,7 +188,7 @@ class LinearModel:
         )
 
     def predict(self, state: LinearState, x: Float[np.ndarray, "n d"]) -> Predictive:
-        """Predict Gaussians, or Student-t where the noise has a conjugate prior."""
+        """Predict Student-t where the noise is integrated out, else Gaussians."""
         posterior = state.posterior
         m, v = regression.predict(posterior, bases.design(state.basis, x))
         noise_var = np.broadcast_to(posterior.noise_var, m.shape)
@@ -208,9 +214,11 @@ class LinearModel:
         """Return a state as a header and named arrays; TypeError for a basis that is code."""
         basis = bases.to_stored(state.basis)
         named = state.statistics._asdict() | state.posterior._asdict()
-        weight_sum, _ = named.pop("weight_sum"), named.pop("dof")
+        weight_sum, dof = named.pop("weight_sum"), named.pop("dof")
         header = {"log_evidence": state.log_evidence, "weight_sum": weight_sum}
         arrays = basis.arrays | named | {"prior_prec": state.prior_prec}
+        if self.integrates_noise:
+            arrays = arrays | {"dof": dof}
         return Stored(header | {"basis": basis.header}, arrays)
 
     def from_stored(self, stored: Stored) -> LinearState:
@@ -224,14 +232,18 @@ class LinearModel:
             stored.floats("residual", o, o),
             float(header["weight_sum"]),
         )
-        dof = np.inf
+        dof = np.full(o, np.inf)
         if isinstance(self.noise, NoisePrior):
-            dof = 2.0 * self.noise.shape_after(statistics.weight_sum)
+            dof = np.full(o, 2.0 * self.noise.shape_after(statistics.weight_sum))
+        elif self.integrates_noise:
+            dof = stored.positive_floats("dof", o)
+            if np.any(dof < regression.LEAST_DOF):
+                raise ValueError(f"dof must be at least {regression.LEAST_DOF:g}, got {dof.min()}")
         posterior = LinearPosterior(
             stored.floats("mean", o, k),
             stored.floats("root", o, k, k),
             stored.positive_floats("noise_var", o),
-            np.full(o, dof),
+            dof,
             stored.floats("log_evidence", o),
         )
         prior_prec = stored.floats("prior_prec", o, k)

@@ -33,6 +33,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
 _FURTHEST_START = 1e3
+LEAST_DOF = 3.0  # of a prediction, whose variance is finite
 _MANY_WEIGHTS = 50  # for which fewer directions save time
 (_inverse,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 """Of a triangle; solving for its columns takes ten times as long, and waits for threads."""
@@ -272,6 +273,34 @@ def maximise(
     precs = np.array([one.prior_prec for one in points])
     searched = noise_is_free or len(groups.free) > 0
     return Maximised(posterior, precs, tuple(ascents) if searched else (), int(n_noiseless))
+
+
+def with_noise_integrated(best: Maximised, weight_sum: float) -> Maximised:
+    """Integrate the noise variance out where the evidence was maximised: Student-t predictions.
+
+    gamma weights are well determined by the n rows, sum (1 - prior_prec var); the residuals of
+    the rest have the maximum noise_var = sum r² / (n - gamma), Bishop (2006), eq. 3.95. With the
+    prior 1 / noise_var and the ratios of the precisions at their maximum, noise_var is then
+    InverseGamma((n - gamma) / 2, sum r² / 2), as for least squares, where gamma = k (MacKay 1992;
+    Gelman et al. 2013, eq. 14.6): a prediction is Student-t of n - gamma degrees of freedom whose
+    squared scale is the Gaussian's variance. Doubt about the prior's precision is left out.
+
+    Deviation: of three degrees or fewer the variance is infinite or nearly so. Such a Student-t is
+    replaced by that of three with the same central 90 % interval; fewer than one count as one.
+    """
+    plug_in, k = best.posterior, best.prior_prec.shape[1]
+    var = np.einsum("okl,okl->ok", plug_in.root, plug_in.root)
+    gamma = k - np.sum(best.prior_prec * var, axis=1)
+    exact = np.maximum(weight_sum - gamma, 1.0)
+    dof = np.maximum(exact, LEAST_DOF)
+    stretch = special.stdtrit(exact, 0.95) / special.stdtrit(dof, 0.95)
+    growth = np.square(stretch) * dof / (dof - 2.0)
+    posterior = plug_in._replace(
+        root=plug_in.root * np.sqrt(growth)[:, None, None],
+        noise_var=plug_in.noise_var * growth,
+        dof=dof,
+    )
+    return best._replace(posterior=posterior)
 
 
 class _Point(NamedTuple):

@@ -24,7 +24,7 @@ from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.model.task import Numbers
 
-_CONJUGATE = "conjugate"
+_CONJUGATE, _INTEGRATED = "conjugate", "integrated"
 _MOST_COLUMNS = 20_000
 _CLUSTERED_ROWS = 10_000
 
@@ -49,10 +49,11 @@ class BayesianLinearRegressorParams(OfNumbers):
         Precision of the Gaussian prior of every weight, inputs (or columns of the basis) and target
         standardised; or one that maximises the evidence; or one for each column (automatic
         relevance determination), which leaves idle columns without weight.
-    noise : "evidence", "conjugate" or float
-        Noise variance: the one that maximises the evidence; unknown with an inverse-gamma prior,
-        for Student-t predictions (needs a number as `prior_prec`, whose unit is then the noise
-        precision); or known, in y².
+    noise : "integrated", "evidence", "conjugate" or float
+        Noise variance: integrated out about the one that maximises the evidence, for Student-t
+        predictions whose intervals are right for few rows, too; the maximum as if it were known,
+        for Gaussian ones; unknown with an inverse-gamma prior, for Student-t predictions (needs a
+        number as `prior_prec`, whose unit is then the noise precision); or known, in y².
     basis : None, "polynomial", "radial", function or scikit-learn transformer
         Columns that the target is linear in: the inputs; their products up to `degree`; Gaussian
         bumps (with error bars too narrow beyond the data); or whatever (n, d) rows in the original
@@ -76,7 +77,9 @@ class BayesianLinearRegressorParams(OfNumbers):
 
     method_class = LinearModel
     prior_prec: Any = field(default=EVIDENCE, kw_only=False, metadata=number_or(EVIDENCE, ARD))
-    noise: Any = field(default=EVIDENCE, kw_only=False, metadata=number_or(EVIDENCE, _CONJUGATE))
+    noise: Any = field(
+        default=_INTEGRATED, kw_only=False, metadata=number_or(_INTEGRATED, EVIDENCE, _CONJUGATE)
+    )
     basis: Any = field(default=None, metadata=rule(_check_basis))
     degree: int = field(default=3, metadata=COUNT)
     n_centres: int = field(default=10, metadata=COUNT)
@@ -111,6 +114,7 @@ class BayesianLinearRegressorParams(OfNumbers):
             self._noise(task),
             self.max_steps,
             FURTHEST_INPUT if self.standardises_inputs else np.inf,
+            self.noise == _INTEGRATED,
         )
 
     @property
