@@ -110,7 +110,7 @@ def test_targets_that_ask_for_nothing_clear(values, task, message):
 @pytest.mark.parametrize(
     ("values", "classes"),
     [
-        (["b", "a ", None, "", "é", "NA"], ("a", "b", "é")),
+        (["b", "a ", None, "", "é", "NA"], ("NA", "a", "b", "é")),
         ([True, False, None], (False, True)),
         ([2.0, 1.0, None, 10.0], (1, 2, 10)),
         ([10, 9, 1], (1, 9, 10)),

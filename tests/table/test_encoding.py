@@ -483,7 +483,7 @@ def test_none_is_a_level_among_words_and_missing_among_numbers():
     days = ["None", *(f"2024-01-{1 + k % 28:02d}" for k in range(1, N))]
     columns = {"w": words, "n": numbers, "d": days, "b": ["None", "true", "FALSE"] * (N // 3)}
     frame = table(*(pl.Series(name, column) for name, column in columns.items()))
-    encoding = TableEncoding.fit(frame.select("n", "w", "b", "d", "y"), "y")
+    encoding = divided(frame.select("n", "w", "b", "d", "y")).encoding()
     assert encoding.feature_names[:6] == ["n", "w=Marked", "w=None", "w=Some", "b", "d (years)"]
     rows = encoding.encode(frame).X
     assert np.isnan(rows[0, [0, 4, 5]]).all()

@@ -88,7 +88,7 @@ def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
     frame = read_table(str(path))
     assert frame.columns == ["number", "late", "unnamed_3", "empty"]
     assert frame.shape == (1200, 4)
-    assert frame["number"].to_list() == [*map(str, range(1100)), *["none"] * 100]
+    assert frame["number"].to_list() == [*map(str, range(1100)), *[None] * 100]
     assert frame["late"].to_list() == [None] * 1100 + [2.5] * 100
     assert not caplog.records
 

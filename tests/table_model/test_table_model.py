@@ -293,6 +293,25 @@ def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableM
             classes.predict(FLATS, **{option: 0.9})
 
 
+@pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.parametrize("missing", [None, [], ["NA", "?"]])
+def test_what_is_missing_is_learnt_with_the_model(missing, as_file, tmp_path):
+    """A "NA" among codes is a code, unless it is given; frame, file and saved model agree."""
+    codes = np.resize(["NA", "EU", "AS"], 60)
+    frame = pd.DataFrame({"code": codes, "n": np.resize(["?", "1", "2", "3"], 60)})
+    frame["y"] = (codes == "EU") + 2.0 * (codes == "AS") + np.linspace(0, 1, 60)
+    table = tmp_path / "t.csv"
+    frame.to_csv(table, index=False)
+    how = {"target": "y", "method": "linear", "test_fraction": 0, "missing": missing}
+    bayesprop.fit(table if as_file else frame, **how).save(tmp_path / "m.bayesprop")
+    model = bayesprop.load(tmp_path / "m.bayesprop")
+    assert ("code=NA" in model.encoding.feature_names) == (not missing)
+    assert ("n=?" in model.encoding.feature_names) == (missing == [])
+    predicted = model.predict(frame)
+    np.testing.assert_allclose(model.predict(table)["mean"], predicted["mean"])
+    np.testing.assert_allclose(model.predict(frame[:1])["mean"], predicted["mean"][:1])
+
+
 @pytest.mark.parametrize(
     ("levels", "ordered"),
     [

@@ -113,6 +113,9 @@ class Learning(WithSeed, OfTable):
     time: str | None = column(
         "Column of numbers or dates (2024-01-31): the latest rows are held out."
     )
+    missing: str | None = option(
+        "Values that are missing: NA,?,-999; none: empty cells alone. Default: by column.",
+    )
     test_fraction: float | None = option(
         "Share of rows held out to judge the fit. Default: 0.1; below 300 rows they are judged in "
         "five folds instead, and all are learnt.",

@@ -31,6 +31,9 @@ def _shared(options: Learning, kind: type) -> dict[str, Any]:
     shared = {name: getattr(options, name) for name in names}
     if options.order is not None:
         shared["order"] = tuple(word.strip() for word in options.order.split(","))
+    if options.missing is not None:
+        words = options.missing.split(",") if options.missing != "none" else []
+        shared["missing"] = tuple(word.strip() for word in words)
     return shared
 
 

@@ -20,7 +20,7 @@ from bayesprop.decisions.batches import BATCHES, Chosen
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import did_you_mean, one_line
-from bayesprop.table.values import as_numbers, cleaned, unmarked
+from bayesprop.table.values import MARKS, as_numbers, cleaned, unmarked, without
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import Answers, NumberAnswers, answers_of
 from bayesprop.table_model.model import TableModel, open_model
@@ -249,7 +249,7 @@ def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"
     sign, value = parts["sign"], parts["value"].strip("'\"")
     compare, is_ordered = _COMPARE[sign], sign not in ("==", "=", "!=")
     if is_ordered and values.dtype == pl.String:
-        marked = unmarked(cleaned(values))
+        marked = unmarked(without(cleaned(values), MARKS))
         values = values if marked is None else marked.numbers
     if values.dtype.is_numeric():
         try:

@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Int
 
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
-from bayesprop.table.values import DOUBTFUL, as_integers, cleaned, without
+from bayesprop.table.values import MARKS, as_integers, cleaned, without
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -209,7 +209,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
-    text = without(cleaned(as_integers(series)), DOUBTFUL)
+    text = without(cleaned(as_integers(series)), MARKS)
     if not form:
         reading = dated(text)
         form = FORMS[0] if reading is None else reading.form

@@ -16,6 +16,7 @@ from bayesprop.table.columns import fit_column, fit_columns
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import TableError, at_rows, counted, left_out_rows, listed, quoted
+from bayesprop.table.missing import decided
 from bayesprop.table.target import (
     Marks,
     choose_task,
@@ -52,6 +53,8 @@ class HoldOut:
         Columns to leave out; "a,b" are two where no column is called so.
     exposure
         Column that counts grow with.
+    missing
+        Words that stand for missing values, and no others; None: decided one column at a time.
     """
 
     test_fraction: float | None = None
@@ -61,6 +64,7 @@ class HoldOut:
     weights: str | None = None
     drop: Collection[str] = ()
     exposure: str | None = None
+    missing: tuple[str, ...] | None = None
 
     @property
     def share(self) -> float:
@@ -83,6 +87,8 @@ class Division(NamedTuple):
         Sentences on the task and on what was left out.
     marks
         How a target was written that is numbers here; None: plain.
+    missing
+        As of `HoldOut`.
     """
 
     task: str
@@ -95,6 +101,7 @@ class Division(NamedTuple):
     amounts: tuple[str, ...]
     remarks: list[str]
     marks: Marks | None
+    missing: tuple[str, ...] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -149,7 +156,8 @@ class Division(NamedTuple):
         # Of the whole column: a part of it may look like something else.
         wholes = {column.name: fit_column(column) for column in self.frame.drop(target)}
         train = self.frame.filter(~self.is_test)
-        return TableEncoding.fit(train, target, self.task, wholes, self.amounts, self.marks)
+        fitted = TableEncoding.fit(train, target, self.task, wholes, self.amounts, self.marks)
+        return replace(fitted, missing=self.missing)
 
 
 def divide(
@@ -171,6 +179,7 @@ def divide(
     hold_out = replace(hold_out, drop=names_in(hold_out.drop, frame.columns))
     _check_columns(frame, target, hold_out, where)
     last, frame = totals(frame), frame.drop(set(hold_out.drop))
+    frame, on_marks = decided(frame, hold_out.missing, is_typed=True)
     _check_values(frame, target, task, hold_out, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
@@ -185,7 +194,7 @@ def divide(
     places = np.flatnonzero(values.is_not_null().to_numpy())
     n_limits = int((values.is_null() & series.is_not_null()).sum()) if is_limited(series) else 0
     n_missing = len(frame) - len(places) - n_limits
-    remarks = [*filter(None, [remark]), *left_out_rows(n_missing, target, n_limits)]
+    remarks = [*filter(None, [remark]), *on_marks, *left_out_rows(n_missing, target, n_limits)]
     target_of_all = frame[places].select(target)
     if last is not None and len(places) and places[-1] == len(frame) - 1:
         remarks.append(last.sentence)
@@ -212,9 +221,10 @@ def divide(
     amounts = tuple(name for name in (hold_out.time, hold_out.exposure) if name is not None)
     if group is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
-    return Division(
+    parts = Division(
         task, frame, places + 1, weight, group, is_test, target_of_all, amounts, remarks, marks
     )
+    return parts._replace(missing=hold_out.missing)
 
 
 def _check_values(

@@ -16,7 +16,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.errors import Remark, counted, listing, quoted
-from bayesprop.table.values import as_levels, as_numbers, cleaned, without
+from bayesprop.table.values import as_levels, as_numbers, cleaned, levels_known, without
 
 _SHOWN = 30  # characters of a level in a message
 _WHOLE = re.compile(r"-?\d+")
@@ -177,7 +177,7 @@ class LevelsColumn(EncodedColumn):
     def encode(self, series: pl.Series) -> Encoded:
         """Return what stands for levels, behind the numbers that they are."""
         if not self.is_numbers:
-            text = as_levels(series)
+            text = levels_known(series, self.known)
             values, sentences = self.encode_levels(text)
             return self.with_gaps(values, text.is_null(), sentences)
         numbers = as_numbers(self.without_words(series))

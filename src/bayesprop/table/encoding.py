@@ -26,6 +26,7 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.missing import is_missing
 from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.supervised import (
     Target,
@@ -117,6 +118,8 @@ class TableEncoding:
         Those of the report that ask the owner of the table something; not stored.
     marks
         How the numbers of the target were written, and their unit; None: plain.
+    missing
+        Words that stand for missing values, and no others; None: decided one column at a time.
     """
 
     target_name: str
@@ -125,6 +128,7 @@ class TableEncoding:
     classes: tuple[Label, ...] = ()
     questions: list[str] = field(default_factory=list, compare=False)
     marks: Marks | None = None
+    missing: tuple[str, ...] | None = None
 
     @classmethod
     def fit(
@@ -224,6 +228,7 @@ class TableEncoding:
         unusable.
         Gaps are NaN, and with `allow_absent` so are columns that the table lacks.
         """
+        frame = is_missing(frame, self.missing or ())
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         lacks: list[str] = []
         if absent and not (allow_absent and len(absent) < len(self.columns)):
@@ -284,7 +289,8 @@ class TableEncoding:
 
     def _targets(self, frame: pl.DataFrame) -> pl.Series:
         """Return numbers or places in `classes`, null where they are missing."""
-        series = column_of(frame, self.target_name)
+        column = column_of(frame, self.target_name).to_frame()
+        series = is_missing(column, self.missing or ()).to_series()
         if self.classes:
             return class_codes(series, self.classes)
         return target_numbers(series, self.marks)
@@ -319,6 +325,7 @@ class TableEncoding:
             "report": list(self.report),
             "classes": list(self.classes),
             "marks": self.marks and self.marks.to_stored(),
+            **({} if self.missing is None else {"missing": list(self.missing)}),
         }
 
     @classmethod
@@ -333,14 +340,16 @@ class TableEncoding:
             target, report = stored["target"], list(stored["report"])
             classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
             marks = stored.get("marks")  # nor these
+            missing = stored.get("missing")
+            missing = None if missing is None else tuple(missing)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the table encoding is incomplete: {error!r}") from error
-        if not isinstance(target, str) or not all(isinstance(line, str) for line in report):
+        if not all(isinstance(text, str) for text in (target, *report, *(missing or ()))):
             raise ValueError("the target and the report of a table encoding must be text")
         if not columns or len({column.name for column in columns}) != len(columns):
             raise ValueError("the columns of a table encoding must be there and differ")
         own = None if marks is None else Marks.from_stored(marks)
-        return cls(target, columns, report, classes, marks=own)
+        return cls(target, columns, report, classes, marks=own, missing=missing)
 
 
 def _lacks(absent: list[str], others: list[str], n_columns: int) -> str:

@@ -247,12 +247,13 @@ def json_lines(content: bytes) -> pl.DataFrame:
     return pl.read_ndjson(content, infer_schema_length=None)
 
 
+SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
     **dict.fromkeys((".parquet", ".pq"), lambda content, _: pl.read_parquet(content)),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), lambda content, _: pl.read_ipc(content)),
     **dict.fromkeys((".jsonl", ".ndjson"), lambda content, _: json_lines(content)),
     ".json": lambda content, _: json_records(content),
-    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), excel),
+    **dict.fromkeys(SPREADSHEETS, excel),
     **dict.fromkeys(DATABASES, lambda _, place: database(place.part, place.path)),
     FOLDER: lambda _, place: folder_of_parquet(place.path),
 }

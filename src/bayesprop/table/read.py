@@ -18,7 +18,15 @@ from pathlib import Path
 import polars as pl
 
 from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
-from bayesprop.table.files import DATABASES, FOLDER, READERS, Place, read_file, unpacked
+from bayesprop.table.files import (
+    DATABASES,
+    FOLDER,
+    READERS,
+    SPREADSHEETS,
+    Place,
+    read_file,
+    unpacked,
+)
 from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
 from bayesprop.table.lines import (
     SIGNS,
@@ -30,8 +38,9 @@ from bayesprop.table.lines import (
     tabbed,
     with_double_quotes,
 )
+from bayesprop.table.missing import decided
 from bayesprop.table.text_codec import decoded
-from bayesprop.table.values import all_cleaned, typed
+from bayesprop.table.values import cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 KINDS = ".csv, .tsv, .parquet, .feather, .json, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
@@ -45,7 +54,12 @@ Check = Callable[[pl.DataFrame], object]
 """Raises TableError for a table that is not to be used."""
 
 
-def read_table(source: str, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
+def read_table(
+    source: str,
+    text: Collection[str] | None = None,
+    check: Check | None = None,
+    missing: Collection[str] | None = None,
+) -> pl.DataFrame:
     """Read a table from a file, or "-" for CSV from standard input.
 
     Text (.csv, .tsv, .txt), Parquet, a folder of it, Feather, JSON lines, Excel and OpenDocument
@@ -55,7 +69,8 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     Text is UTF-8, UTF-16, UTF-32 with its mark, or else in the older codec that its words are
     likeliest in: Shift-JIS, Windows-1251 and others, or Windows-1252. The separator of a CSV is
     found in its header line; where its first line holds values, columns are called column_1,
-    column_2, ...; empty fields, NA, NaN and null are missing; a column is numbers or true/false if
+    column_2, ...; empty fields are missing, and NA, NaN and
+    null as `decided` says; a column is numbers or true/false if
     every value is, unless it is one of `text`: a column whose levels a model knows means the same
     whatever the other rows of this table hold.
     What had to be guessed comes as TableWarning. Raises TableError, a line for every problem.
@@ -63,20 +78,24 @@ def read_table(source: str, text: Collection[str] = (), check: Check | None = No
     check
         What refuses a table: asked about one that cannot be read as it stands, so that the error
         names, beside lines that are broken, what is wrong with the others.
+    missing
+        Words that stand for missing values, and no others; None: decided one column at a time.
     """
     if source == "-":
-        return parse(sys.stdin.buffer.read(), "standard input", text=text, check=check)
+        content = sys.stdin.buffer.read()
+        return parse(content, "standard input", text=text, check=check, missing=missing)
     place, where = Place.of(source), quoted(source, 200)
     if place.path.is_dir():
         content, kind = b"", FOLDER
     else:
         content, kind = unpacked(_content(place.path, where), place.path, where)
     if kind in READERS:
-        return read_file(content, kind, place, where)
+        frame = read_file(content, kind, place, where)
+        return _without_missing(frame, text, missing) if kind in SPREADSHEETS else frame
     if kind not in SEPARATORS:
         raise TableError(f"{where} must end in {KINDS}: save the table as one of these")
     separator = "\t" if SEPARATORS[kind] == "\t" else None
-    return parse(content, where, separator, text=text, check=check)
+    return parse(content, where, separator, text=text, check=check, missing=missing)
 
 
 def _content(path: Path, where: str) -> bytes:
@@ -95,8 +114,9 @@ def parse(
     where: str,
     separator: str | None = None,
     *,
-    text: Collection[str] = (),
+    text: Collection[str] | None = None,
     check: Check | None = None,
+    missing: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Read delimited text, with or without a header line, into typed columns.
 
@@ -106,8 +126,8 @@ def parse(
         None: the one that the header line has most of, or that a first line such as "sep=;" names,
         or blanks.
     text
-        Columns that stay text, as it stands in the file.
-    check
+        Columns that stay text, as it stands in the file; None: of a table that no model knows.
+    check, missing
         As `read_table` takes it.
 
     TableError on an empty or ragged table, a header without rows.
@@ -133,16 +153,25 @@ def parse(
     if frame.is_empty() and not problems:
         problems.append(f"{where} has a header line but no rows")
     names = column_names(header.names, where)
-    named = zip(names, header.names, all_cleaned(frame), strict=True)
-    columns = [
-        column.alias(name)
-        for name, own_name, column in named
-        if own_name or column.null_count() < len(frame)
-    ]
-    others = [column for column in columns if column.name not in text]
+    fields = [cleaned(one).alias(name) for one, name in zip(frame, names, strict=True)]
+    frame = _without_missing(pl.DataFrame(fields), text, missing)
+    named = zip(header.names, frame, strict=True)
+    columns = [column for own, column in named if own or column.null_count() < len(frame)]
+    others = [column for column in columns if column.name not in (text or ())]
     numbers, mixed = _all_typed(others, separator)
     frame = pl.DataFrame([numbers.get(column.name, column) for column in columns])
     return checked(frame, problems + mixed, check)
+
+
+def _without_missing(
+    frame: pl.DataFrame, text: Collection[str] | None, missing: Collection[str] | None
+) -> pl.DataFrame:
+    """Return a table with nulls for the words that stand for missing values, and say so."""
+    frame, remarks = decided(frame, missing, text or (), is_typed=False)
+    for sentence in remarks:
+        if text is None and "taken for missing" in sentence:
+            warn(sentence)
+    return frame
 
 
 def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -> pl.DataFrame:

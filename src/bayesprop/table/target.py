@@ -16,12 +16,15 @@ from bayesprop.table.unmeasured import (
     ends_in_words,
     ends_of,
     has_limits,
+    is_text,
     limits_as_values,
     sides,
     stray_words,
     within,
 )
 from bayesprop.table.values import (
+    MARKS,
+    MISSING,
     PLAIN,
     WRITTEN,
     as_numbers,
@@ -34,6 +37,7 @@ from bayesprop.table.values import (
     strays,
     typed,
     unmarked,
+    without,
     without_magnitudes,
 )
 
@@ -143,7 +147,8 @@ def class_codes(target: pl.Series, classes: tuple[Label, ...]) -> pl.Series:
     key = _meaning if is_loose else str
     place = {key(label): code for code, label in enumerate(classes)}
     codes = [place.get(key(class_of(value))) for value in different]
-    unknown = [value for value, code in zip(different, codes, strict=True) if code is None]
+    pairs = zip(different, codes, strict=True)
+    unknown = [value for value, code in pairs if code is None and value not in MISSING]
     if unknown:
         _refuse_unknown(values, unknown, classes)
     return values.replace_strict(different, codes, default=None, return_dtype=pl.Int64)
@@ -302,6 +307,7 @@ def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     marks
         How an earlier table wrote its numbers, in what unit and limits; None: found out.
     """
+    target = without(cleaned(target), MARKS) if is_text(target) else target
     ends = (None, None) if marks is None else (marks.low, marks.high)
     if ends == (None, None) and not is_limited(target):
         return _numbers_of(target, marks)

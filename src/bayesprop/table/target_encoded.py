@@ -30,7 +30,7 @@ from bayesprop.table.encoded import (
     of_unseen,
     places_of,
 )
-from bayesprop.table.values import as_levels
+from bayesprop.table.values import levels_known
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -218,7 +218,7 @@ class TextColumn(EncodedColumn):
         own
             What every column has: `missing`, `marked`, `words`.
         """
-        text = as_levels(series)
+        text = levels_known(series, ())
         is_known = text.is_not_null().to_numpy() & ~np.isnan(y[:, 0])
         text, y = text.filter(is_known), y[is_known]
         trigrams = _frequent(text)
@@ -260,7 +260,7 @@ class TextColumn(EncodedColumn):
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the sums of weights, NaN where a text is missing."""
-        text = as_levels(self.without_words(series))
+        text = levels_known(self.without_words(series), ())
         values = _counts(text, self.trigrams) @ np.array(self.weights) + np.array(self.intercept)
         values[text.is_null().to_numpy()] = np.nan
         return self.with_gaps(values, text.is_null())
@@ -269,7 +269,7 @@ class TextColumn(EncodedColumn):
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Encode training rows, each by the weights that rows of other folds give."""
-        text = as_levels(self.without_words(series))
+        text = levels_known(self.without_words(series), ())
         counts, known = _counts(text, self.trigrams), text.is_not_null().to_numpy()
         values = np.full(y.shape, np.nan)
         for one in np.unique(fold):

@@ -27,6 +27,7 @@ DOUBTFUL = (
     "missing", "n.d.", "-", "--", "---", "'-", "–", "—", ".", "..", "...", "*", "**", "***",
 )  # fmt: skip
 """Missing values among numbers and dates, levels among words: "None", "Some", "Marked"."""
+MARKS = (*MISSING, *DOUBTFUL)
 _CODE = r"^\d{4,}$"
 _UNIT = r"[^\d\s_+-]{0,6}"
 _CURRENCY = (
@@ -93,7 +94,7 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
     if series.dtype.is_temporal():
         raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        text = without(cleaned(series), DOUBTFUL)
+        text = without(cleaned(series), MARKS)
         plain = None if written in _WITH_COMMA else typed(text)
         if plain is not None and plain.dtype != pl.String:
             series = plain
@@ -137,6 +138,11 @@ def as_levels(series: pl.Series) -> pl.Series:
     return cleaned(as_integers(series).cast(pl.String))
 
 
+def levels_known(series: pl.Series, known: Collection[str]) -> pl.Series:
+    """Return a column as levels, nulls for marks of missing values that are none of those known."""
+    return without(as_levels(series), [word for word in MARKS if word not in known])
+
+
 def as_integers(series: pl.Series) -> pl.Series:
     """Return floats as integers if all are whole, without NaN; anything else as it is."""
     if not series.dtype.is_float():
@@ -148,28 +154,13 @@ def as_integers(series: pl.Series) -> pl.Series:
 
 
 def cleaned(text: pl.Series) -> pl.Series:
-    """Strip spaces; nulls for the usual marks of a missing value, the `DOUBTFUL` among numbers."""
-    return all_cleaned(text.to_frame()).to_series()
-
-
-def all_cleaned(texts: pl.DataFrame) -> pl.DataFrame:
-    """Do the same to every column."""
-    stripped = pl.all().cast(pl.String).str.strip_chars()
-    texts = texts.select(pl.when(~stripped.is_in(MISSING)).then(stripped))
-    doubtful = [column for column in texts if column.is_in(DOUBTFUL).any()]
-    return texts.with_columns(without(one, DOUBTFUL) for one in doubtful if _are_gaps(one))
+    """Strip spaces; nulls for what is empty then."""
+    return without(text.cast(pl.String).str.strip_chars(), ("",))
 
 
 def without(text: pl.Series, words: Collection[str]) -> pl.Series:
     """Return text with nulls for some words."""
     return text.set(text.is_in(list(words)).fill_null(value=False), None) if words else text
-
-
-def _are_gaps(text: pl.Series) -> bool:
-    """Whether the `DOUBTFUL` are missing values: there are others, and none of them is a word."""
-    others = text.filter(~text.is_in(DOUBTFUL))
-    is_word = ~(others.str.contains(r"\d") | others.str.to_lowercase().is_in(("true", "false")))
-    return not others.is_empty() and not is_word.any()
 
 
 def typed(text: pl.Series) -> pl.Series:

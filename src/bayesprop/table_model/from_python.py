@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def fit(
     drop: str | int | Sequence[str | int] = (),
     group: str | int | None = None,
     time: str | int | None = None,
+    missing: Sequence[Any] | None = None,
     test_fraction: float | None = None,
     test: Any = None,
     positive: Any = None,
@@ -99,6 +101,10 @@ def fit(
         Column of what belongs together (patient, site): whole groups are held out.
     time
         Column of numbers or dates: the latest rows are held out.
+    missing
+        Words and numbers that stand for missing values, such as ["NA", "?", -999]; [] for nulls and
+        empty cells alone. None: in frames nulls, and marks such as "?" among numbers; in text files
+        decided one column at a time. Remarks say how.
     test_fraction
         Share of rows held out, 0 to 0.9. None: 0.1; below 300 rows they are judged in five folds.
     test
@@ -142,6 +148,7 @@ def fit(
             drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
             group=_column_name(group),
             time=_column_name(time),
+            missing=None if missing is None else tuple(map(str, missing)),
             test_fraction=test_fraction,
             seed=_checked_seed(seed),
             method=method,
@@ -160,10 +167,11 @@ def fit(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", TableWarning)
                 if y is None:
-                    reading = rows_to_learn(request, table, lambda: read_any(table))
+                    read = partial(read_any, table, missing=request.missing)
+                    reading = rows_to_learn(request, table, read)
                     frame, all_rows = stack.enter_context(reading)
                 else:
-                    frame, all_rows = read_any(table), None
+                    frame, all_rows = read_any(table, missing=request.missing), None
             if y is not None:
                 frame = with_target(frame, y)
                 request = replace(request, target=frame.columns[-1])

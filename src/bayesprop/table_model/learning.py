@@ -106,6 +106,7 @@ class Fitted(NamedTuple):
                     "test_fraction": self.share,
                     "weights": request.weights,
                     "drop": request.drop,
+                    "missing": request.missing,
                     "group": request.group,
                     "time": request.time,
                     "test": request.test if own else table_name(request.test),
@@ -283,7 +284,7 @@ def own_rows(
     all_rows: AllRows | None = None,
 ) -> Rows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
-    frame = read_any(table, encoding.text_columns)
+    frame = read_any(table, encoding.text_columns, missing=encoding.missing)
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
     if not len(rows.y):

@@ -231,7 +231,9 @@ class TableModel:
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
-        return read_any(table, self.encoding.text_columns, check or self.encode)
+        return read_any(
+            table, self.encoding.text_columns, check or self.encode, self.encoding.missing
+        )
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""

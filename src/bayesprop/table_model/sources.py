@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 
 def read_source(
-    source: str, text: Collection[str] = (), check: Check | None = None
+    source: str,
+    text: Collection[str] | None = None,
+    check: Check | None = None,
+    missing: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Read a table, also of a pattern; a data set's name wins over a file of that name (`./name`).
 
-    text, check
-        Columns that stay text, and what else refuses a table, as `read_table` takes them.
+    text, check, missing
+        As `read_table` takes them.
     """
     if registry.find(source) is not None:
         return registry.load(source).frame()
@@ -42,7 +45,7 @@ def read_source(
     if source != "-" and not Path(source).suffix and not Path(source).exists():
         sets = ", ".join(registry.names())
         raise InputError(f"there is no file {one_line(source)!r}; data sets: {sets}")
-    return read_table(source, text, check)
+    return read_table(source, text, check, missing)
 
 
 def from_frame(frame: Any) -> pl.DataFrame:
@@ -65,10 +68,15 @@ def from_frame(frame: Any) -> pl.DataFrame:
         ) from error
 
 
-def read_any(table: Any, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
+def read_any(
+    table: Any,
+    text: Collection[str] | None = None,
+    check: Check | None = None,
+    missing: Collection[str] | None = None,
+) -> pl.DataFrame:
     """Read what `fit` takes: a file or data set as `read_source` does, a frame as it is."""
     if isinstance(table, str | Path):
-        return read_source(str(table), text, check)
+        return read_source(str(table), text, check, missing)
     parts = large_table(table)
     return from_frame(table) if parts is None else parts.whole()
 
@@ -186,7 +194,7 @@ def read_to_learn(request: RowRequest) -> pl.DataFrame:
         target = target_of(request, frame)
         divided(request, frame, target.name, request.task_or(target.task))
 
-    return read_source(request.table, check=check)
+    return read_source(request.table, check=check, missing=request.missing)
 
 
 def to_learn(
