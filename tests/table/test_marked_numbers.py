@@ -7,7 +7,7 @@ import re
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.table.columns import fit_column
@@ -243,6 +243,7 @@ def test_a_part_of_a_target_is_read_as_the_whole():
     assert parts.encoding().marks == Marks("decimal comma", "")
 
 
+@settings(deadline=None)
 @given(
     digit=st.integers(1, 9),
     length=st.integers(2, 15),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.table.missing import decided, is_missing
@@ -14,6 +14,7 @@ NUMBERS = ["1", "2.5", "3"]
 WORDS, CODES = ["brick", "stone"], ["EU", "AS", "OC"]
 
 
+@settings(deadline=None)
 @given(st.sampled_from(MISSING[1:]), st.sampled_from([NUMBERS, WORDS, CODES]), st.booleans())
 def test_a_mark_is_missing_by_the_others_of_its_column(mark, others, is_typed):
     frame = pl.DataFrame({"a": [*others, mark, None]})
@@ -25,6 +26,7 @@ def test_a_mark_is_missing_by_the_others_of_its_column(mark, others, is_typed):
     assert decided(after, None, is_typed=is_typed)[0].equals(after)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*MARKS, "a", "7"])), st.lists(st.sampled_from(MARKS[1:])))
 def test_given_words_are_missing_and_no_others(values, missing):
     column = pl.Series("a", values, pl.String)
