@@ -332,3 +332,14 @@ def test_words_beside_numbers_that_name_are_missing(n_plots):
         again.rows(frame, averages_unseen=True).X,
     ):
         assert (np.isnan(matrix[:, :n_own]).all(axis=1) == (words == "lost").to_numpy()).all()
+
+
+@pytest.mark.parametrize("first", [2**53, 2**63])
+@pytest.mark.parametrize("kind", [pl.UInt64, pl.String])
+def test_whole_numbers_that_floats_merge_are_names_of_their_own(first, kind):
+    places = np.random.default_rng(0).integers(0, 4, 80)
+    ids = pl.Series("id", [first + int(k) for k in places], pl.UInt64).cast(kind)
+    frame = pl.DataFrame({"id": ids, "y": 10.0 * places})
+    encoding = TableEncoding.fit(frame, "y")
+    same = TableEncoding.from_dict(encoding.to_dict()).encode(frame.head(20)).X
+    assert np.array_equal(np.argmax(same, axis=1), places[:20])

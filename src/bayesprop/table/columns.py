@@ -46,6 +46,7 @@ from bayesprop.table.unmeasured import (
 )
 from bayesprop.table.values import (
     WRITTEN,
+    are_big_names,
     are_codes,
     as_levels,
     as_numbers,
@@ -247,6 +248,11 @@ def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedCo
         fitted = _fit_text(as_levels(series))
         as_text = f"column {quoted(series.name)} holds codes of post: used as text"
         return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
+    is_named = is_text and series.dtype.is_integer()
+    if is_named or (known is None and are_big_names(series, MOSTLY_UNIQUE)):
+        fitted = _fit_text(as_levels(series))
+        as_names = f"column {quoted(series.name)} holds whole numbers beyond 2^53: used as names"
+        return fitted if fitted.column is None else fitted._replace(sentences=(as_names,))
     column = known if isinstance(known, NumericColumn) else NumericColumn(series.name)
     if series.dtype == pl.String and known is None and (column := _numbers_in(series)) is None:
         return _fit_text(series)

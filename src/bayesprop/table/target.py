@@ -188,7 +188,7 @@ def _meaning(label: Any) -> Any:
     if label.lower() in ("true", "false"):
         return label.lower() == "true"
     try:
-        number = float(label)
+        number = int(label) if label.isdecimal() else float(label)
     except ValueError:
         return label
     return label if math.isnan(number) else number  # a word such as "Nan" equals itself

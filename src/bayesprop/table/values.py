@@ -171,7 +171,7 @@ def typed(text: pl.Series) -> pl.Series:
     known = text.drop_nulls()
     if known.is_empty() or are_codes(known):
         return text
-    for kind in (pl.Int64, pl.Float64):
+    for kind in (pl.Int64, pl.UInt64, pl.Float64):
         numbers = text.cast(kind, strict=False)
         if numbers.null_count() == text.null_count():
             return numbers
@@ -186,6 +186,21 @@ def are_codes(known: pl.Series) -> bool:
         and known.str.starts_with("0").any()
         and known.str.len_chars().n_unique() == 1
     )
+
+
+def are_big_names(series: pl.Series, most_unique: float) -> bool:
+    """Whether whole numbers, of which some are beyond 2^53, name things.
+
+    So where floats would merge some of them, or where they occur again.
+
+    most_unique
+        Share of different numbers up to which they occur again.
+    """
+    known = series.drop_nulls()
+    if not known.dtype.is_integer() or not (known.cast(pl.Float64).abs() >= 2**53).any():
+        return False
+    n = known.n_unique()
+    return known.cast(pl.Float64).n_unique() < n or n <= most_unique * len(known)
 
 
 def is_number(text: pl.Series) -> pl.Series:
