@@ -8,7 +8,7 @@ schema
 method
     Key of `METHODS`.
 task
-    "regression" or "classification"; absent in files of version 0.1.0, which knew the first only.
+    "regression" or "classification".
 versions
     Of bayesprop, Python and the numerical libraries that wrote the file.
 model
@@ -39,9 +39,7 @@ import numpy as np
 
 from bayesprop import catalogue
 from bayesprop.atomic import write_atomically
-from bayesprop.catalogue import REGRESSION
 from bayesprop.model.method import Stored
-from bayesprop.old_files import in_todays_words
 
 if TYPE_CHECKING:
     from bayesprop.model.fitted import Fitted
@@ -139,20 +137,14 @@ def estimator_to_stored(estimator: Any) -> Stored:
 
 
 def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild an estimator from what `estimator_to_stored` gave; any error where it is not that.
-
-    Also from what earlier versions gave.
-    """
-    header = in_todays_words(header)
-    kind: Any = catalogue.estimator_class(header["method"], header.get("task", REGRESSION))
+    """Rebuild an estimator from what `estimator_to_stored` gave; any error where it is not that."""
+    kind: Any = catalogue.estimator_class(header["method"], header["task"])
     return kind.from_stored(header["model"], arrays)
 
 
 def fitted_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     """Rebuild all that a prediction needs, as `estimator_from_stored` does; no scikit-learn."""
-    header = in_todays_words(header)
-    task = header.get("task", REGRESSION)
-    kind: Any = catalogue.hyper_parameters_class(header["method"], task)
+    kind: Any = catalogue.hyper_parameters_class(header["method"], header["task"])
     return kind.fitted_from_stored(header["model"], arrays)
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from method_settings import predicted, wave
 
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
+from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor
 from bayesprop.moments.network_ensemble import joint_covariance
-
-OLD_FILES = Path(__file__).parent.parent / "golden" / "old"
 
 
 @pytest.mark.parametrize("kind", [BayesianMLPRegressor, BayesianMLPClassifier])
@@ -120,32 +116,6 @@ def test_the_classifier_says_what_its_networks_are_worth():
     shares = BayesianMLPClassifier(n_epochs=10, random_state=0).fit(x, y > 40.0).shares_
     assert len(shares) == 5
     assert sum(shares.values()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "settings"),
-    [
-        ("network", "BayesianMLPRegressor", {"learn_replicates": True, "n_members": 2}),
-        ("learned", "ClosedFormVIRegressor", {"noise": "learned", "n_draws": 100}),
-    ],
-)
-def test_files_of_the_first_version_predict_as_they_did(name, kind, settings):
-    model = load(OLD_FILES / f"closed-form-vi-{name}.bayesprop")
-    expected = json.loads((OLD_FILES / f"closed-form-vi-{name}.json").read_text())
-    assert type(model).__name__ == kind
-    assert settings.items() <= model.get_params().items()
-    predictive = model.predict_dist(np.array(expected["X"]))
-    np.testing.assert_allclose(predictive.mean, expected["mean"], rtol=1e-5)
-    np.testing.assert_allclose(predictive.std, expected["std"], rtol=1e-4)
-
-
-def test_a_classifier_of_the_first_version_is_the_papers_today():
-    model = load(OLD_FILES / "mlp-classes.bayesprop")
-    expected = json.loads((OLD_FILES / "mlp-classes.json").read_text())
-    assert type(model) is ClosedFormVIClassifier
-    assert model.get_params()["likelihood_weight"] == 10.0
-    proba = model.predict_proba(np.array(expected["X"]))
-    np.testing.assert_allclose(proba, expected["proba"], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [0.1, 100.0])

@@ -19,18 +19,6 @@ from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
 from bayesprop.model.task import Classes, Encoding, Standardiser, task_from_dict
 
-_GONE: dict[str, dict[str, Any]] = {"PBPRegressorParams": {"reference": False}}
-"""Hyper-parameters of older files, each with the value that stands for what is done now."""
-
-_RENAMED: dict[str, dict[str, str]] = {
-    "BayesianMLPRegressorParams": {"learn_residual": "learn_processes"}
-}
-"""Hyper-parameters by their names in older files."""
-
-
-_ADDED = "target_kind", "exposure", "order", "learn_processes"
-"""Hyper-parameters that older files do not have: their defaults stand for them."""
-
 
 @dataclass(frozen=True)
 class Pruned:
@@ -63,24 +51,13 @@ def stored_params(estimator: Any) -> dict[str, Any]:
 
 def with_params(cls: type, stored: dict[str, Any]) -> Any:
     """Build hyper-parameters, or an estimator, with what `stored_params` gave."""
-    now = _of_class(_RENAMED, cls)
     params = {
-        now.get(name, name): tuple(value) if isinstance(value, list) else value
-        for name, value in stored.items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
-    for name, kept in _of_class(_GONE, cls).items():
-        if params.pop(name, kept) != kept:
-            raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
-    params = {name: getattr(cls, name) for name in _ADDED if hasattr(cls, name)} | params
     model = cls(**params)
     if {one.name for one in fields(cast(Any, cls))} != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
     return model
-
-
-def _of_class(each: dict[str, dict[str, Any]], cls: type) -> dict[str, Any]:
-    """Return what stands for a class, or for one above it."""
-    return next((each[one.__name__] for one in cls.__mro__ if one.__name__ in each), {})
 
 
 def unfitted_to_stored(estimator: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Fitted:
     """Everything that a prediction needs; rows in the original units, checked for shape already.
 
     inputs
-        How the columns go together; None in older files, by which rows with gaps are refused.
+        How the columns go together; None where rows with gaps are refused.
     """
 
     method: Method

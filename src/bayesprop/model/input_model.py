@@ -95,7 +95,7 @@ class InputModel:
     def from_arrays(
         cls, arrays: dict[str, np.ndarray], n_inputs: int
     ) -> tuple[InputModel | None, dict[str, np.ndarray]]:
-        """Undo `to_arrays`: the model and the arrays that are not its; None in older files.
+        """Undo `to_arrays`: the model and the arrays that are not its; None where there is none.
 
         ValueError where they do not fit together, KeyError where one is missing.
         """

@@ -169,7 +169,7 @@ class ClosedFormNetwork(BlockNetwork):
 
     def from_stored(self, stored: Stored) -> Any:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        norm = stored.header.get("gradient_norm")  # older files have none
+        norm = stored.header["gradient_norm"]
         network, seed = super().from_stored(stored)
         return ClosedFormState(network, seed, None if norm is None else float(norm))
 

@@ -250,7 +250,7 @@ class LaplaceNetwork(TrainedNetwork):
         mode = jax.eval_shape(partial(self.started, 0))
         with jax.enable_x64(True):
             root = self.model.structure.shape_of_root(self.model.shapes(mode.weights))
-            state = from_named_leaves(Posterior(mode, root), _todays(stored.arrays))
+            state = from_named_leaves(Posterior(mode, root), stored.arrays)
         return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
 
 
@@ -273,9 +273,3 @@ def _advice_on(fitted: Fitted) -> list[str]:
 
 def _wide(tree: Any) -> Any:
     return jax.tree.map(partial(jnp.asarray, dtype=np.float64), tree)
-
-
-def _todays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Leave out what optimisers once remembered of the precisions, which do not train."""
-    kept = {name: a for name, a in arrays.items() if not name.endswith("].prior_prec")}
-    return {name.replace("].weights[", "]["): array for name, array in kept.items()}

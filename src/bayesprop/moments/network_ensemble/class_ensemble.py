@@ -125,7 +125,6 @@ class ClassState(NamedTuple):
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> ClassState:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
-        arrays = {"surprise": _NONE} | arrays  # which older files are without
         for name, array in arrays.items():
             if name != "seed" and not np.isfinite(array).all():
                 raise ValueError(f"{name} must be finite")

@@ -119,16 +119,7 @@ class EnsembleState(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> EnsembleState:
-        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together.
-
-        Other arrays are left alone: earlier versions kept the slopes of training.
-        """
-        of_earlier = any(name.startswith("residual_processes.") for name in arrays)
-        if of_earlier or len(arrays.get("residual.rows", ())):
-            raise ValueError(
-                "its networks have a process on their residuals, which this version does not know: "
-                "fit the table again"
-            )
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         _check_numbers(arrays)
         try:
             members = members_of({name: a for name, a in arrays.items() if is_part(name)})

@@ -79,9 +79,7 @@ class GaussianProcess(KeptRows):
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> GaussianProcess:
         """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        n, zero = len(arrays["y"]), np.zeros(())
-        nothing = {"group": np.arange(n, dtype=np.float64), "group_var": zero, "linear_var": zero}
-        process = cls.checked(nothing | arrays, d=n_inputs)  # the first files had none
+        process = cls.checked(arrays, d=n_inputs)
         if process.is_rough not in (0.0, 1.0):
             raise ValueError("the process's is_rough must be 0 or 1")
         if process.group_var < 0.0 or process.linear_var < 0.0:
