@@ -113,7 +113,7 @@ def test_only_one_module_uses_what_numba_does_not_promise():
 def test_modules_are_short_and_named_after_their_subject():
     for path in [*MODULES, *PAPERS]:
         assert path.stem not in {"utils", "helpers", "common", "misc", "base"}, path
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 600, path
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -66,11 +67,9 @@ def test_later_rows_are_of_the_same_unit():
     rows = pl.DataFrame({"w": ["3 kg", "5kg"]})
     assert again.encode(rows).X.tolist() == [[3.0], [5.0]]
     assert again.encode(pl.DataFrame({"w": [3.0]})).X.tolist() == [[3.0]]
-    with pytest.raises(TableError, match=r"'w' must hold numbers, got '3 lb' in data row 1"):
-        again.encode(pl.DataFrame({"w": ["3 lb", "4 lb"]}))
-    old = encoding.to_dict()
-    del old["columns"][0]["unit"], old["columns"][0]["words"]  # as older files have it
-    assert TableEncoding.from_dict(old).encode(rows).X.tolist() == [[3.0], [5.0]]
+    other = again.encode(pl.DataFrame({"w": ["3 lb", "4 lb"]}))
+    assert np.isnan(other.X).all()
+    assert "'w' holds numbers, but '3 lb' in data row 1, '4 lb' in data" in other.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +144,13 @@ def test_marks_that_training_did_not_have_are_said():
     assert said == "column 'x': '0.5%' is read as 0.5"
 
 
-def test_what_only_looks_like_a_number_is_refused_as_text():
+def test_what_only_looks_like_a_number_is_missing():
     frame = pl.DataFrame({"zip": [float(k % 37) for k in range(200)], "y": range(200)})
     encoding = TableEncoding.fit(frame, "y")
     words = pl.DataFrame({"zip": ["3", "94707-1620", "5"], "y": [1.0, 2.0, 3.0]})
-    with pytest.raises(TableError, match="must hold numbers, got '94707-1620' in data row 2"):
-        encoding.encode(words)
+    rows, remarks = encoding.encode(words)
+    np.testing.assert_array_equal(rows[:, 0], [3.0, np.nan, 5.0])
+    assert "holds numbers, but '94707-1620' in data row 2: taken for missing" in remarks[0]
 
 
 def test_magnitudes_mean_the_same_in_any_company():

@@ -208,7 +208,6 @@ def test_refusals_speak_python(given: dict, words: str):
     [
         (FLATS.to_numpy(), r"must be a data frame .* got ndarray; estimators .* take arrays"),
         ([FLATS.to_numpy()], "must be a data frame"),
-        (FLATS.assign(z=1j), "column 'z' of type complex128 has no meaning"),
     ],
 )
 def test_what_is_no_table_is_refused(frame: object, words: str):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -27,7 +26,16 @@ from bayesprop.table.encoded import (
     of_unseen,
     places_of,
 )
-from bayesprop.table.errors import Remark, TableError, counted, joined, quoted, together
+from bayesprop.table.errors import (
+    CORRECT_IT,
+    Remark,
+    StrayError,
+    TableError,
+    counted,
+    joined,
+    quoted,
+    together,
+)
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
@@ -203,22 +211,16 @@ def _as_tuples(value: Any) -> Any:
 def fit_columns(
     frame: pl.DataFrame, *steps: Callable[[], Any], wholes: Mapping[str, FittedColumn] = NONE
 ) -> list[FittedColumn]:
-    """Choose the encodings of all columns; one TableError for all that there is no honest one of.
-
-    It asks, too, what would be asked of the others.
+    """Choose the encodings of all columns.
 
     steps
-        What else may refuse the table.
+        What may refuse the table: one TableError of all, which asks, too, what is asked of columns.
     wholes
         What whole columns were found to be, where the frame holds some of their rows.
     """
-    fitted: list[FittedColumn] = []
-
-    def fit(name: str) -> None:
-        fitted.append(fit_column(frame[name], wholes.get(name)))
-
+    fitted = [fit_column(frame[name], wholes.get(name)) for name in frame.columns]
     try:
-        together(*steps, *(partial(fit, name) for name in frame.columns))
+        together(*steps)
     except TableError as error:
         questions = joined(text for one in fitted for text in one.questions)
         raise TableError(*error.problems, *questions) from None
@@ -226,12 +228,37 @@ def fit_columns(
 
 
 def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedColumn:
-    """Choose the encoding of a column from training data; TableError if there is no honest one.
+    """Choose the encoding of a column from training data; one that is not understood is dropped.
 
     whole
         What the whole column was found to be, where these are some of its rows: they may look like
         something else.
     """
+    try:
+        return _fit_column(finite(series), whole)
+    except TableError as error:
+        why = error.problems[0].removeprefix(f"column {quoted(series.name)} ")
+        left_out = f"column {quoted(series.name)} left out: it {why}"
+        return FittedColumn(series.name, None, questions=(left_out,))
+
+
+def finite(series: pl.Series) -> pl.Series:
+    """Return a column with nulls for infinities."""
+    return series.set(series.is_infinite(), None) if series.dtype.is_float() else series
+
+
+def infinities(frame: pl.DataFrame) -> dict[str, Remark]:
+    """Return the columns that hold infinities, each with a remark."""
+    found = {one.name: one.is_infinite() for one in frame if one.dtype.is_float()}
+    return {
+        name: StrayError(frame[name], "finite numbers", which, CORRECT_IT).remark
+        for name, which in found.items()
+        if which.any()
+    }
+
+
+def _fit_column(series: pl.Series, whole: FittedColumn | None) -> FittedColumn:
+    """Choose the encoding of a column; TableError if it is not understood."""
     check_dtype(series)
     known = None if whole is None else whole.column
     if series.dtype in (pl.Categorical, pl.Enum):  # by their owner's word, even of numbers

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
+from bayesprop.table.errors import CORRECT_IT, StrayError, TableError, at_rows, one_line, quoted
 from bayesprop.table.values import MARKS, as_integers, cleaned, without
 
 _DATES = (
@@ -216,10 +216,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
     moments = parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()
     if wrong.any():
-        raise TableError(
-            f"column {quoted(series.name)} must hold dates or times as {in_words(form)}, got"
-            f" {at_rows(text, wrong)}: {CORRECT_IT}"
-        )
+        raise StrayError(text, f"dates or times as {in_words(form)}", wrong, CORRECT_IT)
     return moments
 
 

@@ -12,10 +12,17 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesprop.table.columns import fit_column, fit_columns
+from bayesprop.table.columns import finite, fit_column, fit_columns, infinities
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import TableError, at_rows, counted, left_out_rows, listed, quoted
+from bayesprop.table.errors import (
+    TableError,
+    at_rows,
+    counted,
+    left_out_rows,
+    listed,
+    quoted,
+)
 from bayesprop.table.missing import decided
 from bayesprop.table.target import (
     Marks,
@@ -209,6 +216,9 @@ def divide(
             f"{where} has {counted(n, 'row')} with a target{out}; a fit needs 2 or more"
         )
     frame = frame[places]
+    infinite = infinities(frame.drop(target))
+    frame = frame.with_columns(map(finite, frame.select(list(infinite))))
+    remarks += infinite.values()
     weight, group, moment = (None if a is None else a[places] for a in (weight, group, moment))
     if group is not None:
         is_test = whole_groups(group, n_test, hold_out.seed, str(hold_out.group))

@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.errors import Remark, counted, listing, quoted
+from bayesprop.table.errors import Remark, StrayError, TableError, counted, listing, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, levels_known, without
 
+_ROUNDS = 4  # words, then marks of other numbers, then infinities, then nothing
 _SHOWN = 30  # characters of a level in a message
 _WHOLE = re.compile(r"-?\d+")
 
@@ -79,6 +80,24 @@ class EncodedColumn(ABC):
     @abstractmethod
     def encode(self, series: pl.Series) -> Encoded:
         """Return a column as numbers; TableError for what it cannot hold."""
+
+    def encode_known(self, series: pl.Series) -> Encoded:
+        """Return a column as numbers; what it cannot hold is missing, with a remark."""
+        if series.dtype in (pl.Categorical, pl.Enum):
+            series = series.cast(pl.String)
+        known, remarks = series, list[str]()
+        for _ in range(_ROUNDS):
+            try:
+                X, sentences = self.encode(known)
+                return Encoded(X, [*remarks, *sentences])
+            except StrayError as error:
+                known = known.set(error.stray, None)
+                stray = known.is_null() & series.is_not_null()
+                remarks = [StrayError(series, error.holds, stray, "").remark]
+            except TableError as error:
+                remarks = [f"{error.problems[0]}; all its values are taken for missing"]
+                known = pl.Series(series.name, [None] * len(series), pl.String)
+        return self.encode(known)
 
     def with_gaps(
         self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()

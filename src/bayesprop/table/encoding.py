@@ -6,7 +6,6 @@ import hashlib
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -230,14 +229,12 @@ class TableEncoding:
         """
         frame = is_missing(frame, self.missing or ())
         absent = [column.name for column in self.columns if column.name not in frame.columns]
-        lacks: list[str] = []
         if absent and not (allow_absent and len(absent) < len(self.columns)):
             needed = {self.target_name, *(column.name for column in self.columns)}
             others = [name for name in frame.columns if name not in needed]
-            lacks = [_lacks(absent, others, n_columns=len(self.columns))]
+            raise TableError(_lacks(absent, others, n_columns=len(self.columns)))
         frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
-        steps = (partial(column.encode, frame[column.name]) for column in self.columns)
-        encoded: list[Encoded] = together(*steps, first=lacks)
+        encoded = [column.encode_known(frame[column.name]) for column in self.columns]
         matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
         pairs = zip(self.columns, encoded, strict=True)
         said = [text for own, one in pairs if own.name not in absent for text in one.warnings]

@@ -165,6 +165,29 @@ class Remark(str):
         return made
 
 
+class StrayError(TableError):
+    """Values of one column that are not what the column holds, such as words among numbers.
+
+    holds
+        What the others are: numbers, dates or times.
+    stray
+        Which values these are, a mask.
+    remark
+        What is said where they are taken for missing instead.
+    """
+
+    def __init__(self, series: pl.Series, holds: str, stray: pl.Series, remedy: str) -> None:
+        where = at_rows(series, stray)
+        self.holds, self.stray = holds, stray.fill_null(value=False)
+        self.remark = Remark(
+            f" holds {holds}, but {where}: taken for missing",
+            "with values that are not understood, taken for missing",
+            series.name,
+            f"({where})",
+        )
+        super().__init__(f"column {quoted(series.name)} must hold {holds}, got {where}: {remedy}")
+
+
 def joined(sentences: Iterable[str]) -> list[str]:
     """Return sentences in their order, and one for all remarks of several columns that share it."""
     groups: dict[str, list[str]] = {}

@@ -10,8 +10,8 @@ import polars as pl
 from bayesprop.table.errors import (
     CORRECT_IT,
     Remark,
+    StrayError,
     TableError,
-    at_rows,
     did_you_mean,
     listing,
     one_line,
@@ -104,16 +104,10 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
             series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
             stray = strays(text)
-            raise TableError(
-                f"column {name} must hold numbers, got {at_rows(text, stray)}:"
-                f" {remedy(text, stray)}"
-            )
+            raise StrayError(text, "numbers", stray, remedy(text, stray))
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
-        raise TableError(
-            f"column {name} must be finite, got {at_rows(numbers, numbers.is_infinite())}:"
-            f" {CORRECT_IT}"
-        )
+        raise StrayError(numbers, "finite numbers", numbers.is_infinite(), CORRECT_IT)
     return numbers
 
 

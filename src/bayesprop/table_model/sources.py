@@ -92,11 +92,8 @@ def _column(column: Any, name: str) -> pl.Series:
         return _text(column, name)
     try:
         return pl.from_pandas(column).alias(name)
-    except (TypeError, ValueError, NotImplementedError) as error:
-        raise InputError(
-            f"column {quoted(name)} of type {column.dtype} has no meaning as numbers, text or"
-            " dates: convert it, or leave it out"
-        ) from error
+    except (TypeError, ValueError, NotImplementedError):  # complex numbers, intervals, sparse ones
+        return _text(column, name)
 
 
 def levels_of_numbers(column: Any, name: str) -> tuple[pl.Series, tuple[str, ...] | None] | None:
