@@ -1,0 +1,116 @@
+"""Invented rows, as arrays, frames and files of every dtype, with gaps where a situation has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from situations import BLOCK, SIZES
+
+NAMES = ("a", "b", "c")
+LEVELS = np.array(["blue", "green", "red"])
+UNSEEN = "violet"
+LABELS = {
+    "two classes": np.array(["no", "yes"]),
+    "many classes": np.array([2, 10, 33, 100]),
+    "ordered classes": np.array(["low", "mid", "top"]),
+}
+
+
+@cache
+def rows(n: int, seed: int) -> np.ndarray:
+    """Quarters, which a float32 holds as they are: the same values in every dtype."""
+    return np.round(6.0 * np.random.default_rng(seed).normal(size=(n, 3))) / 4.0
+
+
+def target_of(task: str, X: np.ndarray, seed: int) -> np.ndarray:
+    """A target of a kind, which every column moves."""
+    rng = np.random.default_rng(seed)
+    latent = 0.5 * X @ np.array([1.0, -0.5, 0.3]) + 0.4 * rng.normal(size=len(X))
+    if task in LABELS:
+        n = len(LABELS[task])
+        return LABELS[task][np.digitize(latent, np.linspace(-0.7, 0.7, n + 1)[1:-1])]
+    return {
+        "numbers": 7.0 + 3.0 * latent,
+        "several outputs": np.column_stack([latent, 5.0 - 40.0 * latent]),
+        "positive": 50.0 * np.exp(latent),
+        "nonnegative": 50.0 * np.maximum(latent + 0.2, 0.0),
+        "share": 1.0 / (1.0 + np.exp(-latent)),
+        "count": rng.poisson(np.exp(latent)).astype(float),
+        "censored": np.minimum(latent, 0.4),
+    }[task]
+
+
+def without(X: np.ndarray, places: Any, column: int = 1) -> np.ndarray:
+    X = X.copy()
+    X[places, column] = np.nan
+    return X
+
+
+def rows_to_learn(s: Mapping[str, str], n: int, seed: int) -> np.ndarray:
+    X = rows(n, seed)
+    if s["missing"] in ("at fit", "at both"):
+        X = without(without(X, slice(1, None, 7)), slice(4, None, 11), 0)
+    return X
+
+
+def rows_to_predict(s: Mapping[str, str]) -> np.ndarray:
+    """Rows with a gap in the first, the last, every block or in none of them."""
+    n = SIZES[s["size"]]
+    X, last = rows(3 * BLOCK, 77)[:n], max(n - 1, 0) // BLOCK * BLOCK
+    places = {
+        "no block": slice(0, 0),
+        "first block": slice(0, min(BLOCK, n), 2),
+        "last block": slice(last, n, 2),
+        "every block": slice(0, n, BLOCK),
+    }
+    if s["missing"] not in ("at predict", "at both", "unseen level"):
+        return X
+    return without(X, places[s["gap in"]], 2 if s["missing"] == "unseen level" else 1)
+
+
+def has_levels(s: Mapping[str, str]) -> bool:
+    """Whether the third column holds words."""
+    return s["dtype"] in ("categorical", "words") or s["missing"] == "unseen level"
+
+
+def typed(s: Mapping[str, str], X: np.ndarray, beside: Mapping[str, Any]) -> Any:
+    """Rows as the situation has them: an array for an estimator, else a frame.
+
+    beside
+        Further columns of a frame.
+    """
+    dtype = s["dtype"]
+    if s["face"] == "estimator" and dtype in ("float64", "float32", "ints"):
+        X = np.delete(X, 1, axis=1) if s["missing"] == "a whole column" else X
+        return X.astype(dtype) if dtype != "ints" else (4.0 * X).astype(np.int64)
+    columns: dict[str, Any] = dict(zip(NAMES, X.T, strict=True))
+    if has_levels(s):
+        words = LEVELS[np.digitize(X[:, 2], [-0.5, 0.5])].astype(object)
+        columns["c"] = np.where(np.isnan(X[:, 2]), UNSEEN, words)
+    if s["missing"] == "a whole column" and not beside:
+        del columns["b"]
+    if dtype in ("polars", "words"):
+        return pl.DataFrame(columns | dict(beside), nan_to_null=True)
+    frame = pd.DataFrame(columns)
+    if dtype in ("float32", "ints"):
+        frame = frame.astype("float32") if dtype == "float32" else (4.0 * frame).astype("int64")
+    if dtype == "categorical" and len(frame):
+        frame["c"] = frame["c"].astype("category")
+    frame = frame.assign(**beside)
+    if dtype == "pandas, nullable":
+        return frame.convert_dtypes()
+    if dtype == "pandas, index shuffled":
+        frame.index = pd.Index(np.random.default_rng(1).permutation(len(frame)) + 1000)
+    return frame
+
+
+def plain(s: Mapping[str, str]) -> dict[str, str]:
+    """The situation with the same values in the plainest dtype that holds them."""
+    if s["dtype"] == "ints":
+        return dict(s)
+    return {**s, "dtype": "words" if has_levels(s) else "float64"}

@@ -1,0 +1,65 @@
+"""Two fits of every method to the same rows, written in another way: what must not change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from invariants import alike, same
+from models import n_rows, quietly, unfitted
+from situations import FAST, TASKS_OF_CLASSES, task_of
+
+from bayesprop.catalogue import METHODS
+from tables import rows, target_of
+
+CHAOTIC = ("mcmc",)
+"""Whose steps grow the last bit: other units give another chain of the same distribution."""
+CASES = [
+    pytest.param(
+        method,
+        task,
+        id=f"{method}; {task}",
+        marks=[] if method in FAST else pytest.mark.exhaustive,
+    )
+    for method in METHODS
+    for task in ("numbers", "two classes", "many classes")
+    if task_of(task) in METHODS[method].homes
+]
+NEW = rows(12, 77)
+
+
+def fitted(method, task, x_unit=1.0, y_unit=1.0, shift=0.0, labels=None):
+    X = rows(n_rows(method), 3)
+    y = target_of(task, X, 4)
+    if task == "numbers":
+        y = y * y_unit + shift
+    elif labels is not None:
+        y = labels[np.unique(y, return_inverse=True)[1]]
+    return quietly(unfitted(method, task).fit, X * x_unit, y)
+
+
+@pytest.mark.parametrize(("method", "task"), CASES)
+def test_two_fits_with_one_seed_are_equal(method, task):
+    same(*(fitted(method, task).predict_dist(NEW) for _ in range(2)))
+
+
+@pytest.mark.parametrize(("method", "task"), CASES)
+def test_units_change_nothing_but_units(method, task):
+    """Powers of two to the last bit; others up to what rounding a float32 becomes in a fit."""
+    first = fitted(method, task).predict_dist(NEW)
+    for x_unit, y_unit, shift in ((1024.0, 2.0**-10, 0.0), (1e3, 1e-3, 5.0)):
+        if method in CHAOTIC and shift:
+            continue
+        other = fitted(method, task, x_unit, y_unit, shift).predict_dist(x_unit * NEW)
+        if task in TASKS_OF_CLASSES:
+            np.testing.assert_allclose(other.proba, first.proba, atol=2e-3)
+            continue
+        alike(other.std / y_unit, first.std)
+        alike((other.mean - shift) / y_unit, first.mean)
+        alike(other.epistemic_var / y_unit**2, first.epistemic_var)
+
+
+@pytest.mark.parametrize(("method", "task"), [one for one in CASES if "classes" in one.values[1]])
+def test_other_words_for_classes_change_no_probability(method, task):
+    words = np.array(["a", "b", "c", "d"])
+    first, other = (fitted(method, task, labels=one).predict_dist(NEW) for one in (None, words))
+    np.testing.assert_array_equal(first.proba, other.proba)
