@@ -1,4 +1,4 @@
-"""Invented rows, as arrays, frames and files of every dtype, with gaps where a situation has them."""
+"""Invented rows, as arrays, frames and files of every dtype, with gaps where they are asked for."""
 
 from __future__ import annotations
 
