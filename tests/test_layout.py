@@ -39,6 +39,7 @@ ALLOWED = {
     "report": {"catalogue", "decisions", "store", "metrics", "model", "table", "atomic"},
     "scale": {"estimators", "model", "store", "table"},
     "table_model": {
+        "numerics",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
         "datasets", "decisions",
     },

@@ -14,6 +14,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
+from bayesprop.numerics.forks import check_not_forked
+
 
 def is_meshed() -> bool:
     """Whether a mesh of devices is in force."""
@@ -26,6 +28,7 @@ def partitioned_by_xla() -> Iterator[None]:
 
     An axis of type `Explicit`, as `jax.make_mesh` gives it, asks for a sharding at every operation.
     """
+    check_not_forked("JAX")
     mesh = jax.sharding.get_mesh()
     if mesh.empty:
         yield

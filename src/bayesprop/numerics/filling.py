@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.loops import Rows
 
 _LEAST_STEP = 64
@@ -39,6 +40,7 @@ def filled(x: Any, y: Any, weight: Any, n_slots: int) -> Rows:
     weight
         None: one a row.
     """
+    check_not_forked("JAX")
     weight = np.ones(len(x)) if weight is None else weight
 
     def longer(part: Any) -> Any:
@@ -55,6 +57,7 @@ def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_STEP) -> Float[np.nd
     Few shapes mean few compilations; and a row's sums, taken in float32, no longer depend on how
     many rows come with it.
     """
+    check_not_forked("JAX")
     n = max(least, 1 << (len(x) - 1).bit_length())
     return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])
 

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from bayesprop.numerics.forks import check_not_forked
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -83,6 +85,7 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         import jax
 
+        check_not_forked("JAX")
         with jax.enable_x64(True):
             return function(*args, **kwargs)
 

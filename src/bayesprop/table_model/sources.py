@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.datasets import registry
+from bayesprop.numerics.forks import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.division import Division, divide, groups_of
 from bayesprop.table.encoding import Rows
@@ -75,6 +76,7 @@ def read_any(
     missing: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Read what `fit` takes: a file or data set as `read_source` does, a frame as it is."""
+    check_not_forked("Polars")
     if isinstance(table, str | Path):
         return read_source(str(table), text, check, missing)
     parts = large_table(table)

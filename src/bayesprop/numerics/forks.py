@@ -1,0 +1,40 @@
+"""Libraries that a forked process cannot use: refused at once, where they would wait for ever.
+
+JAX and Polars compute in threads, which `os.fork` does not copy. Linux names the threads that run;
+elsewhere only what this package itself began is known.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_THREADS = {"JAX": "tf_", "Polars": "polars-0"}
+"""How the names of a library's threads begin, once it has computed."""
+_begun: set[str] = set()
+_left_behind: set[str] = set()
+
+
+def check_not_forked(library: str) -> None:
+    """Raise RuntimeError in a process whose parent had begun to use a library before the fork."""
+    if library in _left_behind:
+        raise RuntimeError(
+            f"{library} cannot be used here, because this process was forked from one where "
+            f"{library} had computed already, and would hang: start worker processes by 'spawn' or "
+            "'forkserver' (gunicorn: without --preload), or load and use models after the fork only"
+        )
+    _begun.add(library)
+
+
+def _look() -> None:
+    """Note the libraries whose threads run."""
+    for task in Path("/proc/self/task").glob("*/comm"):
+        try:
+            name = task.read_text()
+        except OSError:  # the thread has ended
+            continue
+        _begun.update(library for library, start in _THREADS.items() if name.startswith(start))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_look, after_in_child=lambda: _left_behind.update(_begun))
