@@ -27,6 +27,7 @@ from bayesprop.model.networks import Activation, plain_activation
 from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.model.trained_network import TrainedNetwork
+from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Replayed, Rows, replay
 from bayesprop.numerics.machine import WIDE_VECTORS
 
@@ -115,7 +116,7 @@ def _practised(
     update: Any, state: Any, at: Any, x: Array, y: Array, *, n_steps: int, batch_size: int
 ) -> Replayed:
     """Make the key inside: to do it outside costs as much as several steps."""
-    key = jax.random.fold_in(jax.random.key(at[0]), at[1])
+    key = jax.random.fold_in(random_key(at[0]), at[1])
     rows, n_rows = Rows(x, y, jnp.ones(len(y))), at[2].astype(jnp.int32)
     return replay(update, state, key, rows, n_rows, n_steps=n_steps, batch_size=batch_size)
 
@@ -135,7 +136,7 @@ def functions(
 def _functions(
     apply: Apply, sample: Any, likelihood: Any, seed: Any, state: Any, x: Array, *, n_draws: int
 ) -> Float[Array, "s k"]:
-    key = jax.random.key(seed)
+    key = random_key(seed)
     return draws.observations(apply, sample, likelihood, key, state, x, n_draws=n_draws).m[..., 0]
 
 

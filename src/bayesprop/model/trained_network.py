@@ -30,6 +30,7 @@ from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics import loops
 from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
+from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Rows
 
 FURTHEST_INPUT = 1e12
@@ -82,7 +83,7 @@ def train(
         Loss of a state on rows held out; lower is better. The best state is returned, and
         training stops after `patience` epochs without a better one (None: never).
     """
-    root = jax.random.key(seed)
+    root = random_key(seed)
     batch_size = min(batch_size, blocks(n_rows))
     trace: dict[str, list[float]] = {"loss": [], "mean_log_likelihood": [], "kl": []}
     if validate is not None:
@@ -265,13 +266,13 @@ class TrainedNetwork:
 
     def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over draws of the weights, always the same ones."""
-        key = jax.random.fold_in(jax.random.key(state.seed), 2**31 - 1)
+        key = jax.random.fold_in(random_key(state.seed), 2**31 - 1)
         parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), key)
         return predictive(parts, len(x))
 
     def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions, one network each."""
-        key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
+        key, rows = random_key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
         f, noise_var = wide(self.observed(state, rows, key, n), len(x))
         return Drawn.of(f, noise_var, rng)
 
@@ -337,7 +338,7 @@ class BlockNetwork(TrainedNetwork):
 @partial(jax.jit, static_argnames=("init", "sizes"))
 def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int) -> Any:
     """Draw the start of a network and of its method's state, in one compilation."""
-    key_weights, key_state = jax.random.split(jax.random.key(seed))
+    key_weights, key_state = jax.random.split(random_key(seed))
     return init(key_state, init_weights(key_weights, sizes))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 _THREADS = {"JAX": "tf_", "Polars": "polars-0"}
 """How the names of a library's threads begin, once it has computed."""
@@ -24,6 +25,14 @@ def check_not_forked(library: str) -> None:
             "'forkserver' (gunicorn: without --preload), or load and use models after the fork only"
         )
     _begun.add(library)
+
+
+def random_key(seed: int) -> Any:
+    """Return JAX's key of a seed, with which whatever is drawn begins; refused as above."""
+    import jax
+
+    check_not_forked("JAX")
+    return jax.random.key(seed)
 
 
 def _look() -> None:

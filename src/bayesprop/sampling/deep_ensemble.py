@@ -28,6 +28,7 @@ from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
+from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Batch, Rows, permutation
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
@@ -177,7 +178,7 @@ class MemberNetworks(TrainedNetwork):
 
     def started(self, seed: Any) -> Any:
         """Draw the starts of all members."""
-        key_weights, key_state = jax.random.split(jax.random.key(seed))
+        key_weights, key_state = jax.random.split(random_key(seed))
         keys = jax.random.split(key_weights, self.n_draws)
         weights = jax.vmap(partial(init_weights, sizes=self.sizes))(keys)
         return self.built.gradient.init(key_state, weights)
@@ -192,7 +193,7 @@ class MemberNetworks(TrainedNetwork):
             validate = partial(_loss, self.built, _chosen(rows, held_out, blocks))
             patience = self.stopping.patience
         data = _chosen(rows, ~held_out, slots)
-        orders_key = jax.random.fold_in(jax.random.key(start.seed), _ORDERS_FOLD)
+        orders_key = jax.random.fold_in(random_key(start.seed), _ORDERS_FOLD)
         n_rows = int(np.sum(~held_out))
         trained = train(
             self.built.gradient,

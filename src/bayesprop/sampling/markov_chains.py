@@ -32,6 +32,7 @@ from bayesprop.model.trained_network import (
     wide,
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
+from bayesprop.numerics.forks import random_key
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains, Plan, StochasticPlan
 from bayesprop.sampling.diagnostics import Diagnostics
@@ -114,7 +115,7 @@ class MarkovChains:
         return Learned(ChainState(chains, found, seed), report, n_iter)
 
     def _sampled(self, data: TrainingRows, seed: int, progress: Progress) -> Chains:
-        key_start, key = jax.random.split(jax.random.key(seed))
+        key_start, key = jax.random.split(random_key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
         density, n_slots = posterior.log_posterior, blocks(len(data.x))
@@ -159,7 +160,7 @@ class MarkovChains:
 
     def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
-        key, positions = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
+        key, positions = random_key(int(rng.randint(2**31))), state.chains.pooled()
         if n != state.chains.n_draws:
             chosen = np.asarray(jax.random.randint(key, (n,), 0, state.chains.n_draws))
             positions = jax.tree.map(lambda leaf: leaf[chosen], positions)
@@ -189,7 +190,7 @@ class MarkovChains:
 
     def _shape_of_chains(self, shape: tuple[int, ...]) -> Chains:
         """Say what a file of so many chains and draws of each must hold."""
-        one = jax.eval_shape(lambda: _start(self.model, self.sizes, jax.random.key(0)))
+        one = jax.eval_shape(lambda: _start(self.model, self.sizes, random_key(0)))
         many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape + leaf.shape, leaf.dtype), one)
         a_draw, a_chain = (jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, shape[:1]))
         truth = jax.ShapeDtypeStruct(shape, jnp.int32)

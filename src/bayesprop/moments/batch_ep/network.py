@@ -17,6 +17,7 @@ from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.filling import padded
+from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian, Joint
 
 _LEAST_ROWS = 16
@@ -55,7 +56,7 @@ class BatchEPNetwork:
         x, y, weight = (padded(part, _LEAST_ROWS) for part in (*rows[:2], rows.weights[:, None]))
 
         def fitted(seed: int, progress: Progress) -> tuple[ep.Posterior, batch_ep.Sweeps]:
-            start = ep.init(jax.random.key(seed), self.prior, len(x), *self.sizes)
+            start = ep.init(random_key(seed), self.prior, len(x), *self.sizes)
             rule = {"damping": self.damping, "tol": self.tol, "per_input": self.per_input}
             limits = {"max_sweeps": self.n_epochs, "progress": progress}
             return batch_ep.fit(start, self.prior, x, y, weight[:, 0], **rule, **limits)
