@@ -34,7 +34,7 @@ _CURRENCY = (
     r"(?:\p{Sc}|R\$|Rs\.?|kr\.?|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
     r"|RUB|TRY|BRL|MXN|ZAR|KRW|SGD|HKD|TWD|THB|IDR|MYR|PHP|ILS)?"
 )
-_MARKED_NUMBER = rf"^[<>~]?{_CURRENCY}\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
+_MARKED_NUMBER = rf"^[<>~]?[+-]?{_CURRENCY}\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
 _NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*(\d[\d.,' ]*)\s*({_UNIT})$"
 _UNBROKEN = "[\u00a0\u2009\u202f]"
