@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -43,6 +44,23 @@ STOOD_FOR = {
 }
 STOOD_FOR |= {"deep-ensemble"}
 """Methods whose contract `make test` leaves, too: others of their family are put through it."""
+EXAMPLES = {"quick": 100, "thorough": 500}
+"""Of every property, in `make test` and in `make test-all`: the same ones in each run."""
+for name, n_examples in EXAMPLES.items():
+    settings.register_profile(
+        name,
+        max_examples=n_examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try more examples of every property where exhaustive tests are asked for."""
+    is_quick = config.getoption("markexpr") == "not exhaustive"
+    settings.load_profile("quick" if is_quick else "thorough")
 
 
 @pytest.hookimpl(tryfirst=True)
