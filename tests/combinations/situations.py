@@ -39,7 +39,7 @@ TASKS_OF_CLASSES = ("two classes", "many classes", "ordered classes")
 WITH_LEVELS = ("pandas, index shuffled", "polars", "pandas, nullable", "categorical")
 """Kinds of tables that can hold a column of words."""
 FAST = ("mlp", "linear", "logistic", "pbp", "closed-form-vi", "ebp", "bayes-by-backprop")
-"""What `make test` tries: the default, the linear ones, and one method of each other family."""
+"""What is tried: the default, the linear ones, and one method of each other family."""
 
 
 def task_of(task: str) -> str:

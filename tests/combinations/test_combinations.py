@@ -15,7 +15,6 @@ from models import command, file_of, model_of, predict
 from situations import BLOCK, FACTORS, FAST, REFUSED, is_good, is_refused_once, reasons
 
 import bayesprop
-from bayesprop.catalogue import METHODS
 from bayesprop.model import fitted
 from bayesprop.model.input_model import COMPLETIONS
 from bayesprop.table_model import model as table_model
@@ -27,8 +26,8 @@ def factors_of(method: str) -> dict[str, tuple[str, ...]]:
     return {**FACTORS, "method": (method,)}
 
 
-def good_ones(method: str, n: int = 2) -> list[dict[str, str]]:
-    return covering_array(factors_of(method), is_good, n)
+def good_ones(method: str) -> list[dict[str, str]]:
+    return covering_array(factors_of(method), is_good)
 
 
 def refused_ones(method: str) -> list[dict[str, str]]:
@@ -36,14 +35,9 @@ def refused_ones(method: str) -> list[dict[str, str]]:
     return covering_array(factors_of(method), is_refused_once, but=good)
 
 
-def cases(choose, methods=tuple(METHODS), **how) -> list:
-    """Situations as parameters of a test; of slow methods and of triples for `make test-all`."""
-    slow = [pytest.mark.exhaustive]
-    return [
-        pytest.param(s, id="; ".join(s.values()), marks=slow if how or method not in FAST else [])
-        for method in methods
-        for s in choose(method, **how)
-    ]
+def cases(choose) -> list:
+    """Situations as parameters of a test."""
+    return [pytest.param(s, id="; ".join(s.values())) for method in FAST for s in choose(method)]
 
 
 @pytest.fixture(autouse=True)
@@ -113,11 +107,6 @@ def test_every_pair(s, tmp_path):
     check(s, tmp_path)
 
 
-@pytest.mark.parametrize("s", cases(good_ones, ("mlp",), n=3))
-def test_every_triple_of_the_default(s, tmp_path):
-    check(s, tmp_path)
-
-
 @pytest.mark.parametrize("s", cases(refused_ones))
 def test_what_cannot_be_is_refused_in_one_sentence(s, tmp_path):
     (rule,) = reasons(s, REFUSED)
@@ -126,7 +115,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(s, tmp_path):
     assert len(str(refusal.value)) < 600
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FAST)
 def test_every_pair_is_covered(method):
     """By situations that have a meaning; of these, most pairs are good in one."""
     good, refused = good_ones(method), refused_ones(method)

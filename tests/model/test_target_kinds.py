@@ -409,12 +409,6 @@ def test_the_map_of_per_cent_is_that_of_the_shares(bounds):
         of_whole.check(np.full((1, 1), 1.5))
 
 
-def test_maps_of_shares_from_before_per_cent_have_a_whole_of_one():
-    assert map_from_dict({"kind": SHARE}).support == (0.0, 1.0)
-    bounded = FROM_ZERO | {"kind": SHARE, "largest": 0.9, "scale": 0.5}
-    assert map_from_dict(bounded).support == (0.0, 1.0)
-
-
 def test_rows_of_weight_zero_say_nothing_of_the_whole():
     x, y = of_shares(bounds=False)
     with pytest.raises(ValueError, match=r"from 0 to 1 for .* got 30 in row 400"):

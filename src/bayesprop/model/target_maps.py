@@ -244,7 +244,7 @@ def whole_of(y: np.ndarray) -> float:
 
 def stored_whole(stored: dict[str, Any]) -> float:
     """Return the whole of a map of shares from a file; ValueError where it is none."""
-    whole = stored["whole"]
+    whole = stored.get("whole", 1.0)  # of other maps
     if whole not in (1.0, PER_CENT):
         raise ValueError(f"the whole of shares must be 1 or {PER_CENT:g}, got {str(whole)[:40]!r}")
     return float(whole)

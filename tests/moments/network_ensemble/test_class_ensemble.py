@@ -278,9 +278,6 @@ def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
     np.testing.assert_allclose(
         ce.predict(sharp, x).entropy, (1.0 - share) * certain.entropy + share * of_constant
     )
-    of_old_file = {name: a for name, a in sharp.to_arrays().items() if name != "surprise"}
-    again = ce.predict(ClassState.from_arrays(of_old_file, 2), x)
-    np.testing.assert_array_equal(again.proba, certain.proba)
 
 
 def test_normals_last_for_any_number_of_classes():

@@ -316,8 +316,6 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
 
     again = EnsembleState.from_arrays(state.to_arrays())
     refused = {
-        "have a process on their residuals": {"residual.rows": x[:5]},
-        "residuals, which this version does not know": {"residual_processes.0.y": x[:5, 0]},
         "target_shares must lie from 0 to 1": {"target_shares": np.float32([0.5, 2.0])},
         "target_shares must have shape": {"target_shares": np.float32([0.5])},
         "the process's y must be float64": {"target_processes.0.y": np.zeros(3)},
