@@ -28,6 +28,7 @@ def check_prediction(
     share = getattr(predictive, "gap_share", np.zeros(n))
     assert (share[~gap] == 0.0).all()
     assert ((share >= 0.0) & (share < 1.0)).all()
+    assert share[gap].max(initial=0.0) > 0.0 or not gap.any(), "a gap widens no error bar"
     if labels is not None:
         probabilities_sum_to_one(predictive)
         labels_are_those_of_the_target(predictive, labels)
@@ -54,6 +55,8 @@ def probabilities_sum_to_one(predictive: Any) -> None:
 def labels_are_those_of_the_target(predictive: Any, labels: np.ndarray) -> None:
     """Of the same type too, so that they can be compared with the truth."""
     assert predictive.classes.tolist() == sorted(labels.tolist())
+    if predictive.order is not None:
+        assert predictive.classes[predictive.shown].tolist() == labels.tolist()
     assert set(map(type, predictive.label.tolist())) <= set(map(type, labels.tolist()))
 
 

@@ -14,10 +14,10 @@ from situations import BLOCK, SIZES
 NAMES = ("a", "b", "c")
 LEVELS = np.array(["blue", "green", "red"])
 UNSEEN = "violet"
-LABELS = {
+LABELS = {  # ordered ones from the lowest up, which is not their alphabet
     "two classes": np.array(["no", "yes"]),
     "many classes": np.array([2, 10, 33, 100]),
-    "ordered classes": np.array(["low", "mid", "top"]),
+    "ordered classes": np.array(["poor", "fair", "good"]),
 }
 
 
