@@ -127,9 +127,9 @@ def test_partitions_of_a_dask_frame_are_shards(machines, monkeypatch):
     )
     out = np.isin(site, np.unique(grouped.fitted.judged.rows.group).astype(int))
     assert grouped.notes.rows["train"] == np.sum(~out)
-    frame["x0"] = frame["x0"].astype(object)
-    frame.iloc[8000, 0] = "oops"
-    with pytest.raises(ValueError, match=r"^shard 2: column 'x0' must .* in data row 8001:"):
+    frame["y"] = frame["y"].astype(object)
+    frame.iloc[8000, frame.columns.get_loc("y")] = "oops"
+    with pytest.raises(ValueError, match=r"^shard 2: column 'y' must .* in data row 8001:"):
         bayesprop.fit(dd.from_pandas(frame, npartitions=3), **how)
     read = [delayed(pd.read_parquet)(f"no {name}.parquet") for name in "ab"]
     missing = dd.from_delayed(read, meta=frame.iloc[:0], verify_meta=False)

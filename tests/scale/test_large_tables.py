@@ -208,9 +208,9 @@ def test_quantiles_of_the_sample_are_those_of_the_table():
 
 def test_a_value_that_none_may_have_is_named_with_its_file(big):
     folder, frame = big
-    endless = frame.with_columns(left=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("left"))
+    endless = frame.with_columns(y=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("y"))
     endless.slice(0, 1100).write_parquet(f"{folder}/7.parquet")
-    with pytest.raises(ValueError, match=r"'left'.*finite, got inf in data row 6 of .*7\.parquet"):
+    with pytest.raises(ValueError, match=r"'y'.*finite.*, got inf in data row 6 of .*7\.parquet"):
         bayesprop.fit(folder, target="y", drop="site")
     negative = frame.select("left", "right", "kind", pl.col("y").exp(), "site")
     for k in (0, 1, 2, 7):
@@ -246,7 +246,7 @@ def test_rows_of_a_sample_are_named_as_those_of_their_file(tmp_path):
     place = int(large_table.large_table(made_table().lazy()).sample(SAMPLE, 0, "y").places[-1])
     is_it = pl.int_range(N) == place
     odd = made_table().with_columns(
-        left=pl.when(is_it).then(np.inf).otherwise("left"),
+        y=pl.when(is_it).then(np.inf).otherwise("y"),
         w=pl.when(is_it).then(-1.0).otherwise(1.0),
     )
     written(folder := tmp_path / "odd", odd)
@@ -265,8 +265,11 @@ def test_what_cannot_be_predicted_is_named_with_its_file(tmp_path, capsys):
     bayesprop.fit(frame, **LINEAR).save(tmp_path / "m.bayesprop")
     frame[:3].with_columns(left=pl.lit(np.inf)).write_parquet(folder / "7.parquet")
     words = ["predict", str(tmp_path / "m.bayesprop"), str(folder), "--out"]
-    assert main([*words, str(tmp_path / "out.parquet")]) == 2
-    assert f"inf in data rows 1 of '{folder}/7.parquet'" in capsys.readouterr().err
+    assert main([*words, str(tmp_path / "out.parquet")]) == 0
+    assert (
+        f"holds finite numbers, but inf in data rows 1 of '{folder}/7.parquet'"
+        in capsys.readouterr().err
+    )
     assert main([*words, str(folder / "8.parquet")]) == 2
     assert "would be a file of the table" in capsys.readouterr().err
     assert main(["fit", *map(str, folder.iterdir()), "--out", "m.bayesprop"]) == 2
