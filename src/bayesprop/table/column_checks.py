@@ -59,7 +59,8 @@ def likely_group(frame: pl.DataFrame, target: str, nominal: Collection[str] = ()
         Columns whose numbers name things by what they tell of the target; looked at last.
     """
     rows = frame.drop(target).head(_MOST_ROWS)
-    rows = rows.select(rows.columns[:_MOST_COLUMNS])
+    comparable = [one.name for one in rows if not one.dtype.is_object()]
+    rows = rows.select(comparable[:_MOST_COLUMNS])
     agreeing = {name: _agreeing(rows, name) for name in rows.columns if _has_groups(rows[name])}
     likely = [
         name

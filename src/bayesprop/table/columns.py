@@ -238,7 +238,7 @@ def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedCo
         return _fit_column(finite(series), whole)
     except TableError as error:
         why = error.problems[0].removeprefix(f"column {quoted(series.name)} ")
-        left_out = f"column {quoted(series.name)} left out: it {why}"
+        left_out = Remark(f" left out: it {why}", f"left out: each {why}", series.name)
         return FittedColumn(series.name, None, questions=(left_out,))
 
 

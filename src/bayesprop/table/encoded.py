@@ -16,7 +16,14 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.errors import Remark, StrayError, TableError, counted, listing, quoted
-from bayesprop.table.values import as_levels, as_numbers, cleaned, levels_known, without
+from bayesprop.table.values import (
+    as_levels,
+    as_numbers,
+    check_dtype,
+    cleaned,
+    levels_known,
+    without,
+)
 
 _ROUNDS = 4  # words, then marks of other numbers, then infinities, then nothing
 _SHOWN = 30  # characters of a level in a message
@@ -88,6 +95,7 @@ class EncodedColumn(ABC):
         known, remarks = series, list[str]()
         for _ in range(_ROUNDS):
             try:
+                check_dtype(known)
                 X, sentences = self.encode(known)
                 return Encoded(X, [*remarks, *sentences])
             except StrayError as error:
