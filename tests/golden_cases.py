@@ -20,8 +20,11 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "pbp-sep": ("pbp", TINY | {"inference": "sep"}),
     "ebp": ("ebp", TINY),
     "batch-ep": ("batch-ep", TINY | {"n_epochs": 40, "n_starts": 1, "tol": 1.0}),
-    "linear": ("linear", {}),
-    "linear-radial": ("linear", {"basis": "radial", "n_centres": 3, "random_state": 0}),
+    "linear": ("linear", {"noise": "evidence"}),
+    "linear-radial": (
+        "linear",
+        {"noise": "evidence", "basis": "radial", "n_centres": 3, "random_state": 0},
+    ),
     "logistic": ("logistic", {}),
     "logistic-laplace": ("logistic", {"posterior": "laplace"}),
     "bayes-by-backprop": ("bayes-by-backprop", FEW_DRAWS),
