@@ -8,7 +8,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -365,3 +365,28 @@ def test_ordered_categories_are_taken_for_ordered_classes():
         plain.predict(frame, interval=0.5)
     as_input = bayesprop.fit(frame, target="heating", **how)
     assert any(name.startswith("size") for name in as_input.encoding.feature_names)
+
+
+@pytest.mark.parametrize(
+    ("of_seconds", "read"),
+    [
+        (lambda s: f"{s // 3600}:{s // 60 % 60:02}:{s % 60:02}", pd.to_timedelta),
+        (lambda s: f"{s // 60}:{s % 60:02}", lambda text: pd.to_timedelta("0:" + text)),
+        (lambda s: pd.Timedelta(s, unit="s"), lambda duration: duration),
+    ],
+)
+def test_durations_are_predicted_in_the_form_that_was_given(of_seconds, read, tmp_path):
+    """The oracle is the same fit to plain seconds; pandas reads the text."""
+    seconds = RNG.integers(60, 3500, 60)
+    table = pd.DataFrame({"x": seconds + RNG.normal(size=60), "took": seconds})
+    own = table.assign(took=[of_seconds(int(s)) for s in seconds])
+    asked: Any = {"target": "took", "method": "linear", "target_kind": "numbers"}
+    plain, model = bayesprop.fit(table, **asked), bayesprop.fit(own, **asked)
+    model.save(tmp_path / "model")
+    predicted = bayesprop.load(tmp_path / "model").predict(own, quantiles=0.1)
+    assert predicted.equals(model.predict(own, quantiles=0.1))
+    expected = plain.predict(table, quantiles=0.1)
+    for name in expected:
+        np.testing.assert_allclose(
+            pd.to_timedelta(predicted[name].map(read)).dt.total_seconds(), expected[name], atol=0.01
+        )

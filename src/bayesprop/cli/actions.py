@@ -116,6 +116,11 @@ class Learning(WithSeed, OfTable):
     missing: str | None = option(
         "Values that are missing: NA,?,-999; none: empty cells alone. Default: by column.",
     )
+    kind: tuple[str, ...] = repeated(
+        "What a column holds: lap=duration (1:30:00, 75:30), or start=time (of day); repeatable. "
+        "Default: by type, values and name.",
+        metavar="COL=KIND",
+    )
     test_fraction: float | None = option(
         "Share of rows held out to judge the fit. Default: 0.1; below 300 rows they are judged in "
         "five folds instead, and all are learnt.",

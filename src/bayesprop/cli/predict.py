@@ -45,6 +45,7 @@ def run(options: Predict) -> None:
         parts = _predictions(model, table, answering, beside)
         if Path(options.out).suffix.lower() not in PARQUET:
             parts = map(answering.answers.rounded, parts)
+        parts = map(answering.answers.rendered, parts)
         write_table(parts, options.out, ".jsonl" if options.as_json else ".csv")
     answering.sum_up(listener)
     if options.out != "-":

@@ -34,6 +34,10 @@ def _shared(options: Learning, kind: type) -> dict[str, Any]:
     if options.missing is not None:
         words = options.missing.split(",") if options.missing != "none" else []
         shared["missing"] = tuple(word.strip() for word in words)
+    if bad := [text for text in options.kind if "=" not in text]:
+        raise InputError(f"--kind must be COL=KIND, such as lap=duration; got {one_line(bad[0])!r}")
+    if options.kind:
+        shared["kinds"] = dict(text.rsplit("=", 1) for text in options.kind)
     return shared
 
 

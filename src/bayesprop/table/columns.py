@@ -53,6 +53,7 @@ from bayesprop.table.unmeasured import (
     taken_for_missing,
 )
 from bayesprop.table.values import (
+    DURATION,
     WRITTEN,
     are_big_names,
     are_codes,
@@ -78,7 +79,7 @@ class NumericColumn(EncodedColumn):
     """A column of numbers or of true and false (1 and 0).
 
     written
-        How text of numbers is written, one of `WRITTEN`; None: as numbers are.
+        How text of numbers is written, one of `WRITTEN` or `DURATION`; None: as numbers are.
     unit
         What stands beside each; None: anything.
     limits
@@ -111,7 +112,7 @@ class NumericColumn(EncodedColumn):
         """Whether all fields are such as a fit leaves."""
         is_unit = self.unit is None or isinstance(self.unit, str)
         is_unit = is_unit and isinstance(self.limits, tuple) and set(self.limits) <= {*SIDES}
-        return super().is_good and self.written in (None, *WRITTEN) and is_unit
+        return super().is_good and self.written in (None, *WRITTEN, DURATION) and is_unit
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers, limits marked beside; TableError on text, dates or infinity."""
@@ -263,6 +264,8 @@ def _fit_column(series: pl.Series, whole: FittedColumn | None) -> FittedColumn:
     known = None if whole is None else whole.column
     if series.dtype in (pl.Categorical, pl.Enum):  # by their owner's word, even of numbers
         return _fit_text(cleaned(series), is_declared=True)
+    if series.dtype == pl.Duration:
+        return _fit_numbers(series, NumericColumn(series.name, written=DURATION))
     is_text = isinstance(known, CategoryColumn)
     if series.dtype == pl.String:
         series = cleaned(series) if is_text else typed(cleaned(series))

@@ -207,6 +207,8 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
     """Return moments, null where missing; TableError names a row that holds none."""
     if series.dtype == pl.Time:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
+    if series.dtype == pl.Duration:
+        raise TableError(f"column {quoted(series.name)} must hold dates or times, not durations")
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
     text = without(cleaned(as_integers(series)), MARKS)

@@ -33,6 +33,7 @@ from bayesprop.table.errors import Remark, counted, quoted
 from bayesprop.table.unmeasured import taken_for_missing
 from bayesprop.table.values import as_integers
 
+_LIKE_DURATIONS = ("%H:%M", "%H:%M:%S")
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
 YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
@@ -119,6 +120,8 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     how += f", for {why}" if why else ""
     how += _shortened(extent)
     used = f"used as {', '.join(parts)}"
+    if is_text and form in _LIKE_DURATIONS:
+        used += f"; --kind {quoted(name)}=duration takes them for durations"
     sentence = f" holds dates or times such as {example}{how}: {used}"
     remark = Remark(sentence, f"of dates or times{how}, {used}", name, f"such as {example}")
     asked = taken_for_missing(series, words, f"dates such as {example}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.columns import finite, fit_column, fit_columns, infinities
 from bayesprop.table.date_forms import dated, parsed, read_dates
+from bayesprop.table.durations import with_durations
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import (
     TableError,
@@ -28,6 +29,7 @@ from bayesprop.table.target import (
     Marks,
     choose_task,
     class_codes,
+    duration_marks,
     fit_classes,
     is_limited,
     known_values,
@@ -62,6 +64,8 @@ class HoldOut:
         Column that counts grow with.
     missing
         Words that stand for missing values, and no others; None: decided one column at a time.
+    kinds
+        Columns by name that hold a "duration" or a "time" of day, however they look.
     """
 
     test_fraction: float | None = None
@@ -72,6 +76,7 @@ class HoldOut:
     drop: Collection[str] = ()
     exposure: str | None = None
     missing: tuple[str, ...] | None = None
+    kinds: Mapping[str, str] | None = None
 
     @property
     def share(self) -> float:
@@ -187,10 +192,14 @@ def divide(
     _check_columns(frame, target, hold_out, where)
     last, frame = totals(frame), frame.drop(set(hold_out.drop))
     frame, on_marks = decided(frame, hold_out.missing, is_typed=True)
+    given = column_of(frame, target)
+    frame, on_durations = with_durations(frame, hold_out.kinds or {}, target, [hold_out.group])
     _check_values(frame, target, task, hold_out, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
     marks = marks_of(series) if task == "regression" else None
+    if series.dtype == pl.Duration:
+        marks = duration_marks(given)
     values = target_numbers(series) if task == "regression" else known_values(series)
     if marks is not None:  # the marks of a part of the rows may look otherwise
         frame = frame.with_columns(values)
@@ -201,7 +210,12 @@ def divide(
     places = np.flatnonzero(values.is_not_null().to_numpy())
     n_limits = int((values.is_null() & series.is_not_null()).sum()) if is_limited(series) else 0
     n_missing = len(frame) - len(places) - n_limits
-    remarks = [*filter(None, [remark]), *on_marks, *left_out_rows(n_missing, target, n_limits)]
+    remarks = [
+        *filter(None, [remark]),
+        *on_marks,
+        *on_durations,
+        *left_out_rows(n_missing, target, n_limits),
+    ]
     target_of_all = frame[places].select(target)
     if last is not None and len(places) and places[-1] == len(frame) - 1:
         remarks.append(last.sentence)
@@ -301,7 +315,7 @@ def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
 def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
     """Return what orders rows in time: numbers, or dates and times."""
     name = quoted(column.name)
-    if column.dtype.is_temporal():
+    if column.dtype.is_temporal() and column.dtype != pl.Duration:
         times = read_dates(column, "").to_physical().cast(pl.Float64)
     elif column.dtype == pl.String:
         times = _parsed(cleaned(column))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.durations import FORMS, form_of
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted, row_name
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
@@ -23,6 +24,7 @@ from bayesprop.table.unmeasured import (
     within,
 )
 from bayesprop.table.values import (
+    DURATION,
     MARKS,
     MISSING,
     PLAIN,
@@ -63,6 +65,10 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
     different values are classes, with a remark. `task` overrides; TableError where it cannot.
     """
     values = known_values(target)
+    if target.dtype == pl.Duration:
+        if task == "classification":
+            raise TableError(f"target {quoted(target.name)} holds durations: use --task regression")
+        return TaskChoice("regression")
     if task == "classification" or (values.dtype == pl.Boolean and task is None):
         return TaskChoice("classification")
     is_category = target.dtype in (pl.Categorical, pl.Enum)
@@ -242,8 +248,10 @@ def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
 
 @dataclass(frozen=True)
 class Marks:
-    """How the numbers of a target are written (one of `WRITTEN`), and their unit, such as "$".
+    """How the numbers of a target are written, and their unit, such as "$".
 
+    written
+        One of `WRITTEN`, or of durations of `FORMS`.
     low, high
         The limits below and above which numbers are not told apart, as by "<0.5"; None: none.
     sentence
@@ -269,7 +277,7 @@ class Marks:
     def from_stored(cls, stored: Any) -> Marks:
         """Rebuild them; ValueError where they are none."""
         match stored:
-            case [str(written), str(unit), *limits] if written in WRITTEN:
+            case [str(written), str(unit), *limits] if written in (*WRITTEN, *FORMS):
                 ends = [one for one in limits if one is not None]
                 are_numbers = all(type(one) in (int, float) and math.isfinite(one) for one in ends)
                 is_whole = len(limits) in (0, 2)  # the first files had none
@@ -281,6 +289,9 @@ class Marks:
 def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
+    is_duration = marks is not None and marks.written in FORMS and is_text(target)
+    if is_duration or target.dtype == pl.Duration:
+        return as_numbers(target, DURATION)
     if target.dtype in (pl.Categorical, pl.Enum):
         return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
@@ -354,6 +365,13 @@ def marks_of(target: pl.Series) -> Marks | None:
     sentences += [ends_in_words(target, numbers, ends)] if has_ends else []
     written, unit = (PLAIN, "") if marked is None else (marked.written, marked.unit)
     return Marks(written, without_magnitudes(unit), *ends, sentence="; ".join(sentences))
+
+
+def duration_marks(target: pl.Series) -> Marks:
+    """Return how a target of durations is written, and that its numbers are seconds."""
+    first = quoted(target.drop_nulls().first())
+    told = f"target {quoted(target.name)} holds durations such as {first}: learnt in seconds"
+    return Marks(form_of(target), "s", sentence=told)
 
 
 def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:

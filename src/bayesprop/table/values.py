@@ -51,6 +51,13 @@ _FORMS = {
     BOTH: r"^(\d+|[1-9]\d{0,2}([.' ]\d{3})+)(,\d+)?$",
 }
 WRITTEN, _WITH_COMMA = tuple(_FORMS), (DECIMAL_COMMA, BOTH)
+DURATION = "duration"
+"""How numbers are written that are seconds: as 1:30:00, 75:30, 2 days 01:30:00, or by a type."""
+PARTS_OF_DURATION = (
+    r"^(?:([+-]?\d{1,7}) days?,?\s+\+?)?([+-]?)"
+    r"(?:(\d{1,8}):([0-5]?\d)|(\d{1,9})):([0-5]\d(?:\.\d+)?)$"
+)
+"""Days, sign, hours and their minutes, or minutes alone, and seconds."""
 
 
 def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
@@ -75,8 +82,8 @@ def check_dtype(series: pl.Series) -> None:
     """Refuse what has no one meaning as a number or category."""
     kind, name = series.dtype, quoted(series.name)
     is_text = kind in (pl.String, pl.Categorical, pl.Enum)
-    is_date = kind.is_temporal() and kind != pl.Duration
-    if not (is_text or is_date or kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+    is_plain = kind.is_temporal() or kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+    if not (is_text or is_plain):
         raise TableError(
             f"column {name} must hold numbers, true/false or text, got {kind}: take the column out"
             " or split it into plain columns"
@@ -91,9 +98,12 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
     """
     check_dtype(series)
     name = quoted(series.name)
+    is_text = series.dtype in (pl.String, pl.Categorical, pl.Enum)
+    if series.dtype == pl.Duration or (written == DURATION and is_text):
+        return _seconds(without(cleaned(series), MARKS) if is_text else series)
     if series.dtype.is_temporal():
         raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+    if is_text:
         text = without(cleaned(series), MARKS)
         plain = None if written in _WITH_COMMA else typed(text)
         if plain is not None and plain.dtype != pl.String:
@@ -109,6 +119,30 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
     if numbers.is_infinite().any():
         raise StrayError(numbers, "finite numbers", numbers.is_infinite(), CORRECT_IT)
     return numbers
+
+
+def _seconds(series: pl.Series) -> pl.Series:
+    """Return durations in seconds; StrayError where cleaned text is none."""
+    durations = as_duration(series)
+    stray = durations.is_null() & series.is_not_null()
+    if stray.any():
+        raise StrayError(series, "durations", stray, CORRECT_IT)
+    micro = durations.dt.total_microseconds().to_numpy()
+    return pl.Series(series.name, micro / 1e6).fill_nan(None)
+
+
+def as_duration(series: pl.Series) -> pl.Series:
+    """Return cleaned text, or durations, as durations of microseconds; null for anything else."""
+    if series.dtype == pl.Duration:
+        return series.cast(pl.Duration("us"))
+    parts = series.cast(pl.String).str.extract_groups(PARTS_OF_DURATION).struct.unnest()
+    days, hours, of_hour, minutes, second = (
+        parts[place].cast(pl.Float64).fill_null(0.0) for place in ("1", "3", "4", "5", "6")
+    )
+    sign = 1.0 - 2.0 * (parts["2"] == "-").cast(pl.Float64)
+    seconds = 86400.0 * days + sign * (3600.0 * hours + 60.0 * (of_hour + minutes) + second)
+    micro = (1e6 * seconds).round().cast(pl.Int64, strict=False).set(parts["6"].is_null(), None)
+    return micro.cast(pl.Duration("us")).alias(series.name)
 
 
 def strays(text: pl.Series) -> pl.Series:
@@ -129,6 +163,7 @@ def remedy(text: pl.Series, stray: pl.Series) -> str:
 def as_levels(series: pl.Series) -> pl.Series:
     """Return a column as cleaned text; whole numbers are written without a decimal point."""
     check_dtype(series)
+    series = series.to_physical() if series.dtype == pl.Duration else series
     return cleaned(as_integers(series).cast(pl.String))
 
 

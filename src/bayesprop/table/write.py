@@ -16,8 +16,10 @@ import polars as pl
 import polars.selectors as cs
 
 from bayesprop.atomic import write_atomically
+from bayesprop.table.durations import HOURS, durations_as
 from bayesprop.table.errors import TableError, quoted
 from bayesprop.table.read import SEPARATORS
+from bayesprop.table.values import as_numbers
 
 PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
@@ -85,6 +87,10 @@ def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:
 
 def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], kind: str) -> None:
     for index, part in enumerate(parts):
+        part = part.with_columns(
+            durations_as(HOURS, as_numbers(one), np.zeros(len(part))).alias(one.name)
+            for one in part.select(cs.duration())
+        )
         if kind in JSON_LINES:
             part = part.with_columns(cs.float().replace([np.nan, np.inf, -np.inf], None))
             file.write(part.write_ndjson().encode())

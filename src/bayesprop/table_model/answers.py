@@ -11,6 +11,7 @@ import polars as pl
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.table.durations import durations_as
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Positive
@@ -50,6 +51,8 @@ class NumberAnswers:
         How many std each interval reaches from the mean; None: as the predictive has it.
     has_gaps
         Whether to say of every row what its missing inputs cost.
+    form
+        In which durations are written; None: numbers are none.
     """
 
     intervals: tuple[float, ...] = ()
@@ -57,6 +60,7 @@ class NumberAnswers:
     stretches: tuple[float, ...] | None = None
     doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std", GAP_SHARE)
     has_gaps: bool = False
+    form: str | None = None
 
     def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns, in the units of the target."""
@@ -90,6 +94,16 @@ class NumberAnswers:
         std = predicted["std"].to_numpy()
         return _rounded(predicted, self.names).with_columns(
             pl.Series(name, rounded(predicted[name].to_numpy(), std)).fill_nan(None) for name in own
+        )
+
+    def rendered(self, predicted: pl.DataFrame) -> pl.DataFrame:
+        """Write durations in their form, all of a row to a hundredth of its std or finer."""
+        if self.form is None:
+            return predicted
+        std = predicted["std"].to_numpy()
+        own = [name for name in predicted.columns if name in {*self.names} - {GAP_SHARE}]
+        return predicted.with_columns(
+            durations_as(self.form, predicted[name], std).alias(name) for name in own
         )
 
     def brief(self, target: str, one: Predictive) -> dict[str, str]:
@@ -175,6 +189,10 @@ class ClassAnswers:
     def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
         """Round predictions to digits that mean something: DIGITS of them."""
         return _rounded(predicted, self.names)
+
+    def rendered(self, predicted: pl.DataFrame) -> pl.DataFrame:
+        """Return predictions as they are: classes need no other form."""
+        return predicted
 
     def brief(self, target: str, one: ClassPredictive) -> dict[str, str]:
         """Return the answer of one row as a cell of a small table."""

@@ -48,6 +48,7 @@ def fit(
     group: str | int | None = None,
     time: str | int | None = None,
     missing: Sequence[Any] | None = None,
+    kinds: Mapping[str, str] | None = None,
     test_fraction: float | None = None,
     test: Any = None,
     positive: Any = None,
@@ -105,6 +106,9 @@ def fit(
         Words and numbers that stand for missing values, such as ["NA", "?", -999]; [] for nulls and
         empty cells alone. None: in frames nulls, and marks such as "?" among numbers; in text files
         decided one column at a time. Remarks say how.
+    kinds
+        Columns that hold durations or times of day, as {"lap": "duration", "start": "time"}. None:
+        by their type, values and name, see `docs/use/cli.md`.
     test_fraction
         Share of rows held out, 0 to 0.9. None: 0.1; below 300 rows they are judged in five folds.
     test
@@ -149,6 +153,7 @@ def fit(
             group=_column_name(group),
             time=_column_name(time),
             missing=None if missing is None else tuple(map(str, missing)),
+            kinds=None if kinds is None else {str(one): str(kinds[one]) for one in kinds},
             test_fraction=test_fraction,
             seed=_checked_seed(seed),
             method=method,

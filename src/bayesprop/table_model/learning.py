@@ -107,6 +107,7 @@ class Fitted(NamedTuple):
                     "weights": request.weights,
                     "drop": request.drop,
                     "missing": request.missing,
+                    "kinds": request.kinds,
                     "group": request.group,
                     "time": request.time,
                     "test": request.test if own else table_name(request.test),

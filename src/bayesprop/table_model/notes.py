@@ -87,6 +87,7 @@ class Notes:
             group=self.group,
             time=self._named("time"),
             drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
             test_fraction=float(share) if isinstance(share, int | float) else 0.0,
             seed=self.seed,
         )

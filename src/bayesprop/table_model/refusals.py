@@ -40,6 +40,7 @@ def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
 def python_words(text: str) -> str:
     """Name arguments instead of options: "--test-fraction" is `test_fraction`."""
     text = text.replace("--set ", "")
+    text = re.sub(r"--kind ('[^']*')=(\w+)", r"kinds={\1: '\2'}", text)
     return re.sub(
         r"--[a-z][a-z-]*", lambda m: _ARGUMENTS.get(m[0], m[0][2:].replace("-", "_")), text
     )
