@@ -118,8 +118,9 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
 def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     """Return the different values of a target, sorted: text, truth values or whole numbers.
 
-    Where there are numbers with fractions, the numbers become text: no estimator takes the former
-    for classes. TableError where there are fewer than two, or so many that they name the rows.
+    Numbers of which some have fractions, or lie beyond 64 bits with a sign, become text: no
+    estimator takes the former for classes, and arrays round the latter. TableError where there are
+    fewer than two, or so many that they name the rows.
     """
     name, values = quoted(target.name), known_values(target)
     known = values.drop_nulls()
@@ -129,7 +130,8 @@ def fit_classes(target: pl.Series) -> tuple[Label, ...]:
         as_numbers(values)  # refuses infinity
     classes = {class_of(value) for value in known.unique()}
     has_fractions = any(isinstance(label, float) for label in classes)
-    classes = sorted(map(str, classes) if has_fractions else classes)
+    is_beyond = any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in classes)
+    classes = sorted(map(str, classes) if has_fractions or is_beyond else classes)
     if len(classes) == 1:
         raise TableError(
             f"target {name} is {quoted(classes[0])} in all {counted(len(known), 'row')}: a"
