@@ -332,6 +332,9 @@ def test_words_beside_numbers_that_name_are_missing(n_plots):
         again.rows(frame, averages_unseen=True).X,
     ):
         assert (np.isnan(matrix[:, :n_own]).all(axis=1) == (words == "lost").to_numpy()).all()
+    for stray in ([-np.inf, np.inf], ["soon", "lost"], [[1], [2]], [b"1", None]):
+        odd = frame.head(2).with_columns(pl.Series("plot", stray))
+        assert np.isnan(again.rows(odd, averages_unseen=True).X[:, :n_own]).all()
 
 
 @pytest.mark.parametrize("first", [2**53, 2**63])

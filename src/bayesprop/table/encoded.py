@@ -90,6 +90,10 @@ class EncodedColumn(ABC):
 
     def encode_known(self, series: pl.Series) -> Encoded:
         """Return a column as numbers; what it cannot hold is missing, with a remark."""
+        return self.understood(series)[1]
+
+    def understood(self, series: pl.Series) -> tuple[pl.Series, Encoded]:
+        """Return a column with nulls for what it cannot hold, and what `encode_known` does."""
         if series.dtype in (pl.Categorical, pl.Enum):
             series = series.cast(pl.String)
         known, remarks = series, list[str]()
@@ -97,7 +101,7 @@ class EncodedColumn(ABC):
             try:
                 check_dtype(known)
                 X, sentences = self.encode(known)
-                return Encoded(X, [*remarks, *sentences])
+                return known, Encoded(X, [*remarks, *sentences])
             except StrayError as error:
                 known = known.set(error.stray, None)
                 stray = known.is_null() & series.is_not_null()
@@ -105,7 +109,7 @@ class EncodedColumn(ABC):
             except TableError as error:
                 remarks = [f"{error.problems[0]}; all its values are taken for missing"]
                 known = pl.Series(series.name, [None] * len(series), pl.String)
-        return self.encode(known)
+        return known, self.encode(known)
 
     def with_gaps(
         self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()

@@ -308,7 +308,9 @@ class TableEncoding:
         )
         if averages_unseen:
             for column, own in self._of(TargetEncodedColumn):
-                encoded.X[:, own] = column.averaged(encoded.X[:, own], frame[column.name])
+                series = is_missing(frame.select(column.name), self.missing or ()).to_series()
+                known, _ = column.understood(series)
+                encoded.X[:, own] = column.averaged(encoded.X[:, own], known)
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], target, places + 1, None, remarks)
