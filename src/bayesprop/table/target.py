@@ -118,9 +118,8 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
 def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     """Return the different values of a target, sorted: text, truth values or whole numbers.
 
-    Numbers of which some have fractions, or lie beyond 64 bits with a sign, become text: no
-    estimator takes the former for classes, and arrays round the latter. TableError where there are
-    fewer than two, or so many that they name the rows.
+    Numbers of which some have fractions or lie beyond int64 become text: estimators refuse the
+    former, arrays round the latter. TableError for fewer than two, or so many that they name rows.
     """
     name, values = quoted(target.name), known_values(target)
     known = values.drop_nulls()
