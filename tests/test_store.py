@@ -86,8 +86,8 @@ def forge(path, header, arrays=None):
 
 
 ZEROS = "0" * 64
-GOOD = {"schema": 1, "method": "line", "versions": {}, "model": {"step": 1}, "table": None,
-        "metadata": {}}  # fmt: skip
+GOOD = {"schema": 1, "method": "line", "task": "regression", "versions": {},
+        "model": {"step": 1}, "table": None, "metadata": {}}  # fmt: skip
 
 
 def test_round_trip_is_exact_and_writable(saved):
