@@ -88,10 +88,14 @@ FLAT: dict[str, Any] = {"prior_prec": 1e-9, "intercept_prec": 1e-9}
 
 
 @pytest.mark.filterwarnings("ignore:the columns explain the target without noise")
-@pytest.mark.parametrize(("n", "params"), [(5, FLAT), (10, FLAT), (10, {}), (20, {})])
-def test_intervals_of_few_rows_hold_their_share(n, params):
-    """Rows of the model itself, 400 tables: the share is .90 within 4 standard errors.
+@pytest.mark.parametrize(
+    ("n", "params", "share"),
+    [(5, FLAT, 0.9), (10, FLAT, 0.9), (5, {}, 0.86), (10, {}, 0.9), (20, {}, 0.9)],
+)
+def test_intervals_of_few_rows_hold_their_share(n, params, share):
+    """Rows of the model itself, 400 tables: .90 within 4 standard errors.
 
+    Of five rows .86, as the documentation says, for the prior's precision is a point estimate.
     A table's own share is averaged first, since its rows share weights and noise.
     """
     rng, held = np.random.default_rng(n), []
@@ -105,7 +109,7 @@ def test_intervals_of_few_rows_hold_their_share(n, params):
         )
         low, high = predictive.interval(0.9).T
         held.append(np.mean((low <= y[n:]) & (y[n:] <= high)))
-    assert abs(np.mean(held) - 0.9) < 4 * np.std(held) / np.sqrt(len(held))
+    assert abs(np.mean(held) - share) < 4 * np.std(held) / np.sqrt(len(held))
 
 
 @pytest.mark.parametrize("n", [5, 6, 12])

@@ -390,3 +390,19 @@ def test_durations_are_predicted_in_the_form_that_was_given(of_seconds, read, tm
         np.testing.assert_allclose(
             pd.to_timedelta(predicted[name].map(read)).dt.total_seconds(), expected[name], atol=0.01
         )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"missing": "NA"}, r"missing must be a list, such as \['NA'\], got 'NA'"),
+        ({"kinds": ["floor"]}, "kinds must map columns to kinds, as"),
+        (
+            {"kinds": {"rooms": "duration"}},
+            "^column 'rooms' must hold durations, got .*: leave kind",
+        ),
+    ],
+)
+def test_how_columns_are_read_is_asked_for_in_words_of_python(given: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        bayesprop.fit(FLATS, target="rent", **given)

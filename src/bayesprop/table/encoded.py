@@ -109,7 +109,8 @@ class EncodedColumn(ABC):
             except TableError as error:
                 remarks = [f"{error.problems[0]}; all its values are taken for missing"]
                 known = pl.Series(series.name, [None] * len(series), pl.String)
-        return known, self.encode(known)
+        X, sentences = self.encode(known)
+        return known, Encoded(X, [*remarks, *sentences])
 
     def with_gaps(
         self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()

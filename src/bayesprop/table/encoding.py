@@ -104,8 +104,8 @@ class TableEncoding:
     missing value is NaN in the columns of its own, and so is a level that the training table did
     not have, of those with a column: an estimator draws what they may be. Gaps that tell of the
     target are marked in a column beside. Columns that are constant, that number the rows, or that
-    name them by text whose spelling tells nothing are dropped. Columns and
-    values that are not understood are left out, with a sentence.
+    name them by text whose spelling tells nothing are dropped. A column that is not understood is
+    left out, and a value that its column does not hold is missing, each with a sentence.
 
     columns
         The columns that are used, in the order of the training table.

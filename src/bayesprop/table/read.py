@@ -69,10 +69,9 @@ def read_table(
     Text is UTF-8, UTF-16, UTF-32 with its mark, or else in the older codec that its words are
     likeliest in: Shift-JIS, Windows-1251 and others, or Windows-1252. The separator of a CSV is
     found in its header line; where its first line holds values, columns are called column_1,
-    column_2, ...; empty fields are missing, and NA, NaN and
-    null as `decided` says; a column is numbers or true/false if
-    every value is, unless it is one of `text`: a column whose levels a model knows means the same
-    whatever the other rows of this table hold.
+    column_2, ...; empty fields are missing, and NA, NaN and null as `decided` says; a column is
+    numbers or true/false if every value is, unless it is one of `text`: a column whose levels a
+    model knows means the same whatever the other rows of this table hold.
     What had to be guessed comes as TableWarning. Raises TableError, a line for every problem.
 
     check

@@ -152,8 +152,8 @@ def fit(
             drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
             group=_column_name(group),
             time=_column_name(time),
-            missing=None if missing is None else tuple(map(str, missing)),
-            kinds=None if kinds is None else {str(one): str(kinds[one]) for one in kinds},
+            missing=_checked_missing(missing),
+            kinds=_checked_kinds(kinds),
             test_fraction=test_fraction,
             seed=_checked_seed(seed),
             method=method,
@@ -222,6 +222,19 @@ def _with_plain_labels(
 def _column_name(name: str | int | None) -> str | None:
     """Return a name as the columns of a frame get it: numbers by their digits."""
     return None if name is None else str(name)
+
+
+def _checked_missing(missing: Any) -> tuple[str, ...] | None:
+    if isinstance(missing, str):
+        raise InputError(f"missing must be a list, such as [{missing!r}], got {missing!r}")
+    return None if missing is None else tuple(map(str, missing))
+
+
+def _checked_kinds(kinds: Any) -> dict[str, str] | None:
+    if kinds is not None and not isinstance(kinds, Mapping):
+        example = {"lap": "duration"}
+        raise InputError(f"kinds must map columns to kinds, as {example}; got {kinds!r}")
+    return None if kinds is None else {str(one): str(kinds[one]) for one in kinds}
 
 
 def _checked_task(task: str | None) -> str | None:

@@ -55,7 +55,8 @@ def in_python_words() -> Iterator[None]:
         words = python_words(str(error))
         if words == str(error):
             raise
-        raise type(error)(words) from error
+        kind = InputError if isinstance(error, InputError) else TableError
+        raise kind(words) from error
 
 
 def warn_in_python(sentences: Iterable[str]) -> None:
