@@ -215,16 +215,6 @@ def test_an_encoding_stored_before_there_were_classes_is_one_of_numbers():
     assert TableEncoding.from_dict(stored) == encoding
 
 
-@pytest.mark.parametrize(
-    "classes",
-    [["a"], ["a", "a"], ["b", "a"], ["a", 1], [1, True], [0.5, 1.5], [None, None], 3, [[1], [2]]],
-)
-def test_stored_classes_that_are_none_are_refused(classes):
-    _, encoding = fitted(["a", "b"] * 20)
-    with pytest.raises(ValueError):  # noqa: PT011
-        TableEncoding.from_dict({**encoding.to_dict(), "classes": classes})
-
-
 def visible(cell):
     return "".join(c for c in str(cell).strip().lower() if c.isprintable()).strip()
 

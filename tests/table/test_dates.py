@@ -87,20 +87,14 @@ def test_one_day_in_every_row_is_constant_whichever_it_is():
 def test_a_model_reads_later_dates_as_the_first():
     frame = pl.DataFrame({"d": [f"{k % 28 + 1}/1/2024" for k in range(40)], "y": range(40)})
     encoding = TableEncoding.fit(frame, "y", "regression")
-    again = TableEncoding.from_dict(encoding.to_dict())
-    assert again == encoding
     # 2/3 alone could be two dates; the training table said which.
-    rows = again.encode(pl.DataFrame({"d": ["2/3/2024"]})).X
+    rows = encoding.encode(pl.DataFrame({"d": ["2/3/2024"]})).X
     assert rows[0, 0] == pytest.approx(2024 + 61 / 366, abs=0.004)
-    stray = again.encode(pl.DataFrame({"d": ["2024-03-02"]}))
+    stray = encoding.encode(pl.DataFrame({"d": ["2024-03-02"]}))
     assert np.isnan(stray.X).all()
     assert "holds dates or times as day/month/year, but '2024-03-02' in data" in stray.warnings[0]
-    typed = again.encode(pl.DataFrame({"d": [datetime.date(2024, 3, 2)]})).X
+    typed = encoding.encode(pl.DataFrame({"d": [datetime.date(2024, 3, 2)]})).X
     np.testing.assert_array_equal(typed, rows)
-    forged = encoding.to_dict()
-    for change in ({"parts": ["month"]}, {"parts": []}, {"form": "%q"}):
-        with pytest.raises(ValueError, match="values that none has"):
-            TableEncoding.from_dict(forged | {"columns": [forged["columns"][0] | change]})
 
 
 @pytest.mark.parametrize(

@@ -345,38 +345,6 @@ def test_any_table_is_refused_in_one_line_or_stored_and_applied_alike(rows, name
     np.testing.assert_array_equal(matrix, encoding.encode(frame).X)
 
 
-GOOD = TableEncoding.fit(table(CITY), "y").to_dict()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"version": 2},
-        {"version": None},
-        {"target": 3},
-        {"columns": []},
-        {"columns": [GOOD["columns"][0]] * 2},
-        {"columns": [{**GOOD["columns"][0], "fill": 3.0, "missing": True}]},
-        {"columns": [{**GOOD["columns"][1], "rare": ["Paris"]}]},
-        {"columns": [{**GOOD["columns"][0], "kind": "other"}]},
-        {"columns": [{**GOOD["columns"][0], "missing": 1}]},
-        {"columns": [{**GOOD["columns"][0], "words": "ab"}]},
-        {"columns": [{**GOOD["columns"][0], "words": [1]}]},
-        {"columns": [{**GOOD["columns"][0], "unit": 1}]},
-        {"columns": [{"kind": "numeric"}]},
-        {"columns": [{**GOOD["columns"][1], "levels": [1, 2]}]},
-        {"columns": [{**GOOD["columns"][1], "levels": ["a", "a"]}]},
-        {"columns": 5},
-        {"columns": ["x"]},
-        {"report": [1]},
-        {"report": None},
-    ],
-)
-def test_a_stored_encoding_that_is_none_is_refused(change):
-    with pytest.raises(ValueError):  # noqa: PT011
-        TableEncoding.from_dict({**GOOD, **change})
-
-
 def test_words_beside_limits_in_a_target_are_named():
     frame = pl.DataFrame({"x": X})
     words = pl.Series("y", ["<5", "5 ft", "6 ft", *map(str, range(3, N))])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import bayesprop
-from bayesprop.table.columns import CategoryColumn, NumericColumn, column_from_dict, fit_column
+from bayesprop.table.columns import CategoryColumn, NumericColumn, fit_column
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 from bayesprop.table.unmeasured import ends_of
@@ -31,7 +31,6 @@ def test_a_limit_is_its_number_with_its_side_beside():
     np.testing.assert_array_equal(column.encode(new.cast(pl.Categorical)).X, expected)
     plain = column.encode(pl.Series("lead", [3.0, None]))
     np.testing.assert_array_equal(plain.X, [[3, 0, 0], [np.nan] * 3])
-    assert column_from_dict(column.to_dict()) == column
 
 
 def test_what_is_read_is_said():
@@ -83,13 +82,6 @@ def test_words_beside_limits_are_missing_still():
     assert column.words == ("<LOD", "broken")
     encoded = column.encode(pl.Series("lead", ["broken", "<LOD", "<0.5"])).X
     np.testing.assert_array_equal(encoded, [[np.nan, np.nan], [np.nan, np.nan], [0.5, 1.0]])
-
-
-def test_stored_sides_are_checked():
-    stored = fitted([*NUMBERS, "<0.5"] * 2).column
-    assert stored is not None
-    with pytest.raises(ValueError, match="has values that none has"):
-        column_from_dict(stored.to_dict() | {"limits": ["beside"]})
 
 
 def test_whole_numbers_with_limits_go_the_whole_way():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from stored_encoding import assert_refused, stored_and_back
 
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, folds_of
+from bayesprop.table.target_encoded import N_FOLDS, folds_of
 
 N, N_TOWNS = 400, 60
 
@@ -46,9 +45,7 @@ def test_levels_are_shrunken_means_and_log_rows(frame):
     assert encoding.text_columns == ("town",)
     assert "column 'town': 60 levels, each used as the mean price of its rows" in encoding.report[0]
     new = pl.DataFrame({"x": 0.0, "town": ["T07", "T31", "Paris", None]})
-    again = stored_and_back(encoding)
-    assert again == encoding
-    X, warnings = again.encode(new)
+    X, warnings = encoding.encode(new)
     means = [by_hand(frame, "T07"), by_hand(frame, "T31"), np.nan, np.nan]
     np.testing.assert_allclose(X[:, 1], means, rtol=1e-12)
     n = [frame["town"].eq(level).sum() for level in ("T07", "T31")]
@@ -57,24 +54,6 @@ def test_levels_are_shrunken_means_and_log_rows(frame):
         "column 'town': 1 row with a level that the training data did not have ('Paris'): taken"
         " for missing"
     ]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"texts": ["a"]},
-        {"texts": 3},
-        {"means": [[0.0]]},
-        {"means": [["x"]]},
-        {"prior": [float("nan")]},
-        {"prior": []},
-        {"labels": [1]},
-        {"log_rows": []},
-        {"missing": 1},
-    ],
-)
-def test_what_is_none_is_refused(frame, change):
-    assert_refused(TableEncoding.fit(frame, "price"), TargetEncodedColumn, change)
 
 
 @pytest.mark.parametrize("group", [None, "who"])

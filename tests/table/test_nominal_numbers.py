@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from stored_encoding import stored_and_back
 
-from bayesprop.table.columns import column_from_dict, fit_column
+from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.nominal_numbers import (
@@ -155,10 +155,8 @@ def test_a_number_stands_beside_what_it_tells(frame):
         " its rows and how many they are, beside the number"
     ]
     assert encoding.text_columns == ()
-    again = stored_and_back(encoding)
-    assert again == encoding
     new = pl.DataFrame({"plot": [7.0, 39.0, 7.5, 99.0, None], "dose": 0})
-    X, warnings = again.encode(new)
+    X, warnings = encoding.encode(new)
     words = frame.with_columns(pl.col("plot").cast(pl.String))
     one = TargetEncodedColumn.fit(words["plot"], frame[["crop"]].to_numpy(), ["mean crop"])
     told = one.encode(pl.Series("plot", ["7", "39", "x", "y", None])).X
@@ -172,18 +170,6 @@ def test_a_number_stands_beside_what_it_tells(frame):
     ]
 
 
-@pytest.mark.parametrize("n_plots", [30, 60])
-@pytest.mark.parametrize("bad", ["x", "1.5", ""])
-def test_levels_that_are_no_numbers_are_refused(n_plots, bad):
-    stored = TableEncoding.fit(table_of(n_plots), "crop").to_dict()["columns"][0]
-    assert column_from_dict(dict(stored)).feature_names[0] == "plot"
-    key = "levels" if n_plots == 30 else "texts"
-    with pytest.raises(ValueError, match="values that none has"):
-        column_from_dict(stored | {key: [bad, *stored[key][1:]]})
-    with pytest.raises(ValueError, match="values that none has"):
-        column_from_dict(stored | {"is_numbers": 1})
-
-
 def test_few_numbers_stand_beside_a_column_for_each():
     encoding = TableEncoding.fit(table_of(30), "crop")
     names = [f"plot={number}" for number in sorted(map(str, range(1, 31)))]
@@ -193,7 +179,6 @@ def test_few_numbers_stand_beside_a_column_for_each():
         " number"
     ]
     assert encoding.text_columns == ()
-    assert stored_and_back(encoding) == encoding
     X = encoding.encode(pl.DataFrame({"plot": [7.0, 31.0], "dose": 0})).X
     assert X[0, 0] == 7.0
     np.testing.assert_array_equal(X[0, 1:31], np.array(names) == "plot=7")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from stored_encoding import assert_refused, stored_and_back
 
 import bayesprop
 from bayesprop.table.columns import fit_columns
@@ -70,7 +69,6 @@ def test_text_is_the_sum_of_the_weights_of_its_trigrams(frame):
     assert list(column.trigrams) == kept
     weights, intercept = ridge(phi, frame["y"].to_numpy(), column.penalty)
     np.testing.assert_allclose(np.ravel(column.weights), weights, atol=1e-5)
-    assert stored_and_back(encoding) == encoding
     later = ["Xqzw, Mrs Qxjv", "MISS", "ŽŽŽ", None, "Mr" + " Mr" * 2000]
     sums = [one @ weights for one in np.array([[t in trigrams_of(s or "") for t in kept]
                                                for s in later], float)]  # fmt: skip
@@ -239,26 +237,6 @@ def test_no_more_than_some_trigrams():
     n = [sum(one in trigrams_of(text) for text in texts) for one in column.trigrams[::50]]
     assert min(n) >= least
     assert TextColumn.fit(texts[:2], np.ones((2, 1)), ["mean y"]) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"trigrams": ["abc"]},
-        {"trigrams": 3},
-        {"weights": [[0.0]]},
-        {"weights": [["x"]]},
-        {"intercept": [float("nan")]},
-        {"intercept": []},
-        {"labels": [1]},
-        {"labels": []},
-        {"penalty": 0.0},
-        {"penalty": "x"},
-        {"missing": 1},
-    ],
-)
-def test_what_is_none_is_refused(frame, change):
-    assert_refused(TableEncoding.fit(frame, "y"), TextColumn, change)
 
 
 def test_a_fit_learns_what_names_tell(frame):

@@ -110,9 +110,8 @@ class NumericColumn(EncodedColumn):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        is_unit = self.unit is None or isinstance(self.unit, str)
-        is_unit = is_unit and isinstance(self.limits, tuple) and set(self.limits) <= {*SIDES}
-        return super().is_good and self.written in (None, *WRITTEN, DURATION) and is_unit
+        is_written = self.written in (None, *WRITTEN, DURATION)
+        return super().is_good and is_written and set(self.limits) <= {*SIDES}
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers, limits marked beside; TableError on text, dates or infinity."""
@@ -168,14 +167,6 @@ class CategoryColumn(LevelsColumn):
     def level_names(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name}={level}" for level in self.levels]
-
-    @property
-    def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
-        levels = self.levels
-        if not (isinstance(levels, tuple) and all(isinstance(level, str) for level in levels)):
-            return False
-        return super().is_good and len(set(levels)) == len(levels) > 0
 
     def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return the 0/1 columns; a level that training did not have counts as missing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -335,20 +336,21 @@ class TableEncoding:
                 f"the table encoding must have version {VERSION}, got {stored.get('version')!r}"
             )
         try:
+            json.dumps(stored, allow_nan=False, ensure_ascii=False).encode()  # finite, and text
             columns = tuple(column_from_dict(column) for column in stored["columns"])
             target, report = stored["target"], list(stored["report"])
             classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
             marks = stored.get("marks")  # nor these
+            marks = None if marks is None else Marks.from_stored(marks)
             missing = stored.get("missing")
             missing = None if missing is None else tuple(missing)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"the table encoding is incomplete: {error!r}") from error
         if not all(isinstance(text, str) for text in (target, *report, *(missing or ()))):
             raise ValueError("the target and the report of a table encoding must be text")
         if not columns or len({column.name for column in columns}) != len(columns):
             raise ValueError("the columns of a table encoding must be there and differ")
-        own = None if marks is None else Marks.from_stored(marks)
-        return cls(target, columns, report, classes, marks=own, missing=missing)
+        return cls(target, columns, report, classes, marks=marks, missing=missing)
 
 
 def _lacks(absent: list[str], others: list[str], n_columns: int) -> str:

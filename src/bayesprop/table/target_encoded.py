@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -107,14 +108,11 @@ class TargetEncodedColumn(LevelsColumn):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        n, k = len(self.texts), len(self.labels)
-        is_text = all(isinstance(text, str) for text in (*self.texts, *self.labels))
-        is_whole = k > 0 and len(set(self.texts)) == n == len(self.log_rows)
-        if not (super().is_good and is_text and is_whole):
+        if not super().is_good:
             return False
-        table = np.array([*self.means, self.prior], dtype=np.float64)
-        numbers = np.array(self.log_rows, dtype=np.float64)
-        return table.shape == (n + 1, k) and bool(np.isfinite([*table.flat, *numbers]).all())
+        widths = {*map(len, self.means), len(self.prior), len(self.labels)}
+        n_levels = {len(self.texts), len(self.means), len(self.log_rows)}
+        return len(widths) == len(n_levels) == 1
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -245,13 +243,14 @@ class TextColumn(EncodedColumn):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        n, k = len(self.trigrams), len(self.labels)
-        is_text = all(isinstance(text, str) for text in (*self.trigrams, *self.labels))
-        if not (super().is_good and is_text and k > 0 and 0 < len(set(self.trigrams)) == n):
+        if not super().is_good:
             return False
-        table = np.array([*self.weights, self.intercept], np.float64)
-        is_finite = np.isfinite([*table.flat, self.penalty]).all()
-        return bool(table.shape == (n + 1, k) and is_finite and self.penalty > 0.0)
+        widths = {*map(len, self.weights), len(self.intercept), len(self.labels)}
+        n_different = len(set(self.trigrams))
+        if len(widths) > 1 or not 0 < n_different == len(self.trigrams) == len(self.weights):
+            return False
+        largest = sum(map(abs, chain(*self.weights, self.intercept)))  # of any text
+        return self.penalty > 0.0 and largest < np.inf
 
     @property
     def value_names(self) -> list[str]:

@@ -219,7 +219,7 @@ def within(numbers: pl.Series, side: pl.Series, ends: Ends) -> pl.Series:
     """Return numbers, what lies beyond a limit as that, null where a limit of its own is wider."""
     low, high = ends
     bounds = (BELOW, -np.inf if low is None else low), (ABOVE, np.inf if high is None else high)
-    is_narrow = pl.Series([True] * len(numbers))
+    is_narrow = pl.Series([True] * len(numbers), dtype=pl.Boolean)
     for (one, limit), sign in zip(bounds, (1.0, -1.0), strict=True):
         is_narrow &= ((side != one) | (sign * numbers <= sign * limit)).fill_null(value=True)
     return numbers.clip(low, high).set(~is_narrow, None)
