@@ -31,84 +31,78 @@ def dense_log_evidence(phi, y, prec, noise_var):
     return stats.norm.logpdf(np.linalg.solve(root, y)).sum() - np.log(np.diag(root)).sum()
 
 
-def test_is_the_maximum_of_the_dense_log_density():
-    phi, y = table()
-    d = phi.shape[1] - 1
-    fixed = np.array([1e-2, *[1.0] * d])
-    found = regression.maximise(statistics(phi, y), fixed, Groups(np.array([-1, *[0] * d])))
-    (ascent,) = found.ascents
+def idle_table(n, d):
+    """More columns than rows, or columns that tell nothing: MacKay's steps alone creep."""
+    rng = np.random.default_rng(4)
+    x, z = rng.standard_normal((n, d)), rng.standard_normal(n)
+    y = x[:, 0] - x[:, 1] + 0.5 * z if d > n else z
+    return np.column_stack([np.ones(n), x]), y[:, None]
+
+
+NELDER_MEAD = {"method": "Nelder-Mead", "tol": 1e-10}
+BOUNDED = {"method": "L-BFGS-B", "bounds": [(-12, 12)] * 6, "options": {"ftol": 1e-14}}
+MAXIMA = {
+    "one precision": (table(), ONE_PRECISION, None, NELDER_MEAD, 1e-8),
+    "relevance": (table(), RELEVANCE, None, BOUNDED, 1e-3),  # the bounds of the search
+    "known noise": (table(), ONE_PRECISION, np.array([0.49]), NELDER_MEAD, 1e-6),
+    "more columns": (
+        idle_table(40, 80),
+        Groups(np.array([-1] + [0] * 80)),
+        None,
+        NELDER_MEAD,
+        1e-3,
+    ),
+    "idle columns": (idle_table(200, 5), ONE_PRECISION, None, NELDER_MEAD, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", MAXIMA)
+def test_is_the_maximum_of_the_dense_log_density(name):
+    (phi, y), groups, known, search, apart = MAXIMA[name]
+    fixed, n_groups = np.full(phi.shape[1], 1e-2), groups.number.max() + 1
+    found = regression.maximise(statistics(phi, y), fixed, groups, noise_var=known)
+    (ascent,), noise_var = found.ascents, found.posterior.noise_var
     assert ascent.converged
-    assert ascent.gradient < 1e-6
-
-    def loss(log_precs):
-        prec = np.array([1e-2, *[np.exp(log_precs[0])] * d])
-        return -dense_log_evidence(phi, y[:, 0], prec, np.exp(-log_precs[1]))
-
-    best = optimize.minimize(loss, np.zeros(2), method="Nelder-Mead", tol=1e-10)
-    assert found.posterior.log_evidence[0] == pytest.approx(-best.fun, abs=1e-8)
-    assert np.log(found.prior_prec[0, 1]) == pytest.approx(best.x[0], abs=1e-4)
-    assert -np.log(found.posterior.noise_var[0]) == pytest.approx(best.x[1], abs=1e-4)
+    assert len(ascent.trace) < 60 or name == "relevance"
     assert (np.diff(ascent.trace) > -1e-7).all()
 
+    def loss(logs):
+        prec = np.where(groups.number < 0, fixed, np.exp(logs)[groups.number])
+        return -dense_log_evidence(
+            phi, y[:, 0], prec, np.exp(-logs[-1]) if known is None else known
+        )
 
-def test_relevance_is_the_maximum_of_the_dense_log_density():
-    phi, y = table()
-    fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(statistics(phi, y), fixed, RELEVANCE)
-    assert found.ascents[0].converged
+    best = optimize.minimize(loss, np.zeros(n_groups + (known is None)), **search)
+    assert -1e-6 < found.posterior.log_evidence[0] + best.fun < apart
+    if name == "one precision":
+        assert ascent.gradient < 1e-6
+        logs = np.log([found.prior_prec[0, 1], 1.0 / noise_var[0]])
+        np.testing.assert_allclose(logs, best.x, atol=1e-4)
+    elif name == "relevance":
+        relevant, idle = found.prior_prec[0, [1, 3]], found.prior_prec[0, 4:]
+        assert idle.min() > 30 * relevant.max()
+    assert known is None or noise_var[0] == known[0]
 
-    def loss(log_precs):
-        prec = np.array([1e-2, *np.exp(log_precs[:5])])
-        return -dense_log_evidence(phi, y[:, 0], prec, np.exp(-log_precs[5]))
 
-    best = optimize.minimize(
-        loss, np.zeros(6), method="L-BFGS-B", bounds=[(-12, 12)] * 6, options={"ftol": 1e-14}
+@pytest.mark.parametrize("theirs", [BayesianRidge, ARDRegression])
+def test_matches_scikit_learn_without_intercept(theirs):
+    is_ridge = theirs is BayesianRidge
+    x, y = table(offset=0.0)[0][:, 1 : 6 if is_ridge else 4], table(offset=0.0)[1]
+    d, flat = x.shape[1], dict.fromkeys(("alpha_1", "alpha_2", "lambda_1", "lambda_2"), 0)
+    groups = Groups(np.zeros(d, int) if is_ridge else np.arange(d))
+    found = regression.maximise(statistics(x, y), np.ones(d), groups)
+    other = theirs(**flat, fit_intercept=False, tol=1e-12, max_iter=5000, compute_score=is_ridge)
+    other.fit(x, y[:, 0])
+    rtol = 1e-6 if is_ridge else 1e-4
+    np.testing.assert_allclose(found.prior_prec[0], other.lambda_ * np.ones(d), rtol=rtol)
+    np.testing.assert_allclose(
+        found.posterior.mean[0], other.coef_, rtol=1e-6 if is_ridge else 1e-5
     )
-    assert found.posterior.log_evidence[0] > -best.fun - 1e-6
-    assert found.posterior.log_evidence[0] < -best.fun + 1e-3  # the bounds of the search
-    relevant, idle = found.prior_prec[0, 1:4], found.prior_prec[0, 4:]
-    assert idle.min() > 30 * relevant[[0, 2]].max()
-
-
-def test_known_noise_leaves_the_precision_to_find():
-    phi, y = table()
-    state, fixed = statistics(phi, y), np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(state, fixed, ONE_PRECISION, noise_var=np.array([0.49]))
-    assert found.posterior.noise_var[0] == 0.49
-
-    def loss(log_prec):
-        prec = np.where(np.arange(6) == 0, 1e-2, np.exp(log_prec))
-        return -dense_log_evidence(phi, y[:, 0], prec, 0.49)
-
-    best = optimize.minimize_scalar(loss, bounds=(-10, 10), method="bounded")
-    assert found.posterior.log_evidence[0] == pytest.approx(-best.fun, abs=1e-6)
-
-
-def test_matches_bayesian_ridge_without_intercept():
-    phi, y = table(offset=0.0)
-    x = phi[:, 1:]
-    found = regression.maximise(statistics(x, y), np.ones(5), Groups(np.zeros(5, int)))
-    theirs = BayesianRidge(
-        alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000,
-        compute_score=True,
-    ).fit(x, y[:, 0])  # fmt: skip
-    assert 1 / found.posterior.noise_var[0] == pytest.approx(theirs.alpha_, rel=1e-6)
-    assert found.prior_prec[0, 0] == pytest.approx(theirs.lambda_, rel=1e-6)
-    np.testing.assert_allclose(found.posterior.mean[0], theirs.coef_, rtol=1e-6)
-    root = found.posterior.root[0]
-    np.testing.assert_allclose(root @ root.T, theirs.sigma_, rtol=1e-5, atol=1e-9)
-    assert found.posterior.log_evidence[0] == pytest.approx(theirs.scores_[-1], abs=1e-6)
-
-
-def test_matches_ard_regression_without_intercept():
-    phi, y = table(offset=0.0)
-    x = phi[:, 1:4]
-    found = regression.maximise(statistics(x, y), np.ones(3), Groups(np.arange(3)))
-    theirs = ARDRegression(
-        alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000
-    ).fit(x, y[:, 0])
-    np.testing.assert_allclose(found.prior_prec[0], theirs.lambda_, rtol=1e-4)
-    np.testing.assert_allclose(found.posterior.mean[0], theirs.coef_, rtol=1e-5)
+    if is_ridge:
+        root = found.posterior.root[0]
+        assert 1 / found.posterior.noise_var[0] == pytest.approx(other.alpha_, rel=1e-6)
+        np.testing.assert_allclose(root @ root.T, other.sigma_, rtol=1e-5, atol=1e-9)
+        assert found.posterior.log_evidence[0] == pytest.approx(other.scores_[-1], abs=1e-6)
 
 
 def test_outputs_are_maximised_each_on_its_own():
@@ -171,26 +165,3 @@ def test_a_start_near_another_maximum_ends_where_the_usual_one_does():
         usual = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
         np.testing.assert_allclose(found.prior_prec, usual.prior_prec, rtol=1e-5)
         np.testing.assert_allclose(found.posterior.mean, usual.posterior.mean, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("n", "d"), [(40, 80), (200, 5)])
-def test_slow_ascents_are_followed_to_their_end(n, d):
-    """More columns than rows, and columns that tell nothing: MacKay's steps alone creep."""
-    rng = np.random.default_rng(4)
-    x, z = rng.standard_normal((n, d)), rng.standard_normal(n)
-    y = x[:, 0] - x[:, 1] + 0.5 * z if d > n else z
-    phi = np.column_stack([np.ones(n), x])
-    groups = Groups(np.array([-1] + [0] * d))
-    found = regression.maximise(statistics(phi, y[:, None]), np.full(d + 1, 1e-4), groups)
-    (ascent,) = found.ascents
-    assert ascent.converged
-    assert len(ascent.trace) < 60
-    assert (np.diff(ascent.trace) > -1e-7).all()
-
-    def loss(logs):
-        prec = np.r_[1e-4, np.full(d, np.exp(logs[0]))]
-        return -dense_log_evidence(phi, y, prec, np.exp(-logs[1]))
-
-    starts = [(0.0, 0.0), (3.0, 0.0), (0.0, 3.0)]
-    best = min(optimize.minimize(loss, at, method="Nelder-Mead").fun for at in starts)
-    assert -found.posterior.log_evidence[0] <= best + 1e-3
