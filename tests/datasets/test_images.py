@@ -50,28 +50,19 @@ def test_bundled_digits_need_no_folder(monkeypatch):
     assert images.class_names == tuple("0123456789")
 
 
-def test_pictures_of_a_folder_keep_their_division_and_order(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("name", "label"), [("mnist", "9"), ("fashion", "Ankle boot")])
+def test_pictures_of_a_folder_keep_their_division_and_order(monkeypatch, tmp_path, name, label):
     arrays = few_pictures()
-    pictures_in(tmp_path, monkeypatch, **arrays)
-    images = load_images("mnist")
-    assert images.source == str(tmp_path / "mnist.npz")
-    np.testing.assert_array_equal(images.train_x, arrays["train_images"])
-    np.testing.assert_array_equal(images.test_x, arrays["test_images"])
-    np.testing.assert_array_equal(images.train_y, arrays["train_labels"])
-    np.testing.assert_array_equal(images.test_y, arrays["test_labels"])
-    loaded = registry.load("mnist")
+    pictures_in(tmp_path, monkeypatch, name=name, **arrays)
+    images, loaded = load_images(name), registry.load(name)
+    assert images.source == str(tmp_path / f"{name}.npz")
+    found = images.train_x, images.train_y, images.test_x, images.test_y
+    for ours, array in zip(found, arrays.values(), strict=True):
+        np.testing.assert_array_equal(ours, array)
+    assert images.class_names[9] == str(loaded.y[9]) == label
     assert loaded.X.dtype == np.uint8
     column = loaded.X[:, loaded.feature_names.index("pixel_3_20")]
     np.testing.assert_array_equal(column[:30], arrays["train_images"][:, 3, 20])
-
-
-def test_codes_of_goods_are_their_published_ones(monkeypatch, tmp_path):
-    arrays = few_pictures()
-    pictures_in(tmp_path, monkeypatch, name="fashion", **arrays)
-    images = load_images("fashion")
-    np.testing.assert_array_equal(images.train_y, arrays["train_labels"])
-    assert images.class_names[9] == "Ankle boot"
-    assert registry.load("fashion").y[9] == "Ankle boot"
 
 
 @pytest.mark.parametrize(
