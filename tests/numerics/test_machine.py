@@ -51,15 +51,12 @@ def test_fits_look_after_it_every_second(few_maps, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cores", "load", "idle"), [(2, 0.3, True), (2, 1.4, False), (1, 0.1, False)]
+    ("cores", "load", "idle"),
+    [(2, 0.3, True), (2, 1.4, False), (1, 0.1, False), (64, None, False)],  # None: nobody knows
 )
 def test_a_core_is_idle_that_no_work_waits_for(monkeypatch, cores, load, idle):
     monkeypatch.setattr(machine, "n_cores", lambda: cores)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 9.0, 9.0), raising=False)
+    if load is None:
+        monkeypatch.delattr(os, "getloadavg")
     assert machine.is_core_idle() is idle
-
-
-def test_no_core_is_idle_where_nobody_knows(monkeypatch):
-    monkeypatch.setattr(machine, "n_cores", lambda: 64)
-    monkeypatch.delattr(os, "getloadavg", raising=False)
-    assert not machine.is_core_idle()

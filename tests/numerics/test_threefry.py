@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from bayesprop.numerics import threefry
+from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.threefry import encrypted, unrolled
 
 N = 400_000
@@ -73,6 +74,7 @@ DRAWS = {
     "bits": lambda key: jax.random.bits(key, (7, 3)),
     "few bits": lambda key: jax.random.bits(key, (9,), "uint8"),
     "normal": lambda key: jax.random.normal(key, (11,)),
+    "float64": in_float64(lambda key: jax.random.normal(key, (5,), np.float64)),
     "integers": lambda key: jax.random.randint(key, (5,), -3, 1000),
     "one": jax.random.uniform,
 }
@@ -82,14 +84,8 @@ DRAWS = {
 @pytest.mark.parametrize("seed", [0, 7, 2**31 - 1])
 def test_bits_are_those_of_jax(draw, seed):
     key = jax.random.key(seed)
-    np.testing.assert_array_equal(draw(unrolled(key)), draw(key))
-
-
-def test_so_are_those_of_float64():
-    with jax.enable_x64(True):
-        key = jax.random.key(3)
-        found, expected = (jax.random.normal(k, (5,), float) for k in (unrolled(key), key))
-    assert found.dtype == np.float64
+    found, expected = draw(unrolled(key)), draw(key)
+    assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
 
 
