@@ -43,39 +43,32 @@ def rows_of(n):
 
 
 @pytest.mark.usefixtures("_both_ways")
-def test_an_update_is_that_of_every_member_on_its_own_rows():
+@pytest.mark.parametrize("own_rows", [True, False])
+def test_an_update_is_that_of_every_member_on_its_rows(own_rows):
     forward = dropout_forward(Rates(hidden=0.5), activation_name="relu")
     member = point_network(plain_apply, InputNoise(1), optax.adam(0.1), forward=forward)
     ensemble, data, key = deep_ensemble(member, n_members=M), rows_of(11), jax.random.key(2)
-    state = Lessons(ensemble.init(key, starts()), data, jnp.float32(30.0))
-    numbers = jnp.asarray([[0, 3, 5], [7, 1, 2], [4, 9, 10], [8, 6, 0]])
     place, real = jnp.zeros((), jnp.int32), jnp.array([1.0, 1.0, 1.0, 0.0])
-    batch = Batch(numbers, (), real, place, 4, jnp.float32(11.0))
+    numbers = jnp.asarray([[0, 3, 5], [7, 1, 2], [4, 9, 10], [8, 6, 0]])
+    if own_rows:
+        state = Lessons(ensemble.init(key, starts()), data, jnp.float32(30.0))
+        batch = Batch(numbers, (), real, place, 4, jnp.float32(11.0))
+    else:
+        numbers = jnp.tile(numbers[:, :1], M)
+        state, (x, y, weight) = ensemble.init(key, starts()), (c[numbers[:, 0]] for c in data)
+        batch = Batch(x, y, real * weight, place, 4, jnp.float32(30.0))
     together, info = jax.jit(ensemble.update)(key, state, batch)
+    before, after = (state.members, together.members) if own_rows else (state, together)
     update, losses = jax.jit(member.update), []
     for k, own_key in enumerate(jax.random.split(key, M)):
         x, y, weight = (column[numbers[:, k]] for column in data)
         own = Batch(x, y, real * weight, place, 4, jnp.float32(30.0))
-        expected, of_member = update(own_key, one(state.members, k), own)
-        found = one(together.members, k)
+        expected, of_member = update(own_key, one(before, k), own)
+        found = one(after, k)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found, expected)
         losses.append(float(of_member.loss))
     assert float(info.loss) == pytest.approx(np.mean(losses), rel=1e-5)
     assert len({round(loss, 6) for loss in losses}) == M
-
-
-@pytest.mark.usefixtures("_both_ways")
-def test_without_rows_of_their_own_all_members_learn_the_batch():
-    member = point_network(plain_apply, InputNoise(1), optax.adam(0.1))
-    ensemble, data, key = deep_ensemble(member, n_members=M), rows_of(11), jax.random.key(2)
-    state, place = ensemble.init(key, starts()), jnp.zeros((), jnp.int32)
-    batch = Batch(*data, place, 1, jnp.float32(11.0))
-    together, _ = jax.jit(ensemble.update)(key, state, batch)
-    update = jax.jit(member.update)
-    for k, own_key in enumerate(jax.random.split(key, M)):
-        expected, _ = update(own_key, one(state, k), batch)
-        found = one(together, k)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found, expected)
 
 
 def watching(n):

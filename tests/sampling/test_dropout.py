@@ -97,21 +97,8 @@ def test_training_and_draws_have_the_distribution_of_all_masks():
         assert abs(sampled.var() - var) < 4.5 * np.sqrt((fourth - var**2) / n)
 
 
-def test_connections_are_missing_one_by_one():
-    """A linear network of one layer: the output's mean stays, its variance is that of the sum."""
-    n_in, rate, n = 5, 0.4, 4000
-    w = network((n_in, 1))
-    x = jnp.linspace(-1.0, 2.0, n_in)
-    forward = dropout_forward(Rates(connection=rate), activation_name="relu")
-    keys = jax.random.split(jax.random.key(7), n)
-    f = np.asarray(jax.vmap(lambda key: forward(key, w, x[None])[0, 0])(keys), np.float64)
-    terms = np.append(np.asarray(x), 1.0) * np.asarray(w[0])[:, 0]
-    var = rate / (1.0 - rate) * np.sum(terms**2)
-    assert abs(f.mean() - terms.sum()) < 4.5 * np.sqrt(var / n)
-    assert f.var() == pytest.approx(var, rel=0.15)
-
-
-def test_a_mask_a_row_has_the_moments_of_all_masks():
+@pytest.mark.parametrize("by_row", [True, False])
+def test_missing_connections_have_the_moments_of_all_masks(by_row):
     """Means and covariances of two outputs at two rows, over 4096 masks by enumeration."""
     rate, n = 0.25, 60_000
     weights, x = network((2, 2, 2)), np.array([[0.7, -1.3], [1.1, 0.4]])
@@ -124,13 +111,16 @@ def test_a_mask_a_row_has_the_moments_of_all_masks():
     mean = p @ f
     off = f - mean
     cov = off.T @ (p[:, None] * off)
-    cov[:2, 2:] = cov[2:, :2] = 0.0  # rows have masks of their own
     spread = np.sqrt(np.einsum("m,mi,mj->ij", p, off**2, off**2))
-    forward = dropout_forward(
-        Rates(connection=rate, connection_by_row=True), activation_name="relu"
-    )
-    rows = jnp.tile(jnp.asarray(x, jnp.float32), (n, 1))
-    found = np.asarray(forward(jax.random.key(6), weights, rows), np.float64).reshape(n, 4)
+    rows, key = jnp.asarray(x, jnp.float32), jax.random.key(6)
+    rates = Rates(connection=rate, connection_by_row=by_row)
+    forward = dropout_forward(rates, activation_name="relu")
+    if by_row:  # rows have masks of their own
+        cov[:2, 2:] = cov[2:, :2] = 0.0
+        found = forward(key, weights, jnp.tile(rows, (n, 1)))
+    else:
+        found = jax.vmap(lambda key: forward(key, weights, rows))(jax.random.split(key, n))
+    found = np.asarray(found, np.float64).reshape(n, 4)
     assert (np.abs(found.mean(0) - mean) < 4.5 * np.sqrt(np.diag(cov) / n)).all()
     assert (np.abs(np.cov(found.T) - cov) < 4.5 * spread / np.sqrt(n)).all()
 
@@ -154,12 +144,10 @@ def test_penalty_is_gal_and_ghahramanis():
     expected = 0.0
     for w, rate in zip(weights, (RATES.input, RATES.hidden), strict=True):
         kept_value = np.asarray(w[:-1], np.float64) / (1 - rate)
-        expected += (
-            0.5 * length_scale**2 * ((1 - rate) * np.sum(kept_value**2) + np.sum(w[-1] ** 2))
-        )
-    assert float(dropout_kl(RATES, length_scale=length_scale)(weights)) == pytest.approx(
-        float(expected), rel=1e-5
-    )
+        squares = (1 - rate) * np.sum(kept_value**2) + np.sum(w[-1] ** 2)
+        expected += 0.5 * length_scale**2 * squares
+    found = float(dropout_kl(RATES, length_scale=length_scale)(weights))
+    assert found == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_objective_is_dropout_with_their_weight_decay():
@@ -168,13 +156,8 @@ def test_objective_is_dropout_with_their_weight_decay():
     weights, rates = network((2, 1)), Rates(input=0.25)
     x = jax.random.normal(jax.random.key(8), (n, 2))
     y = jax.random.normal(jax.random.key(9), (n, 1))
-    method = mc_dropout(
-        plain_apply,
-        KnownNoise(1, 1.0 / tau),
-        optax.sgd(0.0),
-        rates=rates,
-        length_scale=length_scale,
-    )
+    how = {"rates": rates, "length_scale": length_scale}
+    method = mc_dropout(plain_apply, KnownNoise(1, 1.0 / tau), optax.sgd(0.0), **how)
     key = jax.random.key(10)
     batch = Batch(x, y, jnp.ones(n), jnp.zeros((), jnp.int32), 1, jnp.float32(n))
     _, info = method.update(key, method.init(key, weights), batch)

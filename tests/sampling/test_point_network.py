@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import LaplacePrior, NormalPrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.point_network import point_network
 
@@ -45,12 +48,8 @@ def test_linear_network_is_ridge_regression():
     """(X'WX / v + decay I)^-1 X'Wy / v, the bias with a prior like all others."""
     x, y = regression()
     weight, noise_var, decay = np.linspace(0.0, 2.0, N), 0.25, 20.0
-    method = point_network(
-        plain_apply,
-        KnownNoise(1, noise_var),
-        optax.sgd(0.05),
-        prior=NormalPrior(1.0 / decay),
-    )
+    prior = NormalPrior(1.0 / decay)
+    method = point_network(plain_apply, KnownNoise(1, noise_var), optax.sgd(0.05), prior=prior)
     state, _ = trained(method, rows(x, y, weight), (D, 1), 300, N)
     design = np.column_stack([x, np.ones(N)])
     precision = (design.T * weight) @ design / noise_var + decay * np.eye(D + 1)
@@ -64,9 +63,8 @@ def test_classes_are_logistic_regression():
     x = rng.standard_normal((N, D))
     y = (x[:, 0] - x[:, 1] + rng.logistic(size=N) > 0).astype(int)
     decay = 2.0
-    method = point_network(
-        plain_apply, Categorical(2), optax.adam(0.03), prior=NormalPrior(1.0 / decay)
-    )
+    prior = NormalPrior(1.0 / decay)
+    method = point_network(plain_apply, Categorical(2), optax.adam(0.03), prior=prior)
     state, _ = trained(method, rows(x, y), (D, 2), 400, N)
     w = np.asarray(state.weights[0])
     oracle = LogisticRegression(C=2.0 / decay, solver="liblinear", tol=1e-8).fit(x, y)
@@ -95,12 +93,11 @@ def test_epoch_loss_does_not_depend_on_the_batch_size(prior, batch_size):
     state, info = trained(method, rows(x, y, weight), (D, 4, 1), 1, batch_size)
     f = np.asarray(jax.vmap(lambda row: plain_apply(state.weights, row))(rows(x, y).x), np.float64)
     log_p = -0.5 * (np.log(2.0 * np.pi * 0.7) + (y - f) ** 2 / 0.7)[:, 0]
-    minus_log_prior = 0.0
-    for w in state.weights:
-        if isinstance(prior, NormalPrior):
-            minus_log_prior += np.sum(0.5 * np.log(2 * np.pi * 0.5) + np.square(w) / (2 * 0.5))
-        elif isinstance(prior, LaplacePrior):
-            minus_log_prior += np.sum(np.log(2 * 0.3) + np.abs(w) / 0.3)
+    w, minus_log_prior = np.concatenate([np.ravel(w) for w in state.weights]), 0.0
+    if isinstance(prior, NormalPrior):
+        minus_log_prior = np.sum(0.5 * np.log(2 * np.pi * 0.5) + w**2 / (2 * 0.5))
+    elif isinstance(prior, LaplacePrior):
+        minus_log_prior = np.sum(np.log(2 * 0.3) + np.abs(w) / 0.3)
     expected = (minus_log_prior - np.sum(weight * log_p)) / weight.sum()
     assert float(info.loss) == pytest.approx(float(expected), rel=2e-5)
     assert float(info.kl) == pytest.approx(float(minus_log_prior), rel=1e-5, abs=1e-6)
@@ -126,18 +123,28 @@ def test_adversarial_rows_are_where_a_linear_network_is_worst():
     assert float(info.mean_log_likelihood) == pytest.approx(clean, rel=1e-5)
 
 
-@pytest.mark.parametrize("method", [point_network, graves_vi], ids=["point", "graves"])
-def test_every_row_counts_once_in_the_trace_whatever_the_batches(method):
+CERTAIN = {"init_std": 1e-7}
+BBB = partial(bayes_by_backprop, prior=NormalPrior(1.0), **CERTAIN)
+FROZEN = [point_network, partial(graves_vi, **CERTAIN)]
+FROZEN += [
+    pytest.param(partial(BBB, kl_weights=weights), marks=pytest.mark.exhaustive)
+    for weights in ("uniform", "geometric")
+]
+
+
+@pytest.mark.parametrize("make", FROZEN, ids=["point", "graves", "bbb", "bbb-geometric"])
+def test_every_row_counts_once_in_the_trace_whatever_the_batches(make):
     """Frozen and certain, the mean log-likelihood is that of the rows, also with a short batch."""
     x, y = regression()
     weight = np.linspace(0.5, 1.5, N)
-    settings = {"init_std": 1e-7} if method is graves_vi else {}
-    frozen = method(plain_apply, KnownNoise(1, 0.25), optax.sgd(0.0), **settings)
+    frozen = make(plain_apply, KnownNoise(1, 0.25), optimizer=optax.sgd(0.0))
     state = frozen.init(jax.random.key(0), init_weights(jax.random.key(1), (D, 1)))
     residual = y - np.column_stack([x, np.ones(N)]) @ np.asarray(frozen.mean(state).weights[0])
     log_p = -0.5 * (np.log(2.0 * np.pi * 0.25) + residual[:, 0] ** 2 / 0.25)
-    for size in (N, N - 1, 7):
-        data = rows(x, y, weight)
+    data, losses = rows(x, y, weight), []
+    for size in (N, N - 1, 7, 1):
         _, info = loops.epoch(frozen.update, state, jax.random.key(2), data, batch_size=size)
         found = float(info.mean_log_likelihood)
         assert found == pytest.approx(np.average(log_p, weights=weight), rel=1e-4)
+        losses.append(float(info.loss))
+    np.testing.assert_allclose(losses, losses[0], rtol=1e-4)
