@@ -23,15 +23,14 @@ def test_division():
 
 
 def test_columns_are_made_as_the_section_says():
-    assert COLUMNS["pbp"].make(Config(), 3).n_epochs == 40
-    laplace, chains = (COLUMNS[method].make(Config(), 3) for method in ("laplace", "mcmc"))
+    made = {name: column.make(Config(), 3) for name, column in COLUMNS.items()}
+    laplace, once, chains = made["laplace"], made["laplace-once"], made["mcmc"]
     assert (laplace.structure, laplace.activation) == ("diagonal", "erf")
+    assert (once.structure, once.n_rounds) == ("diagonal", 1)
     assert chains.n_chains * chains.n_draws == 500
-    once, sparse = (COLUMNS[m].make(Config(), 3) for m in ("laplace-once", "batch-ep-sparse"))
-    assert (once.structure, once.n_rounds, sparse.relevance) == ("diagonal", 1, True)
-    for column in COLUMNS.values():
-        model = column.make(Config(), 3)
-        assert (model.hidden_layer_sizes, model.random_state) == ((10,), 3)
+    assert (made["pbp"].n_epochs, made["batch-ep-sparse"].relevance) == (40, True)
+    for name, column in COLUMNS.items():
+        assert (made[name].hidden_layer_sizes, made[name].random_state) == ((10,), 3)
         assert f"{column.anchor}_r" in compare.anchors("pbp_table2.csv")["yacht"]
 
 
@@ -51,14 +50,10 @@ def test_active_asks_where_the_variance_is_largest():
 
 
 def test_curves_take_the_runs_of_the_table(reproduce, tmp_path):
-    table, curves = (
-        reproduce(experiment, "yacht")
-        for experiment in (pbp_table2.EXPERIMENT, pbp_active_curves.EXPERIMENT)
-    )
+    table, curves = (reproduce(name, "yacht") for name in ("pbp-table2", "pbp-active-curves"))
     assert [replace(row, experiment=pbp_active_curves.NAME) for row in table] == curves
     assert len(table) == 4
     starts = {(row.cell["repeat"], row.result["rmse"][0]) for row in table}
     assert len(starts) == 2  # both collections start alike
     text = (tmp_path / "pbp-table2.md").read_text()
     assert "| yacht | 2 | 5.388±0.339 |" in text
-    assert (tmp_path / "pbp-active-curves.svg").exists()

@@ -10,10 +10,9 @@ import pytest
 from bayesprop import PointNetworkRegressor, ThompsonSampler
 from bayesprop.decisions.replayed_rewards import NeuralLinearRewards
 from papers import bandit_simulation as simulation
-from papers import bbb_bandits, runner
+from papers import bbb_bandits
 from papers.bbb_bandits import AGENTS, N_POINTS, Config
 from papers.mushrooms import Mushroom, expected_regret
-from papers.protocol import Cell
 
 TINY = Config(n_interactions=400, hidden_layer_sizes=(4,))
 LETTERS = [["red", "large"], ["red", "small"], ["brown", "large"], ["brown", "small"]]
@@ -53,10 +52,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(make, tmp_path, monkeypatch
     path, n = tmp_path / "run.checkpoint", 100
 
     def go(checkpoint=None):
-        def fresh():
-            return make(TINY, 7)
-
-        return simulation.run(fresh, Few(), n, seed=3, checkpoint=checkpoint)
+        return simulation.run(lambda: make(TINY, 7), Few(), n, seed=3, checkpoint=checkpoint)
 
     whole, settle = go(), simulation.Bandit.settle
 
@@ -82,20 +78,15 @@ def test_every_agent_is_made_for_the_arms():
     assert AGENTS["bayes-by-backprop"].make(Config(), 1).n_averaged == 2
 
 
-def test_section_shows_means_over_runs(tmp_path):
-    cells = [Cell({"agent": "greedy", "run": run}) for run in range(2)]
-
+def test_section_shows_means_over_runs(reproduce, tmp_path):
     def work(_config, key):
         line = np.linspace(1.0, 100.0 + 20.0 * key["run"], N_POINTS).tolist()
         about = {"last_fifth": 98.2, "eaten": 0.5, "milliseconds": 7.0}
         return {"expected": line, "realised": line} | about
 
-    experiment = replace(bbb_bandits.EXPERIMENT, work=work, scratch=False)
-    config = Config(n_interactions=1000)
-    found = runner.run_cells(experiment, config, cells, out=tmp_path)
-    text = bbb_bandits.section(found)
+    config = {"quick": {"n_interactions": 1000}}
+    reproduce(replace(bbb_bandits.EXPERIMENT, work=work, scratch=False, **config), "greedy")
+    text = (tmp_path / "bbb-bandits.md").read_text()
     assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
     assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text
     assert "Without a finished run so far: Bayes by Backprop; epsilon-greedy, 1 %;" in text
-    bbb_bandits.draw(found, tmp_path / bbb_bandits.NAME)
-    assert (tmp_path / "bbb-bandits.svg").exists()

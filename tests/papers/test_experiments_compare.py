@@ -8,7 +8,7 @@ import pytest
 from made_rows import made
 
 from bayesprop.datasets import registry
-from papers import compare, markdown, pbp_table1
+from papers import compare, markdown
 from papers.compare import Estimate, Published
 
 
@@ -50,12 +50,9 @@ def test_a_standard_error_printed_as_zero_is_rounding():
     assert not apart.is_flagged
 
 
-def test_without_a_standard_error_there_is_no_difference():
+def test_without_a_standard_error_or_a_mean_there_is_no_difference():
     apart = compare.difference(Estimate(8.9, None, 1), Published.parse("8.879±NA"))
     assert (apart.plain, apart.rounded, apart.is_flagged) == (None, None, False)
-
-
-def test_a_mean_that_is_not_finite_is_flagged():
     assert compare.difference(Estimate(math.nan, 0.1, 20), Published.parse("1.0±0.1")).is_flagged
 
 
@@ -69,41 +66,6 @@ def test_anchors_hold_every_set(file, columns):
     assert anchors["year"]["rmse" if columns == 3 else "1"].endswith("±NA")
 
 
-def test_table1_section():
-    rows = [
-        made(
-            {"dataset": "yacht", "split": split, "hidden": 50},
-            {"rmse": r, "log_likelihood": ll, **_rest},
-        )
-        for split, (r, ll) in enumerate([(1.0, -1.6), (1.2, -1.8), (1.4, None)])
-    ]
-    rows += [made({"dataset": "boston", "split": 0, "hidden": 50}, None, error="OSError: gone")]
-    text = pbp_table1.section(rows)
-    line = next(line for line in text.splitlines() if line.startswith("| yacht"))
-    shown = [part.strip() for part in line.strip("|").split("|")]
-    # RMSE: mean 1.2, sd 0.2, se 0.2 / sqrt 3 = .1155; (1.2 - 1.015) / hypot(.1155, .0542) = 1.45
-    # log-likelihood over two splits: mean -1.7, se .1; (-1.7 + 1.634) / hypot(.1, .016) = -0.65
-    assert shown == [
-        "yacht",
-        "3",
-        "1.015±0.0542",
-        "1.200 ± 0.115",
-        "+1.5 / +1.5",
-        "-1.634±0.016",
-        "-1.700 ± 0.100",
-        "-0.7 / -0.7",
-        "12",
-        "0.5",
-        "no",
-    ]
-    assert "boston, concrete" in text
-    assert "OSError: gone" in text
-    assert "commit 0123456789ab" in text
-
-
-_rest = {"fit_seconds": 0.5}
-
-
 def test_only_the_latest_settings_are_shown():
     old = made({"a": 1}, {"x": 1.0}, config={"seed": 1}, finished_at="2026-01-01T00:00:00+00:00")
     new = made({"a": 1}, {"x": 2.0}, config={"seed": 2}, finished_at="2026-01-02T00:00:00+00:00")
@@ -115,4 +77,7 @@ def test_only_the_latest_settings_are_shown():
 def test_a_failure_made_good_is_not_shown():
     failed = made({"a": 1}, None, error="OSError: gone")
     assert markdown.failures([failed, made({"a": 1}, {"x": 1.0})]) == ""
-    assert "1 cells failed" in markdown.failures([failed])
+    text = markdown.failures([failed])
+    assert "1 cells failed" in text
+    assert "OSError: gone" in text
+    assert "commit 0123456789ab" in markdown.origin([failed])

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import slow_cells
@@ -64,16 +65,12 @@ def test_the_summary_is_of_the_settings_asked_for(tmp_path):
     assert len(table) == 2 * len(CELLS)
 
 
-def cannot_be_written(key):
-    raise ValueError("caf\udce9")
-
-
 @pytest.mark.parametrize(
     ("work", "message"),
     [
         (lambda key: {"found": {1, 2}}, "not JSON serializable"),
         (lambda key: sys.exit("enough"), "SystemExit: enough"),
-        (cannot_be_written, "ValueError: caf\udce9"),
+        (Mock(side_effect=ValueError("caf\udce9")), "ValueError: caf\udce9"),
         (lambda key: key.update(more=1) or {}, None),
     ],
 )
@@ -116,9 +113,8 @@ def test_a_failed_cell_is_recorded_and_tried_again(tmp_path, file):
     broken.unlink()
     told: list[str] = []
     assert slow_cells.run(tmp_path, config, told.append) == attempted
-    assert told == [
-        "slow: 9 of 12 cells done before, 3 failed before (--retry-failed tries them again)"
-    ]
+    failures = "3 failed before (--retry-failed tries them again)"
+    assert told == [f"slow: 9 of 12 cells done before, {failures}"]
     again = slow_cells.run(tmp_path, config, retry_failed=True)
     runner.check_all_done(again)
     assert [row for row in again if row.cell["number"] % 5] == [r for r in attempted if r.is_done]
@@ -190,17 +186,17 @@ def test_what_is_left_beside_the_rows(tmp_path):
     assert table[5]["config.broken"] == str(broken)
     assert not any("curve" in name for name in table[0])
     page = (tmp_path / "slow.html").read_text()
-    assert "<h1>Squares of 1 &lt; 2</h1>" in page
     assert page.count("<img") == 1
-    assert 'alt="a &lt;picture&gt;"' in page
     picture = base64.b64decode(page.partition("data:image/svg+xml;base64,")[2].partition('"')[0])
     assert picture == (tmp_path / "slow.svg").read_bytes()
     assert picture.endswith(b">4</svg>")
-    assert '<td style="text-align:right"><strong>2</strong></td>' in page
-    assert "here and " in page
-    assert '<a href="https://x.org">there</a>' in page
+    for part in (
+        "<h1>Squares of 1 &lt; 2</h1>", 'alt="a &lt;picture&gt;"', "here and ",
+        '<td style="text-align:right"><strong>2</strong></td>',
+        '<a href="https://x.org">there</a>', "4 with a result, 2 failed",
+    ):  # fmt: skip
+        assert part in page
     assert page.count("<script") == 1, "that of every page"
-    assert "4 with a result, 2 failed" in page
 
 
 def test_a_cell_keeps_its_files_beside_the_rows_or_where_the_machine_can(tmp_path, monkeypatch):

@@ -14,13 +14,7 @@ from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
 from papers import today_words
 from papers.number_peers import PEERS
-from papers.standing import (
-    Field,
-    Score,
-    critical_difference,
-    standings,
-    undominated,
-)
+from papers.standing import Field, Score, critical_difference, standings, undominated
 from papers.table_splits import TableRows
 from papers.uci_today import ARENA
 
@@ -115,11 +109,15 @@ def test_ngboost_where_it_is_installed(curve):
     assert 0.7 < metrics.coverage(predicted, y[300:], 0.9) < 1.0
 
 
+def field_of(name="yacht", **crps):
+    """A field of methods with a CRPS on every split that each has finished."""
+    rows = [row(name, m, s, crps=v) for m, values in crps.items() for s, v in enumerate(values)]
+    return Field.of(rows, ARENA.contestants)
+
+
 def test_a_field_compares_only_splits_that_all_have():
-    figures = {"pbp": (1.0, 2.0, 3.0), "linear": (1.1, 2.2, 2.9), "laplace": (2.0, 3.0, 4.0)}
-    rows = [row("yacht", m, s, crps=v) for m, vs in figures.items() for s, v in enumerate(vs)]
-    rows += [row("yacht", "pbp", 3, crps=9.0), row("yacht", "mcmc", 0, crps=0.1)]
-    field = Field.of(rows, ARENA.contestants)
+    figures = {"linear": (1.1, 2.2, 2.9), "laplace": (2.0, 3.0, 4.0), "mcmc": (0.1,)}
+    field = field_of(pbp=(1.0, 2.0, 3.0, 9.0), **figures)
     assert field.splits == (0, 1, 2)
     assert field.unfinished == {"mcmc": 1}
     # Differences to pbp: .1, .2, -.1 have mean .067 and standard error .088; 1, 1, 1 are clear.
@@ -130,27 +128,18 @@ def test_a_field_compares_only_splits_that_all_have():
 
 def test_ranks_against_scipy():
     values = [3.0, 1.0, 2.0, 1.0]
-    rows = [row("yacht", m, 0, crps=v) for m, v in zip(ARENA.methods, values, strict=False)]
-    field = Field.of(rows, ARENA.methods)
+    field = field_of(**{m: (v,) for m, v in zip(ARENA.methods, values, strict=False)})
     assert list(field.ranks(CRPS).values()) == stats.rankdata(values).tolist()
-    without = [row("yacht", "pbp", 0, crps=None), row("yacht", "linear", 0)]
-    assert Field.of(without, ARENA.methods).ranks(CRPS) == {"linear": 1.0}
-    assert Field.of([], ARENA.methods).leaders(CRPS) == set()
+    assert field_of(pbp=(None,), linear=(1.0,)).ranks(CRPS) == {"linear": 1.0}
+    assert field_of().leaders(CRPS) == set()
 
 
 def test_average_ranks_and_who_is_not_on_every_set():
-    fields = {
-        "yacht": Field.of(
-            [row("yacht", m, 0, crps=c) for c, m in enumerate(ARENA.methods[:3])], ARENA.methods
-        ),
-        "naval": Field.of(
-            [row("naval", m, 0, crps=-c) for c, m in enumerate(ARENA.methods[:2])], ARENA.methods
-        ),
-    }
-    found = standings(fields, CRPS)
-    assert {m: place.mean for m, place in found.items()} == dict(
-        zip(ARENA.methods[:3], (1.5, 1.5, 3.0), strict=True)
-    )
+    first, second, third = ARENA.methods[:3]
+    yacht = field_of(**{first: (0.0,), second: (1.0,), third: (2.0,)})
+    naval = field_of("naval", **{first: (0.0,), second: (-1.0,)})
+    found = standings({"yacht": yacht, "naval": naval}, CRPS)
+    assert {m: place.mean for m, place in found.items()} == {first: 1.5, second: 1.5, third: 3.0}
     assert [place.is_complete for place in found.values()] == [True, True, False]
 
 
@@ -170,18 +159,13 @@ def test_better_for_more_time():
 
 def test_ours_against_the_best_of_the_others_of_each_set():
     """Ratios 2/4 and 9/3 by hand; a set where no other library stands does not count."""
-    figures = {
-        "yacht": {"pbp": 2.0, "linear": 1.0, "NGBoost": 4.0, "Gaussian process": 5.0},
-        "naval": {"pbp": 9.0, "linear": 9.5, "NGBoost": 3.0},
-        "boston": {"pbp": 1.0, "linear": 2.0},
-    }
+    peers = {"NGBoost": (4.0,), "Gaussian process": (5.0,)}
     fields = {
-        name: Field.of([row(name, m, 0, crps=v) for m, v in values.items()], ARENA.contestants)
-        for name, values in figures.items()
+        "yacht": field_of(pbp=(2.0,), linear=(1.0,), **peers),
+        "naval": field_of("naval", pbp=(9.0,), linear=(9.5,), NGBoost=(3.0,)),
+        "boston": field_of("boston", pbp=(1.0,), linear=(2.0,)),
     }
     text = today_words.choice(ARENA, fields, {s.key: standings(fields, s) for s in ARENA.scores})
-    assert (
-        "**pbp against the best of the other libraries on each set**: its CRPS is 1.22 times"
-        in text
-    )
+    ours = "**pbp against the best of the other libraries on each set**: its CRPS is 1.22 times"
+    assert ours in text
     assert "lower on 1 of 2 sets, naval the worst for it (3.00)" in text

@@ -14,12 +14,8 @@ TINY = {"n_hidden": 3, "n_epochs": 2, "n_chains": 2, "n_warmup": 20, "n_draws": 
 
 
 def test_distance_by_hand():
-    found = ground_truth.distance(
-        np.array([1.0, 2.0]),
-        np.array([2.0, 1.0]),
-        true_mean=np.array([0.0, 2.0]),
-        true_std=np.array([2.0, 4.0]),
-    )
+    true = {"true_mean": np.array([0.0, 2.0]), "true_std": np.array([2.0, 4.0])}
+    found = ground_truth.distance(np.array([1.0, 2.0]), np.array([2.0, 1.0]), **true)
     assert found.mean == pytest.approx(np.sqrt(0.25 / 2.0))
     assert found.std == pytest.approx(np.log(4.0) / np.sqrt(2.0))
     assert found.std_ratio == pytest.approx(0.5)
@@ -34,11 +30,8 @@ def rows_of(experiment, config, cells, tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_method_is_set_beside_the_truth_of_its_own_problem(tmp_path):
     config = ground_truth.Config(**TINY)
-    cells = [
-        Cell({"dataset": "cubic", "method": method, "repeat": repeat})
-        for repeat in range(2)
-        for method in ("mcmc", "pbp", "linear")
-    ]
+    pairs = [(repeat, method) for repeat in range(2) for method in ("mcmc", "pbp", "linear")]
+    cells = [Cell({"dataset": "cubic", "method": m, "repeat": repeat}) for repeat, m in pairs]
     rows = rows_of(ground_truth, config, cells, tmp_path)
     found = ground_truth.distances(rows, ("dataset", "repeat", "method"))
     assert set(found) == {("cubic", r, m) for r in range(2) for m in ("pbp", "linear")}
@@ -65,13 +58,10 @@ def test_five_panels(tmp_path):
     (fitted,) = rows_of(pbp_toy, config, [Cell({"method": "pbp", "draw": 0})], tmp_path)
     wider = fitted.result | {"std": [2.0 * std for std in fitted.result["std"]]}
     chains = {"r_hat": 1.02, "n_divergent": 3.0, "least_ess": 100.0}
+    results = {m: wider | chains if "mcmc" in m else fitted.result for m in pbp_toy.PANELS}
     rows = [
-        replace(
-            fitted,
-            cell={"method": method, "draw": 0},
-            result=wider | chains if "mcmc" in method else fitted.result,
-        )
-        for method in pbp_toy.PANELS
+        replace(fitted, cell={"method": method, "draw": 0}, result=result)
+        for method, result in results.items()
     ]
     pbp_toy.draw(rows, tmp_path / "pbp-toy")
     picture = (tmp_path / "pbp-toy.svg").read_text()

@@ -1,17 +1,12 @@
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.ndimage import rotate
 
 from bayesprop.datasets import images
 from bayesprop.table.errors import TableError
 from papers import mnist_variants
-from papers.mnist_variants import (
-    VARIANTS,
-    Sizes,
-    mnist_variant,
-    patches,
-    photographs,
-    rotated,
-)
+from papers.mnist_variants import VARIANTS, Sizes, mnist_variant, patches, photographs, rotated
 
 SMALL = Sizes(30, 10, 60)
 
@@ -41,10 +36,7 @@ def number_of(basic):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variation_is_seeded_scaled_and_of_the_asked_sizes(name):
-    first, again = (
-        mnist_variant(name, seed=3, sizes=SMALL),
-        mnist_variant(name, seed=3, sizes=SMALL),
-    )
+    first, again = (mnist_variant(name, seed=3, sizes=SMALL) for _ in range(2))
     assert (len(first.train_x), len(first.valid_x), len(first.test_x)) == SMALL
     for x, y in zip(whole(first), whole(again), strict=True):
         np.testing.assert_array_equal(x, y)
@@ -91,15 +83,11 @@ def test_photographs_lie_under_the_turned_or_upright_digit():
 
 
 def test_a_turn_agrees_with_scipy_picture_by_picture(monkeypatch):
-    from scipy.ndimage import rotate
-
     monkeypatch.setattr(mnist_variants, "_CHUNK", 3)
     x = np.random.default_rng(2).random((7, 28, 28)).astype(np.float32)
     degrees = np.linspace(0.0, 350.0, 7)
-    expected = [
-        rotate(picture, angle, reshape=False, order=1)
-        for picture, angle in zip(x, degrees, strict=True)
-    ]
+    pairs = zip(x, degrees, strict=True)
+    expected = [rotate(picture, angle, reshape=False, order=1) for picture, angle in pairs]
     np.testing.assert_allclose(rotated(x, np.deg2rad(degrees)), np.stack(expected), atol=1e-5)
 
 
@@ -117,14 +105,9 @@ def test_patches_are_cut_from_the_photographs_where_they_have_contrast():
     assert [photo.shape for photo in photos] == [(427, 640)] * 2
     cut = patches(photos, 40, np.random.default_rng(0))
     assert np.all(cut.reshape(40, -1).std(axis=1) >= 0.1 - 1e-6)
-    from numpy.lib.stride_tricks import sliding_window_view
-
     corners = [sliding_window_view(photo, (28, 28))[:, :, 0, :3].reshape(-1, 3) for photo in photos]
     known = {tuple(corner) for part in corners for corner in part}
     assert all(tuple(patch[0, :3]) in known for patch in cut)
-
-
-def test_photographs_without_contrast_are_refused():
     with pytest.raises(ValueError, match="photograph 0 has no patch"):
         patches([np.full((40, 40), 0.5, np.float32)], 3, np.random.default_rng(0))
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers.mushrooms import (
-    Interactions,
-    Mushroom,
-    expected_regret,
-    realised_regret,
-)
+from papers.mushrooms import Interactions, Mushroom, expected_regret, realised_regret
 
 SMALL = Mushroom([["x", "n"], ["y", "n"], ["x", "n"]], [True, False, False])
 
@@ -36,9 +31,8 @@ def test_streams_repeat_go_on_and_are_honest_about_means():
 
 def test_mushrooms_pay_as_in_the_paper():
     stream = SMALL.draw(30_000, seed=0)
-    np.testing.assert_array_equal(
-        np.unique(stream.context, axis=0), [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
-    )  # the column that never changes is there
+    with_constant = [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]  # of the column that never changes
+    np.testing.assert_array_equal(np.unique(stream.context, axis=0), with_constant)
     eat, leave = np.zeros(30_000, int), np.ones(30_000, int)
     edible = stream.expected[:, 0] == 5.0
     assert within(edible, 1 / 3)
@@ -66,7 +60,7 @@ def test_regret_of_simple_agents_on_the_real_mushrooms():
         assert within(realised_regret(stream, chosen), mean)
 
 
-X = np.zeros((3, 2))
+NOTHING = Interactions(*[np.zeros((3, 2))] * 3)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +69,8 @@ X = np.zeros((3, 2))
         (lambda: SMALL.draw(0, seed=0), "n must be an int >= 1, got 0"),
         (lambda: Mushroom([["x"]]), "given together"),
         (lambda: Mushroom([["x"]], ["e"]), "True or False of each of 1"),
-        (
-            lambda: expected_regret(Interactions(X, X, X), np.zeros(3)),
-            r"of shape \(3,\), got float",
-        ),
-        (lambda: realised_regret(Interactions(X, X, X), np.array([0, 2, 0])), "got 2 in row 1"),
+        (lambda: expected_regret(NOTHING, np.zeros(3)), r"of shape \(3,\), got float"),
+        (lambda: realised_regret(NOTHING, np.array([0, 2, 0])), "got 2 in row 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import product
 from types import ModuleType
 
 import pytest
@@ -24,15 +25,18 @@ class Config:
 
 
 def cells(config, asked):
-    return [
-        Cell({"part": part, "split": split}) for part in asked.parts for split in range(config.n)
-    ]
+    pairs = product(asked.parts, range(config.n))
+    return [Cell({"part": part, "split": split}) for part, split in pairs]
 
 
 def work(config, key):
     if key["part"] == "broken" and config.seed != 9:
         raise ArithmeticError("no luck")
     return {"value": float(key["split"] + config.seed)}
+
+
+def section(found):
+    return f"## A table\n\n| boston | {len(found)} |"
 
 
 @pytest.fixture
@@ -53,15 +57,8 @@ def _two_experiments(monkeypatch):
     entries = {}
     for name, paper in (("pbp-table1", "Hernández (2015)"), ("pbp-toy", "beyond the papers")):
         home = ModuleType(f"papers.{name.replace('-', '_')}")
-        home.EXPERIMENT = Experiment(
-            name=name,
-            config=Config,
-            parts=PARTS,
-            cells=cells,
-            work=work,
-            section=lambda found: f"## A table\n\n| boston | {len(found)} |",
-            quick={"n": 2},
-        )
+        what = {"config": Config, "parts": PARTS, "cells": cells, "work": work, "quick": {"n": 2}}
+        home.EXPERIMENT = Experiment(name=name, section=section, **what)
         monkeypatch.setitem(sys.modules, home.__name__, home)
         entries[name] = Entry(name, f"What {name} shows", paper)
     monkeypatch.setattr("papers.registry.EXPERIMENTS", entries)
@@ -96,10 +93,9 @@ def test_run(cli, tmp_path):
     files = sorted(str(file) for file in tmp_path.iterdir())
     assert result.json == {"experiment": "pbp-table1", "out": str(tmp_path), "files": files}
     assert result.err == ""  # a log gets a line a minute
-    found = rows.read(tmp_path / "pbp-table1.jsonl")
-    assert {(row.cell["part"], row.cell["split"], row.result["value"]) for row in found} == {
-        (part, split, 4.0 + split) for part in ("boston", "yacht") for split in range(2)
-    }
+    found = [(*row.cell.values(), row.result) for row in rows.read(tmp_path / "pbp-table1.jsonl")]
+    pairs = [(part, split) for part in ("boston", "yacht") for split in range(2)]
+    assert sorted(found) == [(*pair, {"value": 4.0 + pair[1]}) for pair in pairs]
 
 
 def test_defaults(cli, monkeypatch, tmp_path):
@@ -107,10 +103,8 @@ def test_defaults(cli, monkeypatch, tmp_path):
     result = cli("pbp-table1", "--only", "yacht")
     assert (result.code, result.out) == (0, "## A table\n\n| boston | 5 |\n")
     assert "results/pbp-table1.md" in result.err
-    (config,) = {
-        tuple(row.config.items()) for row in rows.read(tmp_path / "results/pbp-table1.jsonl")
-    }
-    assert config == (("seed", 1), ("n", 5))
+    found = rows.read(tmp_path / "results/pbp-table1.jsonl")
+    assert [row.config for row in found] == [{"seed": 1, "n": 5}] * 5
 
 
 def test_failed_cells_are_reported_until_they_are_retried(cli, tmp_path):
@@ -118,9 +112,8 @@ def test_failed_cells_are_reported_until_they_are_retried(cli, tmp_path):
     for _ in range(2):
         result = cli(*words)
         assert result.code == 1
-        assert (
-            "2 of 6 cells of pbp-toy failed; first broken, split 0: ArithmeticError" in result.error
-        )
+        failure = "2 of 6 cells of pbp-toy failed; first broken, split 0: ArithmeticError"
+        assert failure in result.error
         assert "--retry-failed" in result.error
         assert len(rows.read(tmp_path / "pbp-toy.jsonl")) == 6
     assert cli(*words, "--retry-failed").code == 1
@@ -153,9 +146,8 @@ def test_reproduce_passes_its_words_on(cli, capfd, tmp_path):
     assert main(["reproduce", "--help"]) == 0
     assert "Usage: bayesprop reproduce [OPTIONS]" in capfd.readouterr().out
     assert main(["reproduce", "pbp-toy", "--jobs", "0"]) == 2
-    assert (
-        capfd.readouterr().err == "error: --jobs must be 1 or more, or -1 for one a core; got 0\n"
-    )
+    refusal = "error: --jobs must be 1 or more, or -1 for one a core; got 0\n"
+    assert capfd.readouterr().err == refusal
 
 
 @pytest.mark.parametrize("word", ["--list", "--help", "pbp-toy"])

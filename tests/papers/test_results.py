@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from papers import closed_form_relu, rows
+from papers import rows
 from papers.registry import EXPERIMENTS
 from papers.results import main, page_of, write_results
 
@@ -16,18 +16,17 @@ PUBLISHED = sorted(path.stem for path in (DOCS / "rows").glob("*.jsonl"))
 
 
 def test_pages_are_written_and_listed(reproduce, tmp_path):
-    reproduce(closed_form_relu.EXPERIMENT)
+    reproduce("closed-form-relu")
     index = tmp_path / "docs" / "results.md"
     index.parent.mkdir()
-    (index.parent / "pbp-toy.md").write_text(
-        "# Kept\n\n`x`; 1,203 cells, the last on 2026-11-20; y\n"
-    )
-    (index.parent / "closed-form-relu.md").write_text("stale text")
+    kept, new = (index.parent / f"{name}.md" for name in ("pbp-toy", "closed-form-relu"))
+    kept.write_text("# Kept\n\n`x`; 1,203 cells, the last on 2026-11-20; y\n")
+    new.write_text("stale text")
     main(["--rows", str(tmp_path), "--docs", str(index)])
-    page = (index.parent / "closed-form-relu.md").read_text()
+    page = new.read_text()
     assert page.startswith("# A Gaussian through the ReLU")
     assert "[All rows](rows/closed-form-relu.jsonl)" in page
-    assert (index.parent / "closed-form-relu.svg").exists()
+    assert new.with_suffix(".svg").exists()
     published = index.parent / "rows" / "closed-form-relu.jsonl"
     assert published.read_bytes() == (tmp_path / "closed-form-relu.jsonl").read_bytes()
     listed = index.read_text()
@@ -36,8 +35,7 @@ def test_pages_are_written_and_listed(reproduce, tmp_path):
     assert "| 1,203 | 2026-11-20 |" in listed
 
     assert write_results(index.parent / "rows", index) == ["closed-form-relu"]
-    assert (index.parent / "closed-form-relu.md").read_text() == page
-    assert index.read_text() == listed
+    assert (new.read_text(), index.read_text()) == (page, listed)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

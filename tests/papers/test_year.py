@@ -9,7 +9,7 @@ import pytest
 
 from bayesprop.datasets import registry
 from benchmarks import year
-from papers import pbp_table1, uci
+from papers import uci
 
 N, N_TRAIN = 400, 360
 
@@ -20,11 +20,11 @@ def table(monkeypatch, tmp_path):
     small = replace(registry.describe("year"), n=N, n_train=N_TRAIN)
     monkeypatch.setitem(registry._TABLE, "year", small)
     monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
-    for cached in (uci.loaded, uci._splits):
-        cached.cache_clear()
+    uci.loaded.cache_clear()
+    uci._splits.cache_clear()
     yield year.make_table(tmp_path)
-    for cached in (uci.loaded, uci._splits):
-        cached.cache_clear()
+    uci.loaded.cache_clear()
+    uci._splits.cache_clear()
 
 
 def test_the_first_rows_are_learnt_and_the_last_predicted(table):
@@ -40,7 +40,7 @@ def test_the_first_rows_are_learnt_and_the_last_predicted(table):
 
 @pytest.mark.usefixtures("table")
 def test_the_table_has_one_fit_of_a_hundred_units(reproduce, tmp_path):
-    (row,) = reproduce(pbp_table1.EXPERIMENT, "year")
+    (row,) = reproduce("pbp-table1", "year")
     assert row.cell == {"dataset": "year", "split": 0, "hidden": 100}
     assert 0.0 < row.result["rmse"] < 20.0
     assert "| year | 1 | 8.879±NA |" in (tmp_path / "pbp-table1.md").read_text()
@@ -51,6 +51,5 @@ def test_the_table_has_one_fit_of_a_hundred_units(reproduce, tmp_path):
 @pytest.mark.parametrize("method", list(year.METHODS))
 def test_every_method_is_measured(method):
     found = year.measure(method)
-    assert found["hours"] == pytest.approx(
-        (1 if method == "pbp" else 25) * 40 * found["epoch"] / 3600
-    )
+    n_epochs = (1 if method == "pbp" else 25) * 40
+    assert found["hours"] == pytest.approx(n_epochs * found["epoch"] / 3600)
