@@ -127,7 +127,7 @@ def test_the_kind_of_rows_is_known(task):
         assert contents.n_rows == len((train if kind == "training" else test).y)
         # Nothing is calibrated on rows of the fit, or compared on them.
         assert bool(contents.conformal) == (kind != "training")
-        assert bool(contents.comparison) == (kind == "held-out")
+        assert bool(contents.line) == (kind == "held-out")
 
 
 @both_tasks
@@ -273,5 +273,5 @@ def test_a_class_that_the_model_excluded_does_not_break_the_figures():
     contents = collected(FRAUD, estimator=estimator)
     assert score(contents, "Mean log-likelihood").values[0] == -np.inf
     assert score(contents, "Mean log-likelihood").errors[0] is None
-    assert contents.comparison is None
+    assert [lead.loss for lead in contents.line.leads] == ["Brier score"]
     assert contents.verdict.tone == "caution"

@@ -9,7 +9,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.calibration import anderson_darling, temperature
-from bayesprop.report.scores import compare, scores
+from bayesprop.report.scores import rivals, scores
 from bayesprop.report.verdict import judge, of_classes, verdict
 from bayesprop.report.words import percent
 
@@ -238,10 +238,15 @@ def test_leads_and_scores_err_over_groups():
     rng = np.random.default_rng(2)
     group, y = np.repeat(np.arange(30), 20), np.repeat(rng.standard_normal(30), 20)
     one, two = (GaussianPredictive(m * np.ones(600), np.ones(600), np.zeros(600)) for m in (0, 0.1))
-    few = compare(one[::20], two[::20], y[::20])
-    many = compare(one, two, y, group)
-    assert many.error == pytest.approx(few.error)
-    assert compare(one, two, y).error < 0.3 * many.error
-    assert compare(one, two, y, np.zeros(600)) is None
+
+    def error(y, group=None, at=slice(None)):
+        pair = {"model": one[at], "other": two[at]}
+        leads = {lead.loss: lead.by for lead in rivals(pair, y, group)[0].leads}
+        return leads["log-likelihood"].error
+
+    many = error(y, group)
+    assert many == pytest.approx(error(y[::20], at=slice(None, None, 20)))
+    assert error(y) < 0.3 * many
+    assert error(y, np.zeros(600)) == np.inf
     rmse = [scores({"model": one}, y, labels)[0].errors[0] for labels in (None, group)]
     assert rmse[1] > 4.0 * rmse[0]

@@ -13,7 +13,9 @@ from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import print_json, print_table
 from bayesprop.metrics import is_mostly_one_class
 from bayesprop.model.task import ORDERED
+from bayesprop.report.advice import compare_in_words, side
 from bayesprop.report.peers import Plans
+from bayesprop.report.scores import Comparison, Lead, Rival
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import counted
@@ -47,30 +49,13 @@ class Trial(NamedTuple):
     failure: str | None
 
 
-class Gap(NamedTuple):
-    """Mean difference of the scores of two methods on the same splits.
-
-    error
-        Its standard error, corrected for splits that share rows (Nadeau & Bengio 2003); None of
-        one split.
-    """
-
-    mean: float
-    error: float | None
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether it exceeds two standard errors."""
-        return self.error is not None and abs(self.mean) > 2.0 * self.error
-
-
 class Summary(NamedTuple):
     """One method over its splits: means, of the seconds the median, of those that went well.
 
     score
         Mean log loss, nats a row, or mean CRPS, y; lower is better. None where no split went well.
     behind
-        The score less that of the best method; None of the best itself.
+        By how much the best method's score is below; None of the best itself.
     standard_errors
         Of the means of the metrics over splits; empty of one split.
     """
@@ -78,7 +63,7 @@ class Summary(NamedTuple):
     method: str
     n_splits: int
     score: float | None
-    behind: Gap | None
+    behind: Comparison | None
     metrics: dict[str, float]
     standard_errors: dict[str, float]
     seconds: float | None
@@ -98,7 +83,7 @@ def summarise_trials(
     every.sort(key=lambda one: np.inf if one.score is None else one.score)
     best = every[0].method
     return [
-        summary._replace(behind=gap(own[summary.method], own[best], task, ratio))
+        summary._replace(behind=gap(own[best], own[summary.method], task, ratio))
         if summary.method != best
         else summary
         for summary in every
@@ -126,17 +111,19 @@ def _summary(name: str, trials: Sequence[Trial], task: str) -> Summary:
     return Summary(name, len(good), score, None, means, errors, seconds, failures)
 
 
-def gap(one: Sequence[Trial], other: Sequence[Trial], task: str, ratio: float) -> Gap | None:
-    """Compare two methods on the splits that went well for both; None where there are none."""
+def gap(one: Sequence[Trial], other: Sequence[Trial], task: str, ratio: float) -> Comparison | None:
+    """Compare two methods on the splits that went well for both; None where there are none.
+
+    The standard error is corrected for splits that share rows (Nadeau & Bengio 2003); NaN of one.
+    """
     of_other = {trial.split: trial.metrics for trial in other}
     pairs = [(trial.metrics, of_other.get(trial.split)) for trial in one]
-    gaps = [score_of(a, task) - score_of(b, task) for a, b in pairs if a and b]
+    gaps = [score_of(b, task) - score_of(a, task) for a, b in pairs if a and b]
     if not gaps or not np.all(np.isfinite(gaps)):
         return None
-    mean, n = float(np.mean(gaps)), len(gaps)
-    if n < 2:
-        return Gap(mean, None)
-    return Gap(mean, float(np.sqrt((1.0 / n + ratio) * np.var(gaps, ddof=1))))
+    n = len(gaps)
+    var = np.var(gaps, ddof=1) if n > 1 else np.nan
+    return Comparison(float(np.mean(gaps)), float(np.sqrt((1.0 / n + ratio) * var)))
 
 
 class Table(NamedTuple):
@@ -204,8 +191,7 @@ def conclude(
                 "rows": of.counts,
                 "score": SCORES[parts.task][0],
                 "methods": [
-                    summary._asdict() | {"behind": summary.behind and summary.behind._asdict()}
-                    for summary in summaries
+                    summary._asdict() | {"behind": _behind(summary.behind)} for summary in summaries
                 ],
                 "trials": [trial._asdict() for trial in trials],
                 "plot": plot,
@@ -280,16 +266,18 @@ def _show_winner(
         return
     of_own, of_peer = ([t for t in trials if t.method == name] for name in (own, peer))
     ahead, score = gap(of_own, of_peer, of.parts.task, ratio), SCORES[of.parts.task][1]
-    if ahead is None or ahead.error is None:
+    if ahead is None or np.isnan(ahead.error):
         return
-    by = f"by {score}: {figure(abs(ahead.mean), 2)} ± {figure(ahead.error, 2)}"
-    if not ahead.is_clear:
-        of.listener.note(f"{own} and scikit-learn's {peer} cannot be told apart {by}")
-    elif ahead.mean > 0.0:
-        words = f"scikit-learn's {peer} predicts better than every method here, {by} below {own}"
+    rival = Rival(peer, (Lead(score, "", ahead),))
+    words = compare_in_words(rival, rival.title, model=own)
+    if side(rival.leads) == "behind":
         of.listener.warn([words])
     else:
-        of.listener.note(f"{own} predicts better than scikit-learn's {peer}, {by}")
+        of.listener.note(words)
+
+
+def _behind(by: Comparison | None) -> dict[str, float] | None:
+    return by and {"mean": by.gain, "error": by.error}
 
 
 def _line(summary: Summary, columns: dict[str, str]) -> tuple[str, ...]:

@@ -1,29 +1,19 @@
-"""What simpler models say of a fit: one rule, from all paired differences of scores at once."""
+"""Sentences on who predicts better: one rule, from all paired differences of scores at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
-from bayesprop.report.scores import Lead
+import numpy as np
 
-CONSTANT_BETTER, CONSTANT_LEVEL = "a constant is better", "a constant is as good"
-LINE_BETTER, LINE_LEVEL = "a line is better", "a line is as good"
-
-
-class Advice(NamedTuple):
-    """What is said of one model beside the fit.
-
-    evidence
-        The difference that the sentence cites.
-    columns_tell
-        Whether any model is ahead of the constant.
-    """
-
-    code: str
-    name: str
-    evidence: Lead
-    columns_tell: bool = False
+from bayesprop import metrics
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.report.baselines import SIMPLE
+from bayesprop.report.scores import Comparison, Lead, Rival, in_words, rivals
+from bayesprop.report.words import join, number
+from bayesprop.table.encoding import Rows
+from bayesprop.table.errors import counted
 
 
 def side(leads: Sequence[Lead]) -> str:
@@ -37,38 +27,94 @@ def side(leads: Sequence[Lead]) -> str:
     return "ahead" if True in signs else "behind"
 
 
-def advise(
-    over: Mapping[str, Sequence[Lead]],
-    over_constant: Mapping[str, Sequence[Lead]],
-    lines: Sequence[str],
-) -> Advice | None:
-    """Choose what is said of the constant, or of a line; None for nothing.
+def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this model") -> str:
+    """Say who of a model and a rival is better, and by which scores."""
+    clear = [lead for lead in rival.leads if lead.by.is_clear]
+    better, worse = (
+        join([in_words(lead, unit) for lead in clear if (lead.by.gain > 0.0) == is_ahead])
+        for is_ahead in (True, False)
+    )
+    if better and worse:
+        return f"{model} is better than {name} in {better}, and worse in {worse}"
+    if better or worse:
+        one, other = (model, name) if better else (name, model)
+        who = f"{one} predicts these rows better than {other}"
+        return f"{who}, beyond two standard errors: {better or worse}"
+    return f"{model} and {name} cannot be told apart on these rows"
+
+
+def advise(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
+    """Say what predicts better than "model", or as well: a constant, a line, or peers.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
     the model is advised within one standard error (Breiman et al. 1984, section 3.4.3), where it is
-    no worse than the constant.
-
-    over
-        Leads of the model over every other one, by name.
-    over_constant
-        Leads of the others over the constant.
-    lines
-        Those that may be advised.
+    no worse than the constant; none is where the `method` of the model is one.
     """
-    constant = side(over.get("constant", ()))
-    useful = [n for n in lines if n in over and "ahead" in (constant, side(over_constant[n]))]
-    tell = "ahead" in (constant, *map(side, over_constant.values()))
-    for name in useful:
-        if side(over[name]) == "behind":
-            return Advice(LINE_BETTER, name, _evidence(over[name]), tell)
-    if constant == "behind" or (constant == "level" and not useful):
-        code = CONSTANT_BETTER if constant == "behind" else CONSTANT_LEVEL
-        return Advice(code, "constant", _evidence(over["constant"]), tell)
-    for name in useful:
-        if side(over[name]) == "level" and all(by.gain <= by.error for _, _, by in over[name]):
-            return Advice(LINE_LEVEL, name, _evidence(over[name]), tell)
-    return None
+    over = {one.name: one for one in rivals(models, rows.y, rows.group)}
+    sides = {name: side(one.leads) for name, one in over.items()}
+    ahead = {name for name in over if _beats_constant(models, name, rows)}
+    constant = sides.get("constant", "")
+    lines = [n for n in SIMPLE[1:] if n in over and (constant == "ahead" or n in ahead)]
+    lines = [] if method in SIMPLE else lines
+    said = []
+    if better := next((name for name in lines if sides[name] == "behind"), ""):
+        said = [_line(over[better], "better")]
+    elif constant == "behind" or (constant == "level" and not lines):
+        said = [_constant(over["constant"], models["model"], rows, columns_tell=bool(ahead))]
+    elif level := next((name for name in lines if _is_as_good(over[name])), ""):
+        said = [_line(over[level], "as well, as far as these rows can tell")]
+    peers = (one for one in over.values() if one.is_peer and sides[one.name] == "behind")
+    return [*said, *(compare_in_words(one, one.title) for one in peers)]
 
 
-def _evidence(leads: Sequence[Lead]) -> Lead:
-    return next((lead for lead in leads if lead.by.is_clear), leads[0])
+def _beats_constant(models: Mapping[str, Any], name: str, rows: Rows) -> bool:
+    pair = {"model": models[name], "constant": models["constant"]}
+    return any(side(one.leads) == "ahead" for one in rivals(pair, rows.y, rows.group))
+
+
+def _is_as_good(line: Rival) -> bool:
+    return side(line.leads) == "level" and all(by.gain <= by.error for _, _, by in line.leads)
+
+
+def _line(line: Rival, how: str) -> str:
+    return f"a {line.name} model predicts {how} ({_gap(line)}): consider --method {line.name}"
+
+
+def _gap(rival: Rival) -> str:
+    """Cite the first score that decides, else the first."""
+    lead = next((lead for lead in rival.leads if lead.by.is_clear), rival.leads[0])
+    return f"the model is {'ahead' if lead.by.gain > 0.0 else 'behind'} in {in_words(lead)}"
+
+
+def _constant(constant: Rival, model: Any, rows: Rows, *, columns_tell: bool) -> str:
+    group, y = rows.group, rows.y
+    one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
+    is_better = side(constant.leads) == "behind"
+    better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(constant)})"
+    level = f"as far as {counted(n, one)} can tell ({_gap(constant)})"
+    claim = better if is_better else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
+    if (area := _area_above_chance(model, y)) is not None:
+        return (
+            f"{claim}: not that the columns say nothing, for they order the rows (area under the"
+            f" ROC curve {number(area)}), but the probabilities are off, as of few rows of a class"
+            " or by weights"
+        )
+    if columns_tell:
+        return f"{claim}: not that the columns say nothing, for another model beats the constant"
+    if is_better:
+        return f"{claim}: the columns do not tell what the target will be"
+    if group is None:
+        return f"{claim}: too few rows, or columns that say nothing of the target"
+    return (
+        f"{claim}: too few groups, columns that say nothing of the target in new ones, or error"
+        " bars that are too narrow there"
+    )
+
+
+def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
+    """Return the area under the curve of one of two classes; None where it may be chance."""
+    if not isinstance(model, ClassPredictive) or len(model.classes) != 2:
+        return None
+    summary = metrics.summary(model, y)
+    area, error = summary.values["roc_auc"], summary.errors.get("roc_auc", np.inf)
+    return area if area > 0.5 and Comparison(area - 0.5, error).is_clear else None

@@ -18,7 +18,7 @@ from bayesprop.report.effects import Effects, effects, features_of, moments, pro
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.pictures import Pictures
-from bayesprop.report.scores import Comparison, Rival, Score, compare, rivals, scores
+from bayesprop.report.scores import Rival, Score, rivals, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import alike, percent
@@ -123,8 +123,8 @@ class Contents(Generic[Details]):
         Of these rows; 0 where they belong to none.
     models
         The fitted model, its baselines and peers, in the order of the values of `scores`.
-    comparison
-        With the linear or logistic baseline; None where there is none, or nothing was held out.
+    line
+        The linear or logistic baseline; None where there is none, or nothing was held out.
     epistemic_share
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
@@ -148,7 +148,7 @@ class Contents(Generic[Details]):
     n_groups: int
     models: tuple[str, ...]
     scores: tuple[Score, ...]
-    comparison: Comparison | None
+    line: Rival | None
     rivals: tuple[Rival, ...]
     baseline_note: str
     epistemic_share: float
@@ -247,7 +247,8 @@ def collect(
     support = (-np.inf, np.inf) if learnt is None else learnt.support
     view = moments(support) if classes is None else probabilities(predicted)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
-    line = models.get("linear", models.get("logistic"))
+    # On training rows the more flexible model wins, whatever it is worth.
+    others = () if test is None else rivals(models, y, judged.group)
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
         target=encoding.target_name,
@@ -267,11 +268,10 @@ def collect(
         n_groups=0 if judged.group is None else len(np.unique(judged.group)),
         models=tuple(models),
         scores=scores(models, y, judged.group),
-        # On training rows the more flexible model wins, whatever it is worth.
-        comparison=None
-        if test is None or line is None or home_of(estimator) in _LINES
-        else compare(predicted, line, y, judged.group),
-        rivals=() if test is None else rivals(models, y, judged.group),
+        line=next((one for one in others if one.name in SIMPLE[1:]), None)
+        if home_of(estimator) not in _LINES
+        else None,
+        rivals=others,
         baseline_note=metadata["baseline_note"],
         epistemic_share=predicted.epistemic_share,
         verdict=verdict(predicted, y, judged.group),

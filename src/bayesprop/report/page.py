@@ -19,11 +19,12 @@ from bayesprop import __version__
 from bayesprop.atomic import write_atomically
 from bayesprop.model.progress import current
 from bayesprop.report import fit_course, words
+from bayesprop.report.advice import compare_in_words
 from bayesprop.report.calibration import MIN_ROWS
 from bayesprop.report.contents import Contents
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
-from bayesprop.report.scores import Score, verdict_in_words
+from bayesprop.report.scores import Score
 from bayesprop.report.svg import STYLE
 
 
@@ -44,7 +45,7 @@ def write_report(path: str | PathLike[str], contents: Contents[Any]) -> None:
         "min_rows": MIN_ROWS,
         "max_balanced": MAX_BALANCED,
         "max_matrix": MAX_MATRIX,
-        "verdict_in_words": verdict_in_words,
+        "compare_in_words": compare_in_words,
         "left_out": LEFT_OUT,
         "cell": _cell,
         "spread": _spread,

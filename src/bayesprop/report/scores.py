@@ -16,11 +16,16 @@ from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.baselines import SIMPLE
-from bayesprop.report.words import alike, join, percent
+from bayesprop.report.words import alike, percent
 
 LEVELS = (0.5, 0.9, 0.95)
 _MIN_ROWS = 10
 _COVERAGE = 0.9
+_TITLES: dict[str, str] = {
+    "constant": "a constant",
+    "linear": "a linear model",
+    "logistic": "a logistic regression",
+}
 
 
 class Metric(NamedTuple):
@@ -184,15 +189,9 @@ class Rival(NamedTuple):
         return self.name not in SIMPLE
 
     @property
-    def winner(self) -> str:
-        """Who is better by the first lead: "model", "rival", or "" where rows cannot tell."""
-        by = self.leads[0].by
-        return "" if not by.is_clear else "model" if by.gain > 0.0 else "rival"
-
-    @property
-    def wins(self) -> tuple[Lead, ...]:
-        """Where the rival is better, beyond two standard errors."""
-        return tuple(lead for lead in self.leads if lead.by.is_clear and lead.by.gain < 0.0)
+    def title(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.name} (scikit-learn)" if self.is_peer else _TITLES[self.name]
 
 
 def rivals(
@@ -213,24 +212,6 @@ def rivals(
     return tuple(compared)
 
 
-def compare(
-    model: Any, baseline: Any, y: np.ndarray, group: Shaped[np.ndarray, " n"] | None = None
-) -> Comparison | None:
-    """Compare the mean log-likelihood of two predictives, nats a row; None below ten rows.
-
-    group
-        Labels of rows that belong together; of a single one chance cannot be told: None.
-    """
-    if len(y) < _MIN_ROWS:
-        return None
-    with np.errstate(invalid="ignore"):  # of a target that both hold impossible
-        gain = model.log_prob(y) - baseline.log_prob(y)
-    if not np.all(np.isfinite(gain)):
-        return None
-    error = metrics.clustered_error(gain, group)
-    return None if np.isnan(error) else Comparison(float(np.mean(gain)), error)
-
-
 def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:
     """Return the losses of the task, that of the whole distribution first."""
     if isinstance(predicted, ClassPredictive):
@@ -242,6 +223,7 @@ def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:
         Loss("CRPS", "y", predicted.crps(y)),
         Loss("RMSE", "y", (y - predicted.mean) ** 2, is_root=True),
         Loss("interval score", "y", interval_score(predicted.interval(_COVERAGE), y, _COVERAGE)),
+        Loss("log-likelihood", "nats", -predicted.log_prob(y)),
     )
 
 
@@ -262,7 +244,7 @@ def _lead(own: Loss, other: Loss, group: np.ndarray | None) -> Lead | None:
         means = [float(np.sqrt(mean)) for mean in means]
         # The delta method: a mean m of squares moves its root by 1 / (2 root m).
         each = [rows / (2.0 * mean or 1.0) for rows, mean in zip(each, means, strict=True)]
-    with np.errstate(invalid="ignore"):  # infinite losses
+    with np.errstate(invalid="ignore"):  # infinite losses of both
         gap = each[1] - each[0]
     if not np.all(np.isfinite(gap)):
         return None
@@ -277,19 +259,3 @@ def in_words(lead: Lead, unit: str = "") -> str:
     gap, error = alike([abs(lead.by.gain), lead.by.error], lead.by.error, 1)
     suffix = {"nats": " nats a row", "y": f" {unit}" if unit else ""}.get(lead.unit, "")
     return f"{lead.loss} by {gap} ± {error}{suffix}"
-
-
-def verdict_in_words(rival: Rival, unit: str = "") -> str:
-    """Say who is better by the first lead, and where the other is, each beyond two errors."""
-    peer, first = f"{rival.name} (scikit-learn)", rival.leads[0]
-    wins = join([in_words(lead, unit) for lead in rival.wins])
-    if rival.winner == "rival":
-        return f"{peer} predicts these rows better, beyond two standard errors: {wins}"
-    if rival.winner == "model":
-        text = (
-            f"this model predicts these rows better than {peer}, beyond two standard errors: "
-            f"{in_words(first, unit)}"
-        )
-    else:
-        text = f"by {first.loss}, this model and {peer} cannot be told apart on these rows"
-    return f"{text}; {rival.name} is better in {wins}" if wins else text

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Shaped
 
+from bayesprop.report.scores import Comparison
 from bayesprop.table.column_checks import likely_group
 from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
@@ -20,7 +21,6 @@ from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.request import RowRequest
 
-_CLEAR = 2.0  # standard errors
 _LEAST_MOMENTS = 20
 
 
@@ -127,8 +127,8 @@ def _judged(
     if new.scores is None:
         return None
     unsure = [one.errors.get("log_likelihood", np.inf) for one in (before, new)]
-    gap = before.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
-    is_worse = bool(gap > _CLEAR * np.linalg.norm(unsure))
+    worse = before.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
+    is_worse = worse > 0.0 and Comparison(worse, float(np.linalg.norm(unsure))).is_clear
     n_groups = 0 if labels is None else len(np.unique(labels[is_test]))
     remark = _remark(suspect, n_groups, len(test.y), before.scores, new.scores, is_worse)
     return JudgedAgain(*about, n_groups, len(test.y), new.scores, is_worse, remark)
@@ -140,15 +140,13 @@ def _remark(
     key, what = "accuracy", "accuracy"
     if "coverage_90" in new["model"]:
         key, what = "coverage_90", "share inside 90 % intervals"
-    if not is_worse:
-        return (
-            f"{suspect.rows} are predicted no worse than rows at random"
-            f" ({what} {figure(new['model'][key])}, {figure(before['model'][key])})"
-        )
     figures = ", ".join(
         f"{label} {figure(new['model'][one])} (rows at random: {figure(before['model'][one])})"
         for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
     )
+    if not is_worse:
+        none = "are predicted no worse than rows at random, as far as their log-likelihood can tell"
+        return f"{suspect.rows} {none}: {figures}"
     which, those = f"{n_rows} rows of {n_groups} that were not learnt", "of new ones"
     if suspect.labels is None:
         which, those = f"the {n_rows} latest rows, by a fit to those before", "later ones"

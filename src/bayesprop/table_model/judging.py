@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import metrics
 from bayesprop.catalogue import method_and_task
-from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
-from bayesprop.report.advice import CONSTANT_BETTER, LINE_BETTER, Advice, advise
+from bayesprop.report.advice import advise
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.scores import Lead, Rival, compare, in_words, rivals
-from bayesprop.report.words import join
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import counted
 from bayesprop.table_model.listener import Listener
-from bayesprop.table_model.plain_values import Scores, figure
+from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.target_kind import outside_support
@@ -32,7 +27,6 @@ from bayesprop.table_model.target_kind import outside_support
 N_FOLDS = 5
 _FOLDS_TIME = 0.8
 """Share of the time left after the fit that folds may take."""
-_CLEAR = 2.0  # standard errors
 _BASELINES, _PREDICTED = (0.1, 0.5), 0.8
 """Shares of the time to judge by which baselines are fitted, without peers and with, and by which
 rows are predicted."""
@@ -141,8 +135,7 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
         return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     method, _ = method_and_task(estimator)
-    others = rivals(models, rows.y, rows.group)
-    remarks = (*_what_does_as_well(models, rows, others, method), *_which_peers_win(others))
+    remarks = tuple(advise(models, rows, method))
     return judged._replace(**scored(simple, rows)._asdict(), remarks=remarks)
 
 
@@ -199,85 +192,3 @@ def _pooled(division: Division, folds: list[Any]) -> Judged:
     before = folds[-1].baselines
     baselines = replace(before.again(rows.X, rows.y, classes), peer_notes=before.peer_notes)
     return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
-
-
-def _what_does_as_well(
-    models: Mapping[str, Any], rows: Rows, others: Sequence[Rival], method: str
-) -> list[str]:
-    """Say whether a constant predicts as well as the model, or a line where it is none itself."""
-    over = {one.name: _leads(one, models["model"], models, rows) for one in others}
-    over_constant = {}
-    for name in set(over) - {"constant"}:
-        pair = {"model": models[name], "constant": models["constant"]}
-        for one in rivals(pair, rows.y, rows.group):
-            over_constant[name] = _leads(one, models[name], models, rows)
-    lines = () if method in SIMPLE else [name for name in SIMPLE[1:] if name in over_constant]
-    advice = advise(over, over_constant, lines)
-    if advice is None:
-        return []
-    if advice.name == "constant":
-        return [_constant(advice, models["model"], rows)]
-    name, gap = advice.name, _gap(advice.evidence)
-    better = "better" if advice.code == LINE_BETTER else "as well, as far as these rows can tell"
-    return [f"a {name} model predicts {better} ({gap}): consider --method {name}"]
-
-
-def _leads(rival: Rival, own: Any, models: Mapping[str, Any], rows: Rows) -> list[Lead]:
-    """Return leads by log-likelihood and by the proper score of the distribution."""
-    gain = compare(own, models[rival.name], rows.y, rows.group)
-    of_likelihood = [] if gain is None else [Lead("log-likelihood", "nats", gain)]
-    return [*of_likelihood, *(one for one in rival.leads[:1] if one.loss != "log loss")]
-
-
-def _which_peers_win(others: Sequence[Rival]) -> list[str]:
-    """Say which peers of scikit-learn are better by the score of the whole distribution."""
-    winners = [rival for rival in others if rival.is_peer and rival.winner == "rival"]
-    if not winners:
-        return []
-    names = join([one.name for one in winners])
-    verb = "predicts" if len(winners) == 1 else "predict"
-    loss = f"{winners[0].leads[0].loss} by "
-    by = join([in_words(one.leads[0]).removeprefix(loss) for one in winners])
-    return [f"{names} (scikit-learn) {verb} these rows better: {loss}{by}"]
-
-
-def _constant(advice: Advice, model: Any, rows: Rows) -> str:
-    group, y = rows.group, rows.y
-    one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
-    gap, is_better = _gap(advice.evidence), advice.code == CONSTANT_BETTER
-    better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({gap})"
-    level = f"as far as {counted(n, one)} can tell ({gap})"
-    claim = better if is_better else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
-    if (area := _area_above_chance(model, y)) is not None:
-        return (
-            f"{claim}: not that the columns say nothing, for they order the rows (area under the"
-            f" ROC curve {figure(area)}), but the probabilities are off, as of few rows of a class"
-            " or by weights"
-        )
-    if advice.columns_tell:
-        return f"{claim}: not that the columns say nothing, for another model beats the constant"
-    if is_better:
-        return f"{claim}: the columns do not tell what the target will be"
-    if group is None:
-        return f"{claim}: too few rows, or columns that say nothing of the target"
-    return (
-        f"{claim}: too few groups, columns that say nothing of the target in new ones, or error"
-        " bars that are too narrow there"
-    )
-
-
-def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
-    """Return the area under the curve of one of two classes; None where it may be chance."""
-    if not isinstance(model, ClassPredictive) or len(model.classes) != 2:
-        return None
-    summary = metrics.summary(model, y)
-    area, error = summary.values["roc_auc"], summary.errors.get("roc_auc", np.inf)
-    return area if area - 0.5 > 2.0 * _CLEAR * error else None
-
-
-def _gap(lead: Lead) -> str:
-    gain, error = figure(abs(lead.by.gain), 2), figure(lead.by.error, 2)
-    is_ahead = lead.by.gain > 0.0
-    if lead.unit == "nats":
-        return f"the model is {gain} ± {error} nats a row {'ahead' if is_ahead else 'behind'}"
-    return f"the model's {lead.loss} is {gain} ± {error} {'lower' if is_ahead else 'higher'}"
