@@ -121,6 +121,18 @@ def test_deep_networks_keep_a_sane_prior(inference: str):
         assert np.sqrt(np.mean((model.predict(x) - y) ** 2)) < 1.1 * y.std()
 
 
+@pytest.mark.parametrize("n", [4, 6, 9])
+def test_few_rows_are_predicted_within_their_range(n):
+    # As pseudo-data, the random start once made E[1 / lambda] of four rows grow without bound.
+    for seed in range(5):
+        x = np.random.default_rng(seed).uniform(0.0, 10.0, size=(n, 1))
+        model = PBPRegressor(random_state=seed).fit(x, 3.0 * x[:, 0])
+        new = np.linspace(x.min(), x.max(), 40)[:, None]
+        predictive, reach = model.predict_dist(new), 3.0 * np.ptp(x)
+        assert np.abs(predictive.mean - 3.0 * new[:, 0]).max() < 0.5 * reach
+        assert predictive.std.max() < reach
+
+
 def test_long_stochastic_ep_does_not_drift_away():
     x, y = line(60)
     model = PBPRegressor((30,), 300, inference="sep", random_state=0).fit(x, y)

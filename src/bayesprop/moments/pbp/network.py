@@ -23,6 +23,7 @@ from bayesprop.model.method import (
     merged_report,
 )
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.progress import Progress
 from bayesprop.moments.pbp.state import (
     GammaPrior,
     Inference,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     State = PBPState | CompiledState
 
 _SHARE_ROWS = 2000
+_FEW_ROWS = 16  # below, a random start as pseudo-data costs log density (docs/records/pbp-notebook)
 _N_PAIRS = 32
 
 
@@ -256,6 +258,17 @@ class PBPNumbers(PBPNetwork):
 
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch; of few rows, from random means that the first refresh removes.
+
+        Few rows do not outweigh random means that count as pseudo-data: q(lambda) grows with them.
+        """
+        start = self.start(rng)
+        if rows.weights.sum() < _FEW_ROWS:
+            pulls = tuple(p * m for p, m in zip(start.site_prec, start.m, strict=True))
+            start = start._replace(site_prec_mean=pulls)
+        return self._shuffled(rows, start, 0, rng, progress)
 
     def course(self, state: State, info: PBPInfo, n_rows: int) -> dict[str, float]:
         """Return the noise, in y, and the mean epistemic share."""
