@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import datetime
-import gzip
-import lzma
 import sqlite3
 
 import polars as pl
@@ -17,7 +14,6 @@ from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table.read import read_table
 
 FRAME = pl.DataFrame({"x": [1.5, None, 3.0], "town": ["Ulm", "Bath", None], "n": [1, 2, 3]})
-CSV = b"x,town,n\n1.5,Ulm,1\n,Bath,2\n3,,3\n"
 
 
 def database(path, **tables):
@@ -38,25 +34,6 @@ def sheet_of(folder, *rows, **settings):
         for k, row in enumerate(rows):
             sheet.write_row(k, 0, row)
     return str(path)
-
-
-WRITERS = {
-    "parquet": FRAME.write_parquet,
-    "feather": FRAME.write_ipc,
-    "jsonl": FRAME.write_ndjson,
-    "json": FRAME.write_json,
-    "db": lambda path: database(path, houses=FRAME),
-    "csv.gz": lambda path: path.write_bytes(gzip.compress(CSV)),
-    "csv.bz2": lambda path: path.write_bytes(bz2.compress(CSV)),
-    "csv.xz": lambda path: path.write_bytes(lzma.compress(CSV)),
-}
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_what_went_in_comes_out(kind, tmp_path):
-    path = tmp_path / f"t.{kind}"
-    WRITERS[kind](path)
-    assert read_table(str(path)).equals(FRAME)
 
 
 def test_a_sheet_with_dates(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import json
 from functools import partial
@@ -41,32 +40,6 @@ def with_column(name, values):
 
 
 LINES = list(enumerate(text().splitlines()))
-TABLES = {
-    "utf-16 with a mark.csv": text().encode("utf-16"),
-    "utf-16, big end first.csv": text().encode("utf-16-be"),
-    "utf-16, little end first.csv": text().encode("utf-16-le"),
-    "utf-32 with a mark.csv": text().encode("utf-32"),
-    "utf-32, big end first.csv": codecs.BOM_UTF32_BE + text().encode("utf-32-be"),
-    "windows-1252.csv": text().encode("cp1252"),
-    "tabs.csv": text("\t"),
-    "tabs.tsv": text("\t"),
-    "blank lines.csv": "\n\n" + text(end="\n\n") + "\n",
-    "spaces.csv": text(" , "),
-    "all in quotes.csv": '"' + text('","', '"\n"')[:-1],
-    "all in single quotes.csv": "'" + text("','", "'\n'")[:-1],
-    "packed.csv.zst": zstd.compress(text().encode()),
-    "two packed frames.csv.zst": zstd.compress(text().encode()[:50])
-    + zstd.compress(text().encode()[50:]),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
-def test_odd_files_give_the_table(name, tmp_path):
-    content = TABLES[name]
-    path = tmp_path / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    assert read_table(str(path)).equals(FRAME)
 
 
 @pytest.mark.parametrize(

@@ -14,23 +14,6 @@ FRAME = pl.DataFrame(
 )
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".tab", ".txt", ".CSV", ".parquet", ".pq"])
-def test_what_is_written_is_read_back(tmp_path, suffix):
-    path = str(tmp_path / f"t{suffix}")
-    write_table(FRAME, path)
-    assert read_table(path).equals(
-        FRAME.with_columns(
-            pl.col("b").str.strip_chars() if suffix not in (".parquet", ".pq") else "b"
-        )
-    )
-
-
-def test_a_table_can_be_written_in_parts(tmp_path):
-    for name in ("t.csv", "t.parquet"):
-        write_table((FRAME[i : i + 1] for i in range(3)), str(tmp_path / name))
-        assert len(read_table(str(tmp_path / name))) == 3
-
-
 def test_standard_streams(monkeypatch, capfdbinary):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a;b\n1;2\n")))
     frame = read_table("-")

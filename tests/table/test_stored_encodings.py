@@ -85,8 +85,8 @@ def test_what_was_stored_is_the_same_encoding(columns, rows):
         np.testing.assert_array_equal(again.target(part), encoding.target(part))
 
 
-OTHERS = [None, True, 3, -0.5, float("nan"), float("inf"), 1e308, 10**400, "%q", "", "\ud800"]
-OTHERS += [[], [1], ["x", "x"], [[]], {}]
+OTHERS = [None, True, 3, -5.5, float("nan"), float("inf"), 1e308, 10**400, "%q", "", "\ud800"]
+OTHERS += [[], [0.5, 1.5], ["x", "x"], [[]], {}]
 
 
 def altered(value: Any) -> Iterator[Any]:
@@ -129,6 +129,7 @@ def assert_sound(encoding: TableEncoding):
     for ordered in (encoding.classes, encoding.limits):
         assert list(ordered) == sorted(set(ordered))
     assert len(encoding.classes) != 1
+    assert bool not in map(type, encoding.limits)
     assert len({*map(type, encoding.classes)}) < 2
 
 

@@ -75,7 +75,7 @@ def with_double_quotes(text: str, separator: str) -> str:
     """
     if "'" not in text or '"' in text:
         return text
-    lines = text.split("\n")
+    lines = [f"{line}\n" for line in text.split("\n")]
     try:
         rows = list(csv.reader(lines, delimiter=separator, quotechar="'"))
         plain = {len(fields) for fields in csv.reader(lines, delimiter=separator)}
