@@ -25,42 +25,6 @@ def test_a_table_that_cannot_be_read_leaves_nothing(cli, tmp_path):
     assert list(tmp_path.iterdir()) == [table]
 
 
-def test_wrong_target_is_told_like_a_friend(cli, houses, tmp_path):
-    result = cli("fit", houses, "--target", "prise", "--out", tmp_path / "m")
-    assert result.error == (
-        f"error: no column 'prise' in {houses}; did you mean 'price'? "
-        "columns: area, rooms, town, price"
-    )
-    told = cli("fit", houses, "--target", "prise", "--out", tmp_path / "m", "--json")
-    assert told.json == {"error": told.error.removeprefix("error: ")}
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--drop", "nothing"), "no column 'nothing'"),
-        (("--drop", "rooms,towm"), "did you mean 'town'?"),
-        (("--drop", "rooms,price"), "--drop price"),
-        (("--weights", "town"), "numbers"),
-        (("--weights", "price"), "target"),
-        (("--weights", "area"), "row"),
-        (("--hidden", "0"), "--hidden"),
-        (("--hidden", "five"), "--hidden"),
-        (("--method", "pdp"), "did you mean 'pbp'"),
-        ((), "--target is needed: the column to predict; columns: area, rooms, town, price"),
-    ],
-)
-def test_bad_choices(cli, houses, tmp_path, words, expected):
-    target = ("--target", "price") if words else ()
-    assert expected in cli("fit", houses, *target, "--out", tmp_path / "m", *words).refusal
-    assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("source", ["absent.csv", "diabetis", "."])
-def test_no_such_table(cli, tmp_path, source):
-    assert source in cli("fit", source, "--target", "y", "--out", tmp_path / "m").refusal
-
-
 def test_names_that_are_not_text_stay_text(cli, fitted):
     rows = [f"{i},{i % 5},{i}\n" for i in range(30)]
     names = "[red]<script>alert(1)</script>,\x1b[31mb,y\n"
@@ -104,33 +68,11 @@ def test_a_far_value_is_named_by_row_and_column(cli, house_model, tmp_path, comm
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--interval", "90"), "--interval"),
-        (("--interval", "nan"), "--interval"),
-        (("--quantiles", "0.5,1"), "--quantiles"),
-        (("--quantiles", "low"), "--quantiles"),
-        (("--out", "p.xlsx"), ".parquet"),
-        (("--out", "absent/p.csv"), "does not exist"),
-        (("--out", "."), "folder"),
-    ],
-)
-def test_bad_ways_to_predict(cli, house_model, houses, monkeypatch, tmp_path, words, expected):
-    monkeypatch.chdir(tmp_path)
-    assert expected in cli("predict", house_model, houses, *words).refusal
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_columns_beside_predictions_must_be_there_and_free(cli, house_model):
     rows = [row | {"mean": 1} for row in house_rows(n=3)]
     words = ["predict", house_model, "-", "--columns"]
     assert "already has mean" in cli(*words, "all", stdin=as_csv(rows)).refusal
     assert cli(*words, "rooms", stdin=as_csv(rows)).code == 0
-    refusal = cli(*words, "rums,price", stdin=as_csv(rows)).refusal
-    assert "no column 'rums'; did you mean 'rooms'?" in refusal
-    refusal = cli("predict", house_model, "-", "--json", "--out", "p.csv").refusal
-    assert "one that ends in .jsonl holds JSON lines" in refusal
 
 
 @pytest.mark.parametrize("content", [None, b"", b"a,b\n1,2\n", pickle.dumps({"model": print})])
@@ -172,16 +114,6 @@ def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, hou
         assert result.code == 2
         assert (result.out, "finite" in result.error) == ("", True)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_category_means_the_same_in_any_company(cli, fitted):
-    codes = ("1.10", "1.1", "01")
-    rows = "".join(f"{i % 7},{codes[i % 3]},{10 * (i % 3) + 0.01 * (i % 5)}\n" for i in range(90))
-    _, model, _ = fitted("a,code,y\n" + rows.replace("01,", "x1,"), "--method", "linear")
-    texts = ("a,code\n0,1.10\n", "a,code\n0,1.10\n0,x1\n")
-    one, two = (cli("predict", model, "-", stdin=text) for text in texts)
-    np.testing.assert_allclose(one.numbers, two.numbers[: len(one.numbers)])
-    assert "level" not in one.err
 
 
 def test_rows_of_weight_zero_judge_nothing(cli, fitted):

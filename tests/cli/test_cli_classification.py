@@ -63,22 +63,6 @@ def test_text_is_classified_and_judged_beside_baselines(cli, animals, tmp_path):
     assert set(scores["model"]) == set(scores["constant"]) == set(scores["logistic"])
 
 
-def test_predict_gives_labels_probabilities_and_doubt_in_two_parts(cli, animals):
-    path, model = animals
-    result = cli("predict", model, path)
-    header = "row,kind,p(cat),p(dog),p(emu),entropy,mutual_information"
-    assert result.out.splitlines()[0] == header
-    x = pl.read_csv(path).select("a", "b").to_numpy()
-    predictive = bayesprop.load(model).estimator.predict_dist(x)
-    assert [row["kind"] for row in result.rows] == predictive.label.tolist()
-    for k, label in enumerate(("cat", "dog", "emu")):
-        shares = [float(row[f"p({label})"]) for row in result.rows]
-        np.testing.assert_allclose(shares, predictive.proba[:, k], rtol=1e-6)
-    for name in ("entropy", "mutual_information"):
-        written = [float(row[name]) for row in result.rows]
-        np.testing.assert_allclose(written, getattr(predictive, name), rtol=1e-6)
-
-
 def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_path):
     path, model = animals
     plain = cli("predict", model, path)
@@ -122,17 +106,6 @@ def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_pa
     assert told["held_out"]["model"]["accuracy"] > 0.5
 
 
-def test_classes_that_are_no_text_are_spelled_as_the_table_has_them(cli, tmp_path):
-    path = write(tmp_path / "two.csv", ["true", "false"] * 30)
-    model, result = fit(cli, path, "--json", "--test-fraction", "0")
-    assert result.json["classes"] == [False, True]
-    rows = cli("predict", model, path).rows
-    assert {row["kind"] for row in rows} == {"false", "true"}
-    assert list(rows[0])[2:4] == ["p(false)", "p(true)"]
-    assert "false, true" in cli("inspect", model).out
-    assert cli("evaluate", model, path, "--json").json["metrics"]["model"]["accuracy"] > 0.7
-
-
 def test_names_with_commas_quotes_and_other_letters(cli, tmp_path):
     path = write(tmp_path / "odd.csv", NAMES * 20)
     model, result = fit(cli, path, "--test-fraction", "0")
@@ -163,31 +136,6 @@ def test_many_classes_get_the_likeliest_five(cli, tmp_path):
     assert "(30 in all)" in cli("inspect", model).out
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--task", "regression"), "must be a number, got 'a'"),
-        (("--unit", "EUR"), "--unit is for numbers, and kind holds classes"),
-        (("--method", "linear"), "kind asks for classification"),
-        (("--batch-size", "5"), "--batch-size: pbp has no such setting"),
-        (("--method", "network", "--inference", "sep"),
-         "methods that have it: pbp (regression, classification)"),
-        (("--set", "weight_piror=2"), "did you mean 'weight_prior'? it has: "),
-        (("--set", "width"), "--set must be name=value"),
-        (("--set", "=2"), "--set must be name=value"),
-        (("--set", "weight_prior=[0, 1]"), "weight_prior must"),
-        (("--set", "x=1", "--set", "x=2"), "--set x is given twice"),
-        (("--epochs", "2", "--set", "n_epochs=3"), "this is what --epochs says"),
-        (("--set", "random_state=3"), "this is what --seed says"),
-        (("--task", "ranking"), "'regression', 'classification'"),
-    ],
-)  # fmt: skip
-def test_refusals(cli, tmp_path, words, expected):
-    out, result = fit(cli, write(tmp_path / "t.csv", ["a", "b"] * 20), "--quiet", *words)
-    assert expected in result.refusal
-    assert not out.exists()
-
-
 def test_a_value_of_the_wrong_type_is_bad_input_only_where_it_was_given(
     cli, animals, tmp_path, monkeypatch
 ):
@@ -198,16 +146,6 @@ def test_a_value_of_the_wrong_type_is_bad_input_only_where_it_was_given(
     words = ("fit", animals[0], "-t", "kind", "-o", tmp_path / "m", *FAST)
     assert cli(*words, "--set", "weight_prior=wide").code == 2
     assert cli(*words).code == 1
-
-
-def test_a_method_for_the_other_task_is_refused_before_the_table_is_read(cli, tmp_path):
-    words = ("fit", tmp_path / "absent.csv", "-o", tmp_path / "m")
-    message = cli(*words, "--task", "classification", "--method", "linear").error
-    assert "--method linear does regression only, and --task asks for classification" in message
-    assert "logistic" in message
-    assert "does classification only" in cli(
-        *words, "--task", "regression", "--method", "logistic"
-    ).error  # fmt: skip
 
 
 def test_settings_reach_the_estimator_with_their_types(cli, tmp_path):

@@ -91,22 +91,6 @@ def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(
     assert alone.error == "error: every method failed; the reasons stand above"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--method", "pdp"), "no method 'pdp'; did you mean 'pbp'?"),
-        (("--method", "logistic"), "--method logistic does classification only, and the target"),
-        (("--test-fraction", "0.001"), "--test-fraction 0.001 holds no row out of 300: raise it"),
-        (("--plot", "a.pdf"), "--plot a.pdf must end in .svg or .png"),
-        (("--plot", "none/a.svg"), "the folder none does not exist"),
-        (("--target", "z"), "no column 'z'"),
-    ],
-)
-def test_bad_requests_are_refused_before_anything_is_fitted(cli, line, words, message):
-    target = () if "--target" in words else ("--target", "y")
-    assert message in cli("compare", line, *target, *words).refusal
-
-
 def test_without_names_the_slow_ones_are_left_out_and_said(cli, monkeypatch, tmp_path):
     monkeypatch.setattr(
         catalogue,

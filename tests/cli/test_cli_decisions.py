@@ -94,13 +94,6 @@ def test_a_rate_is_reached_on_rows_that_the_fit_did_not_see(cli, loans, tmp_path
     )
 
 
-def test_numbers_and_many_classes_have_no_positive_one(cli, tmp_path):
-    for table, method in (("diabetes", "linear"), ("iris", "logistic")):
-        for words in (("--cost", "fn=1,fp=1"), ("--positive", "setosa")):
-            result = cli("fit", table, "-o", tmp_path / "m", "--method", method, *words)
-            assert f"{words[0]} is for two classes" in result.refusal
-
-
 def test_compare_ranks_by_the_positive_class_of_fit(cli, loans, tmp_path):
     path, _ = loans
     words = ("-t", "kind", "--drop", "w", *FAST, "--test-fraction", "0.4", "--seed", "0")
@@ -120,7 +113,6 @@ def test_compare_ranks_by_the_positive_class_of_fit(cli, loans, tmp_path):
     assert "HistGradientBoosting" not in shown.out
     assert "positive class: 'paid', as asked" in shown.err
     assert "did you mean 'paid'" in cli(*compare, "--positive", "payed").refusal
-    assert "--positive is for two classes" in cli("compare", "iris", "--positive", "x").refusal
 
 
 def test_weights_that_move_the_base_rate_are_said(cli, loans, tmp_path):

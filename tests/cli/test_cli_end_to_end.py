@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import bayesprop
 from bayesprop import BayesianMLPRegressor
 from bayesprop.cli import main
 from bayesprop.table_model.sources import read_source
@@ -69,28 +68,6 @@ def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
     text = page.read_text(encoding="utf-8")
     assert "<html" in text
     assert "In log-likelihood" in text, "compared with a line"
-
-
-def test_predict_agrees_with_python(cli, diabetes):
-    model, _ = diabetes
-    result = cli("predict", model, "diabetes", "--interval", "0.5", "--quantiles", "0.1,0.9")
-    rows = result.rows
-    header = "row,mean,std,epistemic_std,noise_std,lower_50,upper_50,q_0.1,q_0.9"
-    assert result.out.splitlines()[0] == header
-    assert [int(row["row"]) for row in rows] == list(range(1, 443))
-
-    from sklearn.datasets import load_diabetes
-
-    x, _ = load_diabetes(return_X_y=True, scaled=False)
-    mean, std = bayesprop.load(model).estimator.predict(x, return_std=True)
-    np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-6)
-    np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-6)
-
-
-def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypatch):
-    whole = cli("predict", house_model, houses).out
-    monkeypatch.setattr("bayesprop.table_model.model.CHUNK_ROWS", 7)
-    assert cli("predict", house_model, houses).out == whole
 
 
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):
@@ -174,16 +151,3 @@ def test_digits_of_text_are_enough_and_those_of_parquet_all(cli, house_model, ho
         assert max(len(word.strip("-0.").replace(".", "")) for word in written) <= 7
         error = np.abs(np.array(written, float) - exact[name].to_numpy())
         assert (error <= 5.01e-7 * np.abs(exact[name].to_numpy())).all()
-
-
-def test_totals_below_the_rows_are_left_out_and_inspect_remembers_it(cli, fitted):
-    units = np.random.default_rng(0).integers(20, 99, 40)
-    frame = pl.DataFrame({"shop": [f"s{k}" for k in range(40)], "units": units})
-    frame = frame.with_columns(price=pl.col("units") * 3.5 + 1.0)
-    total = frame.sum().with_columns(shop=pl.lit("Total"))
-    text = pl.concat([frame, total]).write_csv()
-    sentence = "data row 41, 'Total', left out: it holds sums of the rows above in 'units', 'price'"
-    linear = ("--method", "linear", "--test-fraction", 0)
-    _, model, result = fitted(text, *linear, target="price")
-    assert f"warning: {sentence}" in result.err
-    assert sentence in cli("inspect", model, "--json").json["warnings"]

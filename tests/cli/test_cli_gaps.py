@@ -51,12 +51,3 @@ def test_columns_may_be_absent_where_that_is_allowed(cli, house_model, houses, t
     report = cli("report", house_model, path, "--allow-missing-columns", "--out", page)
     assert report.code == 0
     assert "rows have gaps, whose missing values make" in page.read_text()
-
-
-def test_of_classes_too(cli, fitted):
-    rows = [f"{k},{k % 7},{'yes' if k % 7 > 3 else 'no'}" for k in range(60)]
-    _, model, _ = fitted("\n".join(["x,z,y", *rows]), "--method", "logistic", "--test-fraction", 0)
-    gaps = cli("predict", model, "-", stdin="x,z\n3,\n3,5\n").rows
-    shares = [float(row["gap_share"]) for row in gaps]
-    assert shares[0] > 0.1
-    assert shares[1] == 0.0

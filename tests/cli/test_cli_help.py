@@ -71,30 +71,6 @@ def test_help_fits_and_examples_go_on_as_a_shell_has_it(columns):
         assert all(line.count("(") == line.count(")") for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["fot"], "did you mean 'fit'"),
-        (["fit"], "missing argument"),
-        (["fit", "t.csv"], "--out"),
-        (["fit", "t.csv", "--out", "m", "--epochs", "0"], "--epochs"),
-        (["fit", "t.csv", "--out", "m", "--epochs", "x"], "--epochs"),
-        (["fit", "t.csv", "--out", "m", "--inference", "mcmc"], "sep"),
-        (["fit", "t.csv", "--out", "m", "--test-fraction", "nan"], "--test-fraction"),
-        (["fit", "t.csv", "--out", "m", "--test-fraction", "1"], "--test-fraction"),
-        (["fit", "t.csv", "--out", "m", "--epoch", "3"], "--epochs"),
-        (["fit", "t.csv", "--out", "m", "--seed", "-1"], "--seed"),
-        (["predict", "m"], "missing argument"),
-    ],
-)
-def test_usage_errors_are_one_line(cli, words, expected):
-    result = cli(*words)
-    assert result.code == 2
-    assert expected in result.error.lower()
-    assert result.err.count("\n") == 1
-    assert result.out == ""
-
-
 def test_usage_error_in_json(cli):
     result = cli("inspect", "--json")
     assert result.code == 2
