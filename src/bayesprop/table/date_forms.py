@@ -52,7 +52,7 @@ _MIDDLES = {_YEAR: "-07-02", _YEAR_AND_MONTH: "-16"}
 YEAR, MONTH, DAY, TIME = range(4)
 """How much of a moment is known."""
 _QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
-_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_MONTH = "(?i:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
 _WITH_WORDS = (
     rf"^((\d{{1,2}}[ -])?{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})( +\d{{1,2}}:.*)?$"
 )
