@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
+
+from doc_pages import text_of
 
 from bayesprop.catalogue import METHODS, REGRESSION, estimator_class
 from bayesprop.model.method import DrawsFunctions, Features, Merges, Prunes, Resumes, Streams
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "use" / "which-method.md"
 ABILITIES: dict[str, type] = {
     "warm_start": Resumes,
     "partial_fit": Streams,
@@ -34,7 +34,7 @@ def cell(name: str, ability: str) -> str:
 
 
 def test_the_page_says_what_methods_can_do():
-    page = PAGE.read_text(encoding="utf-8").splitlines()
+    page = text_of("docs/use/which-method.md").splitlines()
     for name in METHODS:
         row = f"| `{name}` | " + " | ".join(cell(name, ability) for ability in ABILITIES) + " |"
         assert row in page, f"docs/use/which-method.md must have the line {row}"

@@ -14,16 +14,10 @@ from pathlib import Path
 
 import pytest
 from blocks import Block, blocks_of, run_page
+from doc_pages import PAGES, REPOSITORY, text_of
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-DOCS = sorted((REPOSITORY / "docs").rglob("*.md"))
-PAGES = ["README.md", *(page.relative_to(REPOSITORY).as_posix() for page in DOCS)]
 LANGUAGES = {"python", "sh", "text", "console", "json"}
 """`text` is what is read or printed; a shell block that no one types is none."""
-
-
-def text_of(page: str) -> str:
-    return (REPOSITORY / page).read_text(encoding="utf-8")
 
 
 def has_pictures(page: str) -> bool:

@@ -12,13 +12,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import typer
 from blocks import FENCE, blocks_of
+from doc_pages import PAGES, text_of
 
 import bayesprop
 from bayesprop.cli import action_of, app
@@ -27,14 +28,6 @@ from bayesprop.cli.settings import settings_of
 from bayesprop.table_model.request import make_estimator, method_of
 from papers.command import app as papers
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-PAGES = [
-    "README.md",
-    *(
-        page.relative_to(REPOSITORY).as_posix()
-        for page in sorted((REPOSITORY / "docs").rglob("*.md"))
-    ),
-]
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 COMMAND = re.compile(r"^(?:time |\$ )?(?:bayesprop (?=[a-z])|python -m (?=papers(?: |$)))")
 CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
@@ -53,8 +46,7 @@ class Printed(NamedTuple):
 
 def spans(page: str) -> Iterator[Printed]:
     """What stands between backticks outside of blocks, a line break in it being a blank."""
-    text = (REPOSITORY / page).read_text(encoding="utf-8")
-    prose = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    prose = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text_of(page))
     for match in SPAN.finditer(prose):
         line = prose.count("\n", 0, match.start()) + 1
         yield Printed(f"{page}:{line}", " ".join(match[1].split()))
@@ -62,7 +54,7 @@ def spans(page: str) -> Iterator[Printed]:
 
 def lines_of_blocks(page: str) -> Iterator[Printed]:
     """The lines of shell blocks, run or not, and of synopses, whose brackets and remarks go."""
-    for block in blocks_of((REPOSITORY / page).read_text(encoding="utf-8")):
+    for block in blocks_of(text_of(page)):
         for line in block.code.replace("\\\n", " ").splitlines():
             if block.language == "sh":
                 yield Printed(f"{page}:{block.line}", re.split(r"\s[|>#]", line)[0].strip())
@@ -79,28 +71,21 @@ def help_examples() -> Iterator[Printed]:
             yield Printed(f"bayesprop {name} --help", written)
 
 
-PRINTED = [
-    *(one for page in PAGES for one in (*spans(page), *lines_of_blocks(page))),
-    *help_examples(),
+PRINTED = [*chain.from_iterable((*spans(page), *lines_of_blocks(page)) for page in PAGES)]
+PRINTED += help_examples()
+FIT = "bayesprop fit table.csv --out m.bayesprop"
+KINDS = [
+    (COMMAND, lambda text: check_command(text)),
+    (re.compile("--set "), lambda text: check_command(f"{FIT} {text}")),
+    (CONSTRUCTOR, lambda text: check_constructor(text)),
 ]
-COMMANDS = sorted({one.text: one for one in PRINTED if COMMAND.match(one.text)}.values())
-SETTINGS = sorted({one.text: one for one in PRINTED if one.text.startswith("--set ")}.values())
-CONSTRUCTORS = sorted({one.text: one for one in PRINTED if CONSTRUCTOR.match(one.text)}.values())
+"""Commands that there are, settings of the default, and constructors with their arguments."""
+CHECKED = sorted({p.text: p for p in PRINTED if any(k.match(p.text) for k, _ in KINDS)}.values())
 
 
-@pytest.mark.parametrize("printed", COMMANDS, ids=lambda one: one.text)
-def test_a_command_is_one_that_there_is(printed: Printed):
-    check_command(printed.text)
-
-
-@pytest.mark.parametrize("printed", SETTINGS, ids=lambda one: one.text)
-def test_a_setting_is_one_of_the_default(printed: Printed):
-    check_command(f"bayesprop fit table.csv --out m.bayesprop {printed.text}")
-
-
-@pytest.mark.parametrize("printed", CONSTRUCTORS, ids=lambda one: one.text)
-def test_a_constructor_takes_its_arguments(printed: Printed):
-    check_constructor(printed.text)
+@pytest.mark.parametrize("printed", CHECKED, ids=lambda one: one.text)
+def test_what_is_printed_is_there(printed: Printed):
+    next(check for kind, check in KINDS if kind.match(printed.text))(printed.text)
 
 
 def check_command(text: str) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 from blocks import run_page
+from doc_pages import REPOSITORY
 
 OPTIMISED = True
-
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-
 
 LATER = pytest.param("docs/index.md", marks=pytest.mark.exhaustive)  # what README says, shorter
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+from doc_pages import DOCS, text_of
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 by_name = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -22,7 +22,7 @@ def test_a_notebook_is_stored_without_outputs(path: Path):
     code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
     assert code
     assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
-    assert f"notebooks/{path.name}" in (DOCS / "use" / "from-python.md").read_text("utf-8")
+    assert f"notebooks/{path.name}" in text_of("docs/use/from-python.md")
 
 
 @by_name

@@ -16,11 +16,13 @@ figure.savefig("line.svg")
 """
 
 
-def test_pictures_are_kept_until_their_block_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(pictures, "CACHE", tmp_path / "cache")
-    page = tmp_path / "page.md"
+    return tmp_path / "page.md"
+
+
+def test_pictures_are_kept_until_their_block_changes(page: Path):
     page.write_text(PAGE.format(1))
     (first,) = pictures.drawn(page)
     made = first.stat().st_mtime_ns
@@ -33,9 +35,7 @@ def test_pictures_are_kept_until_their_block_changes(
     assert not first.exists()
 
 
-def test_a_block_that_fails_fails_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pictures, "CACHE", tmp_path / "cache")
-    page = tmp_path / "page.md"
+def test_a_block_that_fails_fails_the_build(page: Path):
     page.write_text(PAGE.format("nothing"))
     with pytest.raises(pictures.PluginError, match=r"page\.md:2: name 'nothing'"):
         pictures.drawn(page)

@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from doc_pages import REPOSITORY, text_of
 
 import headless
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 WIDTHS = """<!doctype html><pre id="found"></pre>
 <iframe id="frame" style="border:0; width:390px; height:800px"></iframe><script>
 const names = {names}, found = {{}}, frame = document.getElementById("frame");
@@ -106,9 +106,9 @@ def test_equations_are_mathml(site: dict[Path, Page]):
 
 
 def test_links_of_the_repository_point_to_files():
-    for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (REPOSITORY / target).exists(), f"{page.name}: {target}"
+    for page in ("README.md", "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", text_of(page)):
+            assert (REPOSITORY / target).exists(), f"{page}: {target}"
 
 
 @pytest.fixture(scope="module")
