@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
@@ -41,34 +43,16 @@ def test_precision_is_the_finite_difference_hessian(c):
     data, prior = problem(c)
     mode = logistic.find_mode(data, prior)
     p, step = len(mode.weights), 1e-4
-    hessian = np.empty((p, p))
-    for i in range(p):
-        for j in range(p):
-            e, g = step * np.eye(p)[i], step * np.eye(p)[j]
-            corners = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
-            values = [
-                logistic.log_joint(data, prior, mode.weights + a * e + b * g) for a, b in corners
-            ]
-            hessian[i, j] = (values[0] - values[1] - values[2] + values[3]) / (4 * step**2)
+    hessian = np.zeros((p, p))
+    for i, j in product(range(p), repeat=2):
+        for a, b in product((-1, 1), repeat=2):
+            at = mode.weights + step * (a * np.eye(p)[i] + b * np.eye(p)[j])
+            hessian[i, j] += a * b * logistic.log_joint(data, prior, at) / (4 * step**2)
     np.testing.assert_allclose(mode.prec, -hessian, atol=1e-5)
     full = logistic.laplace(data, prior).posterior
     np.testing.assert_allclose(full.cov @ -hessian, np.eye(p), atol=1e-4)
     diagonal = logistic.laplace(data, prior, covariance="diagonal").posterior
     np.testing.assert_allclose(diagonal.cov, np.diag(-1 / np.diag(hessian)), atol=1e-5)
-
-
-def test_weights_of_rows_are_repetitions():
-    x, codes = table(c=3)
-    twice = np.repeat(np.arange(len(x)), 2)
-    prior = logistic.isotropic_prior(np.full(3, 0.7), 3)
-    doubled = logistic.rows(x, codes, 3, np.full(len(x), 2.0))
-    a, b = (
-        logistic.laplace(data, prior)
-        for data in (doubled, logistic.rows(x[twice], codes[twice], 3))
-    )
-    np.testing.assert_allclose(a.posterior.mean, b.posterior.mean, atol=1e-9)
-    np.testing.assert_allclose(a.posterior.cov, b.posterior.cov, atol=1e-9)
-    assert a.info.log_evidence == pytest.approx(b.info.log_evidence)
 
 
 def test_laplace_evidence_approaches_the_integral():
@@ -108,27 +92,24 @@ def test_a_search_from_far_out_ends_at_the_mode(c):
     np.testing.assert_allclose(reached.weights, mode.weights, atol=1e-5)
 
 
-def gaussian_logits(c=1, n=6, seed=0):
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(n, c, c))
+def gaussian_logits(c, n, std=1.0):
+    rng = np.random.default_rng(0)
+    root = std * rng.normal(size=(n, c, c))
     return Logits(2.0 * rng.normal(size=(n, c)), root @ root.transpose(0, 2, 1))
 
 
 def test_probit_is_near_quadrature():
     m, v = (a.ravel() for a in np.meshgrid(np.linspace(-8, 8, 41), np.geomspace(1e-3, 100, 25)))
     at = Logits(m[:, None], v[:, None, None])
-    exact = quadrature(at).proba[:, 1]
-    ours = probit(at).proba[:, 1]
     lecture = stats.norm.cdf(m / np.sqrt(8 / np.pi + v))
-    assert np.abs(ours - exact).max() < 0.025
-    assert np.abs(lecture - exact).max() < 0.025
-    certain = v < 2e-3
-    assert np.abs(ours - exact)[certain].max() < 1e-4
+    off = np.abs([probit(at).proba[:, 1], lecture] - quadrature(at).proba[:, 1])
+    assert off.max() < 0.025
+    assert off[0, v < 2e-3].max() < 1e-4
 
 
 @pytest.mark.parametrize("c", [3, 6])
 def test_quadrature_of_several_classes_is_the_average_of_draws(c):
-    at, n = gaussian_logits(c), 40_000
+    at, n = gaussian_logits(c, 6), 40_000
     found = quadrature(at)
     rng = np.random.default_rng(7)
     for i in range(len(at.mean)):
@@ -137,10 +118,8 @@ def test_quadrature_of_several_classes_is_the_average_of_draws(c):
         assert (np.abs(found.proba[i] - p.mean(axis=0)) < 4 * se + 1.5e-2).all()
         entropy = special.entr(p).sum(axis=1)
         assert abs(found.expected_entropy[i] - entropy.mean()) < 2e-2
-    near = probit(at).proba
-    assert np.abs(near - found.proba).max() < 0.12
     common = Logits(at.mean + 5.0, at.cov + 100.0)
-    np.testing.assert_allclose(probit(common).proba, near, atol=1e-9)
+    np.testing.assert_allclose(probit(common).proba, probit(at).proba, atol=1e-9)
 
 
 @pytest.mark.parametrize("c", [2, 3])
@@ -171,9 +150,7 @@ def test_certain_weights_predict_as_the_mode():
 )
 def test_errors_are_those_that_the_documentation_tells(c, std, of_nodes, of_probit):
     """Forty rows of random logits, against ten thousand pairs of points."""
-    rng = np.random.default_rng(0)
-    root = std * rng.normal(size=(40, c, c)) / np.sqrt(c)
-    at = Logits(2.0 * rng.normal(size=(40, c)), root @ root.transpose(0, 2, 1))
+    at = gaussian_logits(c, 40, std / np.sqrt(c))
     exact = special.softmax(logit_nodes(at, 10_000), axis=-1).mean(axis=1)
     assert np.abs(quadrature(at).proba - exact).max() < of_nodes
     assert np.abs(probit(at).proba - exact).max() < of_probit

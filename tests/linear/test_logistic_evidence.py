@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -36,9 +34,8 @@ def bound(data, prec, **settings):
 def test_no_other_precision_has_a_higher_bound(c, covariance):
     data = table(c=c)
     how = {"covariance": covariance, "tolerance": 1e-8}
-    found = logistic.maximise(
-        data, np.full(3, 0.01), SHARED, partial(variational, **how), tolerance=1e-5
-    )
+    approximate, fixed = partial(variational, **how), np.full(3, 0.01)
+    found = logistic.maximise(data, fixed, SHARED, approximate, tolerance=1e-5)
     assert found.converged
     assert found.prior_prec[0] == 0.01
     assert (np.diff(found.ascent.trace) > -1e-5).all()
@@ -52,12 +49,6 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
     assert found.prior_prec[1] == found.prior_prec[2]
 
 
-class ByQuadrature(NamedTuple):
-    data: logistic.Rows
-    loss: Callable[[float], float]
-    best: optimize.OptimizeResult
-
-
 @pytest.fixture(scope="module")
 def by_quadrature():
     data = table(n=200)
@@ -67,7 +58,7 @@ def by_quadrature():
         prior = logistic.isotropic_prior(np.full(2, np.exp(log_prec)), 1)
         return -grid_log_evidence(data, prior)[0]
 
-    return ByQuadrature(data, loss, optimize.minimize_scalar(loss, bounds=(-5, 5)))
+    return data, loss, optimize.minimize_scalar(loss, bounds=(-5, 5))
 
 
 @pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
@@ -97,9 +88,8 @@ def test_separable_classes_have_the_widest_prior_and_noise_a_narrow_one(approxim
     is_bound = approximate is variational
     for codes, is_widest in (((x > 0.9).astype(int), True), (np.arange(30) % 2, False)):
         data = logistic.rows(phi, codes, 2)
-        found = logistic.maximise(
-            data, np.full(2, 0.01), np.array([-1, 0]), approximate, is_bound=is_bound
-        )
+        fixed, groups = np.full(2, 0.01), np.array([-1, 0])
+        found = logistic.maximise(data, fixed, groups, approximate, is_bound=is_bound)
         assert found.converged
         least, chosen = logistic.LEAST, found.prior_prec[1]
         assert least <= chosen < 2.0 * least if is_widest else chosen > 3.0

@@ -25,11 +25,8 @@ def grid_log_evidence(data, prior, reach=9.0, n=101):
     log_cell = 2 * np.log(u[1] - u[0]) + np.linalg.slogdet(root)[1]
     weights = np.exp(joint - special.logsumexp(joint))
     mean = weights @ points
-    return (
-        special.logsumexp(joint) + log_cell,
-        mean,
-        (points - mean).T @ (weights[:, None] * (points - mean)),
-    )
+    cov = (points - mean).T @ (weights[:, None] * (points - mean))
+    return special.logsumexp(joint) + log_cell, mean, cov
 
 
 @pytest.mark.parametrize("n", [8, 60])

@@ -14,12 +14,9 @@ def relu_by_lanes(m, v, out):
     n = m.size
     for i in range(0, n, 32):
         relu = normals.relu_moments(lanes.load32(m, i), lanes.load32(v, i))
-        lanes.store(out, i, relu.m)
-        lanes.store(out, n + i, relu.v)
-        lanes.store(out, 2 * n + i, relu.dm_dm)
-        lanes.store(out, 3 * n + i, relu.dm_dv)
-        lanes.store(out, 4 * n + i, relu.dv_dm)
-        lanes.store(out, 5 * n + i, relu.dv_dv)
+        parts = relu.m, relu.v, relu.dm_dm, relu.dm_dv, relu.dv_dm, relu.dv_dv
+        for k in range(6):
+            lanes.store(out, k * n + i, parts[k])
 
 
 @lanes.compiled
@@ -101,9 +98,8 @@ def test_relu_moments_and_slopes(alpha, v):
         at = mp.mpf(m), mp.mpf(v)
         assert relative(mean, truth(*at)[0]) < 1e-12
         assert relative(var, truth(*at)[1]) < 1e-12
-        for slope, (moment, order) in zip(
-            slopes, [(0, (1, 0)), (0, (0, 1)), (1, (1, 0)), (1, (0, 1))], strict=True
-        ):
+        kinds = [(0, (1, 0)), (0, (0, 1)), (1, (1, 0)), (1, (0, 1))]
+        for slope, (moment, order) in zip(slopes, kinds, strict=True):
             expected = mp.diff(lambda a, b, k=moment: truth(a, b)[k], at, order)
             assert abs(float(slope - expected)) < 1e-12 * max(abs(float(expected)), 1e-140)
 
