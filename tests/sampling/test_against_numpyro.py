@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from functools import partial
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from blackjax.diagnostics import ess_bulk
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import potential_energy
 
@@ -71,48 +71,36 @@ def test_log_posterior_is_numpyros_up_to_a_constant():
     assert gaps[0] == pytest.approx(0.0, abs=2e-4)
 
 
-def fitted(n_warmup, n_draws):
-    sampler = {"n_warmup": n_warmup, "n_draws": n_draws, "target_acceptance": 0.9}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return MCMCRegressor((N_HIDDEN,), random_state=0, **sampler).fit(X, Y)
-
-
 def mean_and_error(draws):
     """Mean over chains (c, s, ...) and its standard error by the chains' effective size."""
     chains = np.asarray(draws, np.float64)
     flat = chains.reshape(*chains.shape[:2], -1)
-    from blackjax.diagnostics import ess_bulk
-
-    ess = np.asarray(ess_bulk(flat))
-    return flat.mean((0, 1)), flat.std((0, 1)) / np.sqrt(ess)
+    return flat.mean((0, 1)), flat.std((0, 1)) / np.sqrt(np.asarray(ess_bulk(flat)))
 
 
 @pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_predictive_moments_are_those_of_numpyros_sampler():
-    ours = fitted(500, 1000)
+    plan = {"n_warmup": 500, "n_draws": 1000, "target_acceptance": 0.9}
+    ours = MCMCRegressor((N_HIDDEN,), random_state=0, **plan).fit(X, Y)
     grid = np.linspace(-2.5, 2.5, 6)[:, None]
-    kernel = NUTS(model, target_accept_prob=0.9)
-    sampler = MCMC(
-        kernel, num_warmup=500, num_samples=1000, num_chains=4, chain_method="sequential",
-        progress_bar=False,
-    )  # fmt: skip
+    how = {"num_warmup": 500, "num_samples": 1000, "num_chains": 4, "progress_bar": False}
+    sampler = MCMC(NUTS(model, target_accept_prob=0.9), chain_method="sequential", **how)
     sampler.run(jax.random.key(1), X, Y)
     theirs = sampler.get_samples(group_by_chain=True)
     draw = jax.vmap(jax.vmap(lambda w1, w2: network(grid, w1, w2)))
     f = np.asarray(draw(theirs["w1"], theirs["w2"]))
-    w1, w2 = ours.state_.chains.draws.weights
-    g = np.asarray(draw(jnp.asarray(w1), jnp.asarray(w2)))
+    g = np.asarray(draw(*map(jnp.asarray, ours.state_.chains.draws.weights)))
+    draws = ours.state_.chains.draws
     pairs = [(f, g), (f**2, g**2)]
-    pairs.append((1.0 / theirs["noise_prec"], np.exp(ours.state_.chains.draws.likelihood[..., 0])))
-    pairs.append((theirs["weight_prec"], np.exp(ours.state_.chains.draws.log_precision)))
+    pairs.append((1.0 / theirs["noise_prec"], np.exp(draws.likelihood[..., 0])))
+    pairs.append((theirs["weight_prec"], np.exp(draws.log_precision)))
     for a, b in pairs:
         (mean_a, se_a), (mean_b, se_b) = mean_and_error(a), mean_and_error(b)
         off = np.abs(mean_a - mean_b) / np.hypot(se_a, se_b)
         assert off.max() < 4.0, off
-    np.testing.assert_allclose(
-        ours.predict(grid), g.mean((0, 1)), atol=1e-5
-    )  # standardised data stay what they are
+    # Standardised data stay what they are.
+    np.testing.assert_allclose(ours.predict(grid), g.mean((0, 1)), atol=1e-5)
 
 
 def chains():

@@ -48,10 +48,8 @@ def linear():
     batch = whole(jnp.asarray(x, jnp.float32), jnp.asarray(y[:, None], jnp.float32))
     rho = np.log(np.expm1(np.sqrt(v)))
     q = MeanField(*(jnp.asarray(part[None], jnp.float32) for part in (m, rho)))
-    return {
-        "batch": batch, "q": q, "log_evidence": log_evidence, "noise_var": noise_var,
-        "weight_var": weight_var,
-    }  # fmt: skip
+    known = {"noise_var": noise_var, "weight_var": weight_var}
+    return {"batch": batch, "q": q, "log_evidence": log_evidence} | known
 
 
 def linear_free_energy(linear, q, key, kl):

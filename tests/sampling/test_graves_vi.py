@@ -30,13 +30,9 @@ def test_prior_minimises_the_kl_to_it(q):
     at_best = float(graves_vi.kl_to_prior(q, best))
     for dm, factor in ((0.02, 1.0), (-0.02, 1.0), (0.0, 1.1), (0.0, 0.9)):
         assert float(graves_vi.kl_to_prior(q, Gaussian(best.m + dm, best.v * factor))) > at_best
-    stds = [np.log1p(np.exp(np.asarray(rho, np.float64))) for rho in q.rho]
-    draws = np.concatenate(
-        [
-            (np.asarray(m)[..., None] + std[..., None] * np.array([-1.0, 1.0])).ravel()
-            for m, std in zip(q.m, stds, strict=True)
-        ]
-    )
+    m, rho = (np.concatenate([np.ravel(w) for w in part]).astype(float) for part in q)
+    std = np.log1p(np.exp(rho))
+    draws = np.concatenate([m - std, m + std])
     # Two points at m ± std have the mean and the variance of the Gaussian.
     assert float(best.m) == pytest.approx(draws.mean(), abs=1e-6)
     assert float(best.v) == pytest.approx(draws.var(), rel=1e-5)

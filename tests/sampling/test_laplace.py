@@ -140,11 +140,11 @@ def test_kronecker_factors_are_moments_of_inputs_and_slopes(name):
     inputs, blocks = X, []
     for layer in range(2):
         z, slopes = np.column_stack([inputs, np.ones(13)]), np.asarray(by_bias[layer])[:, :, -1]
-        of_inputs = sum(w * np.outer(row, row) for w, row in zip(WEIGHT, z, strict=True))
-        of_units = sum(
-            w * slope.T @ information(likelihood, noise, by_hand(weights, x)) @ slope
-            for w, slope, x in zip(WEIGHT, slopes, X, strict=True)
-        )
+        of_inputs, of_units = 0.0, 0.0
+        for w, row, slope, x in zip(WEIGHT, z, slopes, X, strict=True):
+            of_inputs += w * np.outer(row, row)
+            middle = information(likelihood, noise, by_hand(weights, x))
+            of_units += w * slope.T @ middle @ slope
         blocks.append(np.kron(of_inputs / WEIGHT.sum(), of_units))
         inputs = special.erf(z @ weights[0]) if layer == 0 else None
     np.testing.assert_allclose(matrix_of(found), linalg.block_diag(*blocks), atol=1e-10)
@@ -201,11 +201,11 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
         log_prior = 16 * logs[0] + 5 * logs[1] - prec @ squares
         return -likelihood - 0.5 * (log_prior - np.linalg.slogdet(full)[1])
 
-    expand = {"by-leaf": np.eye(3), "one": np.array([[1, 1, 0], [0, 0, 1]]), "known": np.eye(3)[2:]}
-    best = optimize.minimize(
-        lambda free: minus_evidence(free @ expand[prior]), np.zeros(len(expand[prior])), tol=1e-10
-    )
-    logs = best.x @ expand[prior]
+    one = np.array([[1, 1, 0], [0, 0, 1]])
+    expand = {"by-leaf": np.eye(3), "one": one, "known": np.eye(3)[2:]}[prior]
+    loss = lambda free: minus_evidence(free @ expand)  # noqa: E731
+    best = optimize.minimize(loss, np.zeros(len(expand)), tol=1e-10)
+    logs = best.x @ expand
     assert found.evidence.converged
     assert found.evidence.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
     assert found.evidence.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
@@ -230,15 +230,12 @@ def test_draws_have_the_covariance_that_predictions_use(structure):
 
     linear, n = tangent_apply(APPLY), 4000
     keys = jax.random.split(jax.random.key(0), n)
-    both = jax.jit(
-        jax.vmap(
-            lambda key: (
-                linear(sample_linear(model, key, posterior).weights, x[0]),
-                ravel_pytree(sample(model, key, posterior).weights)[0],
-            )
-        )
-    )
-    drawn, plain = map(np.asarray, both(keys))
+
+    def draw(key):
+        f = linear(sample_linear(model, key, posterior).weights, x[0])
+        return f, ravel_pytree(sample(model, key, posterior).weights)[0]
+
+    drawn, plain = map(np.asarray, jax.jit(jax.vmap(draw))(keys))
     root = np.linalg.cholesky(moments.cov[0])
     z = np.linalg.solve(root, (drawn - np.asarray(moments.mean[0])).T)
     assert np.abs(z.mean(axis=1)).max() < 4.0 / np.sqrt(n)
@@ -257,19 +254,16 @@ def test_known_leaves_do_not_move():
 
 
 def test_what_cannot_be_is_refused():
+    mode, data, _, _ = linear_model()
+    vanished = mode._replace(likelihood=jnp.array([-800.0]))
+    with pytest.raises(FloatingPointError, match="left the finite numbers"):
+        laplace(LaplaceModel(plain_apply, LearnedNoise(1), Full()), vanished, data)
     with pytest.raises(ValueError, match=r"must be plain_apply .* Full\(\) or Diagonal\(\)"):
         LaplaceModel(by_hand, KnownNoise(1), Kron())
     with pytest.raises(ValueError, match="curvature must be 'ggn' with structure='kron'"):
         LaplaceModel(APPLY, KnownNoise(1), Kron(), exact=True)
     with pytest.raises(ValueError, match="places must name leaves of the 2"):
         Chosen((2,)).numbers(2)
-
-
-def test_a_fit_without_noise_is_refused():
-    mode, data, _, _ = linear_model()
-    vanished = mode._replace(likelihood=jnp.array([-800.0]))
-    with pytest.raises(FloatingPointError, match="left the finite numbers"):
-        laplace(LaplaceModel(plain_apply, LearnedNoise(1), Full()), vanished, data)
 
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/laplace-torch.json").read_text())
@@ -296,9 +290,8 @@ def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, stru
     if structure == Kron():
         weights1, biases1, weights2, biases2 = expected["weight_blocks"]
         blocks = [curvature[:20, :20].reshape(4, 5, 4, 5), curvature[20:, 20:].reshape(6, 2, 6, 2)]
-        for block, weights, biases in zip(
-            blocks, (weights1, weights2), (biases1, biases2), strict=True
-        ):
+        theirs = zip(blocks, (weights1, weights2), (biases1, biases2), strict=True)
+        for block, weights, biases in theirs:
             o = block.shape[1]
             ours = block[:-1, :, :-1, :].transpose(1, 0, 3, 2).reshape(o * (len(block) - 1), -1)
             np.testing.assert_allclose(ours, np.kron(*map(np.array, weights)), atol=1e-8)
