@@ -43,10 +43,13 @@ from bayesprop.table.unmeasured import (
     SIDES,
     UNKNOWN,
     has_limits,
+    has_ranges,
     is_text,
     limits_as_values,
     numbers_rows,
     on_limits,
+    on_ranges,
+    ranges_as_values,
     sides,
     stand_in,
     stray_words,
@@ -84,6 +87,8 @@ class NumericColumn(EncodedColumn):
         What stands beside each; None: anything.
     limits
         On which sides of a limit, as "<0.5", some lie: those are the limit, and marked beside.
+    ranges
+        Whether some were ranges, as "10 - 20": any are read as their middle.
     """
 
     kind: ClassVar = "numeric"
@@ -91,6 +96,7 @@ class NumericColumn(EncodedColumn):
     written: str | None = None
     unit: str | None = None
     limits: tuple[str, ...] = ()
+    ranges: bool = False
 
     @property
     def is_read_as_text(self) -> bool:
@@ -124,7 +130,8 @@ class NumericColumn(EncodedColumn):
         gap = np.where(np.isnan(values[:, 0]), np.nan, 0.0)
         unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
         values = np.column_stack([values, *(mark + gap for mark in marks)])
-        said = (*self._read_anew(series, numbers), *on_limits(series, unknown, UNKNOWN))
+        on_new = () if self.ranges else on_ranges(series)
+        said = (*self._read_anew(series, numbers), *on_limits(series, unknown, UNKNOWN), *on_new)
         return self.with_gaps(values, numbers.is_null(), said)
 
     def _read_anew(self, series: pl.Series, numbers: pl.Series) -> tuple[Remark, ...]:
@@ -141,7 +148,7 @@ class NumericColumn(EncodedColumn):
         if not is_text(series):
             return as_numbers(series)
         side = sides(series)
-        series = limits_as_values(self.without_words(series))
+        series = ranges_as_values(limits_as_values(self.without_words(series)))
         numbers = as_numbers(series, self.written, self.unit)
         return numbers.set(side.is_not_null() & ~side.is_in(self.limits), None)
 
@@ -285,8 +292,10 @@ def _numbers_in(text: pl.Series) -> NumericColumn | None:
     side, is_limited = sides(text), has_limits(text)
     limits = tuple(one for one in SIDES if one in side) if is_limited else ()
     text = limits_as_values(text) if is_limited else text
+    text = ranges_as_values(text) if (ranges := has_ranges(text)) else text
     words = stray_words(text)
-    others, column = without(text, words), NumericColumn(text.name, words=words, limits=limits)
+    column = NumericColumn(text.name, words=words, limits=limits, ranges=ranges)
+    others = without(text, words)
     if typed(others).dtype.is_numeric():
         return column
     marked = None if are_codes(text.drop_nulls()) else unmarked(others)
@@ -310,7 +319,7 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
     read = (reading(series, numbers),) if is_marked else ()
     limits = on_limits(series, sides(series), READ) if column.limits else ()
     asked = (*taken_for_missing(series, column.words, "numbers"), *stand_in(numbers))
-    return FittedColumn(name, column, (*read, *limits), asked)
+    return FittedColumn(name, column, (*read, *limits, *on_ranges(series)), asked)
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:

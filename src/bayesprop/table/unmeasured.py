@@ -49,6 +49,8 @@ Ends = tuple[float | None, float | None]
 READ = "read as that number, and marked in a column beside"
 UNKNOWN = "where the training data had no such limit: taken for missing"
 _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
+_RANGE = r"^((?:[1-9]\d*|0)(?:\.\d+)?)(?: +(?:-|to) +| *– *)([1-9]\d*(?:\.\d+)?)$"
+_WIDEST = 100.0  # the end of a range over its beginning; further apart are numbers of telephones
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
 
@@ -179,6 +181,37 @@ def limits_as_values(series: pl.Series) -> pl.Series:
     if not is_text(series):
         return series
     return series.cast(pl.String).str.replace(_LIMIT, "${2}")
+
+
+def middles(text: pl.Series) -> pl.Series:
+    """Return the middle of each range, as "10 - 20", null for anything else."""
+    if not is_text(text):
+        return pl.repeat(None, len(text), dtype=pl.Float64, eager=True)
+    ends = text.cast(pl.String).str.strip_chars().str.extract_groups(_RANGE).struct.unnest()
+    low, high = ends["1"].cast(pl.Float64), ends["2"].cast(pl.Float64)
+    is_range = (low < high) & ((high <= _WIDEST * low) | (low < 1.0))
+    return ((low + high) / 2.0).set(~is_range, None)
+
+
+def ranges_as_values(text: pl.Series) -> pl.Series:
+    """Return the middles in place of ranges, the others as they are."""
+    return middles(text).cast(pl.String).fill_null(text).alias(text.name)
+
+
+def has_ranges(text: pl.Series) -> bool:
+    """Whether cleaned text holds ranges, no fewer plain numbers, and too many for levels."""
+    n, known = middles(text).count(), text.drop_nulls()
+    return 0 < n <= is_number(known).sum() and not are_few(known)
+
+
+def on_ranges(series: pl.Series) -> tuple[Remark, ...]:
+    """Say how ranges are read, if there are any."""
+    is_range = middles(series).is_not_null()
+    if not is_range.any():
+        return ()
+    such = f"such as {quoted(series.filter(is_range)[0])} in {counted(int(is_range.sum()), 'row')}"
+    read = "read as their middle"
+    return (Remark(f" holds ranges {such}: {read}", f"with ranges, {read}", series.name, such),)
 
 
 def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.table.durations import durations_as
+from bayesprop.table.durations import DURATION, FORMS, HOURS, durations_as
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Positive
@@ -106,15 +106,22 @@ class NumberAnswers:
             durations_as(self.form, predicted[name], std).alias(name) for name in own
         )
 
+    def _figures(self, one: Predictive) -> list[str]:
+        """Write the mean of one row, and its std, epistemic std and noise std."""
+        mean, *stds = (float(v[0]) for v in list(self.columns(one).values())[:4])
+        if self.form is None:
+            return [figure_beside(mean, stds[0]), *(figure(v, 3) for v in stds)]
+        form = HOURS if self.form == DURATION else self.form
+        return durations_as(form, pl.Series([mean, *stds]), np.full(4, stds[0])).to_list()
+
     def brief(self, target: str, one: Predictive) -> dict[str, str]:
         """Return the answer of one row as cells of a small table."""
-        mean, std = float(one.mean[0]), float(one.std[0])
-        return {target: figure_beside(mean, std), "±": figure(std, 3)}
+        return dict(zip((target, "±"), self._figures(one), strict=False))
 
     def words(self, one: Predictive, unit: str) -> str:
         """Word the answer of one row and its doubt, in two parts."""
-        mean, *stds = (float(v[0]) for v in self.columns(one).values())
-        mean, (std, epistemic, noise) = figure_beside(mean, stds[0]), (figure(v, 3) for v in stds)
+        mean, std, epistemic, noise = self._figures(one)
+        unit = "" if self.form else unit
         return (
             f"{mean} ± {std}{' ' * bool(unit)}{unit}: ± {epistemic} is what the model does not "
             f"know, ± {noise} is noise"
@@ -241,6 +248,8 @@ def answers_of(
     """Return how what a table's model predicts is written; `label` is the column of a class."""
     classes = tuple(map(class_text, encoding.classes))
     if not classes:
+        if (marks := encoding.marks) is not None and marks.written in FORMS:
+            return replace(numbers, form=marks.written)
         return numbers
     ordered = None if order is None else numbers
     return ClassAnswers(label, classes, order=order, ordered=ordered)

@@ -15,7 +15,6 @@ from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
-from bayesprop.table.durations import FORMS
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.read import Check
@@ -217,8 +216,6 @@ class TableModel:
                 got = ", ".join(f"{level:g}" for level in levels)
                 raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
         numbers = NumberAnswers(tuple(intervals) or (0.9,), tuple(quantiles))
-        if encoding.marks is not None and encoding.marks.written in FORMS:
-            numbers = replace(numbers, form=encoding.marks.written)
         answers = answers_of(encoding, encoding.target_name, numbers, order)
         if not isinstance(answers, ClassAnswers):
             return answers
