@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from house_table import as_csv, house_rows
@@ -14,15 +12,6 @@ from bayesprop.store import load_model, save_model
 HEADER = "a,b,y\n"
 ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--test-fraction", "0", "--quiet")
-
-
-def test_a_table_that_cannot_be_read_leaves_nothing(cli, tmp_path):
-    table, out = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(HEADER + ROWS + "1,2\n")
-    result = cli("fit", table, "--target", "y", "--out", out, *FAST)
-    assert "line 22" in result.refusal
-    assert result.out == ""
-    assert list(tmp_path.iterdir()) == [table]
 
 
 def test_names_that_are_not_text_stay_text(cli, fitted):
@@ -73,16 +62,6 @@ def test_columns_beside_predictions_must_be_there_and_free(cli, house_model):
     words = ["predict", house_model, "-", "--columns"]
     assert "already has mean" in cli(*words, "all", stdin=as_csv(rows)).refusal
     assert cli(*words, "rooms", stdin=as_csv(rows)).code == 0
-
-
-@pytest.mark.parametrize("content", [None, b"", b"a,b\n1,2\n", pickle.dumps({"model": print})])
-def test_files_that_are_no_model(cli, houses, tmp_path, content):
-    """What a stranger, a bad disk or a broken download leaves is tried in `test_store.py`."""
-    path = tmp_path / "m.bayesprop"
-    if content is not None:
-        path.write_bytes(content)
-    for words in (("inspect",), ("predict", houses), ("evaluate", houses), ("report", houses)):
-        assert str(path) in cli(words[0], path, *words[1:]).refusal
 
 
 def test_model_without_a_table(cli, houses, tmp_path):

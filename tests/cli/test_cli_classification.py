@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import bayesprop
 from bayesprop import PBPClassifier
 from bayesprop.cli import main
 from bayesprop.store import load_model
@@ -159,17 +158,6 @@ def test_settings_reach_the_estimator_with_their_types(cli, tmp_path):
     assert (parameters["activation"], parameters["weight_prior"]) == ("relu", [3, 2.0])
     assert (parameters["hidden_layer_sizes"], parameters["n_epochs"]) == ([4, 3], 2)
     assert parameters["random_state"] == 0
-
-
-def test_weights_reach_the_estimator(cli, tmp_path):
-    path = write(tmp_path / "t.csv", ["a", "b"] * 20)
-    frame, weight = pl.read_csv(path), np.array([1.0, 9.0] * 20)
-    frame.with_columns(w=pl.Series(weight)).write_csv(path)
-    model, _ = fit(cli, path, "--weights", "w", "--test-fraction", "0")
-    saved = bayesprop.load(model).estimator
-    x = frame.select("a", "b").to_numpy()
-    python = PBPClassifier(**saved.get_params()).fit(x, frame["kind"].to_list(), weight)
-    np.testing.assert_array_equal(saved.predict_proba(x), python.predict_proba(x))
 
 
 def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):

@@ -67,9 +67,6 @@ def test_predict_decides_by_the_costs_of_the_fit_or_by_others(cli, loans):
             assert row["decision"] == ("default" if p >= threshold else "paid")
             lost = (1 - p) * (1.0 if fn == 10.0 else 4.0) if p >= threshold else fn * p
             assert float(row["expected_cost"]) == pytest.approx(lost, rel=1e-6)
-    told = cli("evaluate", model, path, "--json").json["decided"]
-    assert told["threshold"] == pytest.approx(1 / 11)
-    assert told["found"] + told["missed"] + told["false_alarms"] + told["rest"] == 1200
     assert "flagged as 'default' from 0.09091" in cli("evaluate", model, path).out
 
 
@@ -77,7 +74,6 @@ def test_a_rate_is_reached_on_rows_that_the_fit_did_not_see(cli, loans, tmp_path
     path, model = loans
     held_out = write(tmp_path / "later.csv", seed=7)
     words = ("predict", model, held_out, "--rate", "recall=0.8")
-    assert "give --calibrate" in cli(*words).refusal
     result = cli(*words, "--calibrate", held_out)
     assert "recall among new rows" in result.err
     assert "expected_cost" not in result.rows[0]

@@ -43,6 +43,10 @@ REFUSED = {
           for words in ("cost fn=1,fp=1", "positive setosa")),
         ("fit iris --out m --target-kind count", "--target-kind count is for numbers"),
         ("compare iris --positive x", "--positive is for two classes"),
+        ("fit RAGGED --target y --out m --method linear", "line 22"),
+        ("inspect absent.bayesprop", "there is no model file 'absent.bayesprop'"),
+        *((f"{command} HOUSES HOUSES", "houses.csv' is not a bayesprop model")
+          for command in ("predict", "evaluate", "report")),
     ],
     "fit": [
         ("", "--target is needed: the column to predict; columns: area, rooms, town, price"),
@@ -122,6 +126,7 @@ def tables(tmp_path_factory, houses, house_model):
     texts = {
         "KINDS": "a,kind\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(40)),
         "CANDIDATES": as_csv([{k: v for k, v in row.items() if k != "price"} for row in rows]),
+        "RAGGED": "a,b,y\n" + "".join(f"{k},{k * k % 7},{k}\n" for k in range(20)) + "1,2\n",
         "LINE": "x,y\n" + "".join(f"{k},{2 * k + k % 5}\n" for k in np.arange(300.0)),
     }
     for name, text in texts.items():

@@ -21,16 +21,6 @@ def table(tmp_path, monkeypatch):
     return tmp_path / "t.csv"
 
 
-def test_shards_of_linear_are_one_fit(cli, table, tmp_path):
-    models = []
-    for more in ((), ("--shards", "3")):
-        out = tmp_path / f"{len(more)}.bayesprop"
-        answer = cli("fit", table, "-t", "y", "--method", "linear", *more, "-o", out, "--json").json
-        assert answer["rows"] == {"train": 360, "held_out": 40}
-        models.append(bayesprop.load(out).predict(table)["mean"].to_numpy())
-    np.testing.assert_allclose(*models, rtol=1e-9)
-
-
 def test_rounds_go_on_and_python_does_the_same(cli, table, tmp_path):
     out, file = tmp_path / "m.bayesprop", tmp_path / "m.rounds"
     words = ("--method", "pbp", "--epochs", "4", "--shards", "3", "--rounds", "2", "--quiet")

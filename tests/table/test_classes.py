@@ -187,18 +187,6 @@ def test_an_unknown_class_is_named_with_its_row(classes, values, message):
     assert "\n" not in str(caught.value)
 
 
-def test_an_encoding_gives_labels_back_and_survives_storage():
-    frame, encoding = fitted(["no", None, "yes", "perhaps, éh?"] * 10)
-    assert encoding.task == "classification"
-    again = stored_and_back(encoding)
-    assert again == encoding
-    known = again.rows(frame)
-    assert known.remarks == ["10 rows left out: no value of the target 'y'"]
-    np.testing.assert_array_equal(known.numbers, [i + 1 for i in range(N) if i % 4 != 1])
-    assert known.y[:3].tolist() == ["no", "yes", "perhaps, éh?"]
-    assert again.target(frame[::2]).dtype == known.y.dtype
-
-
 def test_the_task_can_be_asked_for_both_ways():
     frame, encoding = fitted([0, 1] * 20, "regression")
     assert encoding.task == "regression"

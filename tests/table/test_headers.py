@@ -154,21 +154,6 @@ def test_a_separator_that_ends_every_row_is_no_column():
     assert table == {"x": [1, 3], "y": [2, 4]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x,y\n1,2,3\n4,5\n",
-        "x,y\n1,2,3\n4,5,6,7\n",
-        "name,price\nA,1,200\nA,2,300\n",
-        ",x,y\n0,1,2,3\n1,4,5,6\n",
-        'x,y\n1,2,3\n"4,5,6\n',
-    ],
-)
-def test_other_rows_longer_than_the_header_are_refused(text):
-    with pytest.raises(TableError, match=r"fields, .*but the header has"):
-        read(text)
-
-
 COMMENTS = {
     "of a line": "# by NASA\nx,y\n1,2\n",
     "of many": "# by NASA\n# in 2014, or so\n#\n# x: the first\n#\nx,y\n1,2\n",
@@ -198,24 +183,6 @@ def test_notes_below_the_data_are_left_out():
     assert told(f"{body}\nSource: IMF\n", "1 line of one field, left out as notes: 'Source: IMF'")
     notes = "\n".join(f"note {k}" for k in range(5))
     assert told(f"{body}{notes}\n\n", "ends with 5 lines of one field", "'note 0'") == table
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a,b,c\n1,2,3\nnote\n4,5,6\n",
-        "a,b,c\n1,2,3\n" + "note\n" * 6,
-        "a,b,c\n1,2,3\n4\n",
-        "a,b,c\n1,2,3\nNA\n",
-        "a,b\n1,2\nnote\n",
-        "a,b,c\nnote\n",
-        'a,b,c\n1,2,3\n"4,5,6',
-        'a,b,c\n1,2,3\n"4;5;6\n7;8;9\n',
-    ],
-)
-def test_other_rows_of_one_field_are_refused(text):
-    with pytest.raises(TableError, match=r"1 field, .*but the header has"):
-        read(text)
 
 
 def test_a_note_does_not_hide_other_broken_lines():

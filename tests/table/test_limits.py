@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import bayesprop
 from bayesprop.table.columns import CategoryColumn, NumericColumn, fit_column
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
@@ -82,23 +81,6 @@ def test_words_beside_limits_are_missing_still():
     assert column.words == ("<LOD", "broken")
     encoded = column.encode(pl.Series("lead", ["broken", "<LOD", "<0.5"])).X
     np.testing.assert_array_equal(encoded, [[np.nan, np.nan], [np.nan, np.nan], [0.5, 1.0]])
-
-
-def test_whole_numbers_with_limits_go_the_whole_way():
-    rng = np.random.default_rng(0)
-    count = rng.integers(0, 40, 200)
-    frame = pl.DataFrame(
-        {
-            "count": [f"{n}" if n > 4 else "<5" for n in count],
-            "again": [f"{n}" if n > 4 else "<5" for n in count],
-            "y": np.maximum(count, 4) + 0.5 * rng.standard_normal(200),
-        }
-    )
-    encoding = TableEncoding.fit(frame, "y")
-    assert encoding.feature_names == ["count", "count is below a limit"]
-    model = bayesprop.fit(frame, target="y", method="linear", seed=0)
-    low, high = model.predict(pl.DataFrame({"count": ["<5", "30"], "again": ["", ""]}))["mean"]
-    assert low < high
 
 
 def test_limits_of_a_target_are_kept_for_later_tables():

@@ -17,6 +17,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayesprop.cli.completion import column_names
 from bayesprop.table.read import read_table
 from bayesprop.table.write import write_table
 
@@ -49,16 +50,16 @@ PACKERS = {
 
 @st.composite
 def tables(draw):
-    """Whole numbers, fractions and words, with gaps, but no column of gaps alone."""
-    n = draw(st.integers(2, 9))
+    """Whole numbers, fractions, words and truth, with gaps, but not in the first and last row."""
+    n = draw(st.integers(0, 8))
     kinds = (
         st.integers(-(10**6), 10**6),
         st.integers(-999, 999).map(lambda k: k + 0.25),
-        st.sampled_from(WORDS),
+        st.sampled_from(WORDS) | st.text("ab1.,- \"'\n;é").map("w{}w".format),
         st.booleans(),
     )
     columns = [draw(st.lists(st.none() | one, min_size=n, max_size=n)) for one in kinds]
-    columns = [[draw(one), *rest] for one, rest in zip(kinds, columns, strict=True)]
+    columns = [[draw(one), *rest, draw(one)] for one, rest in zip(kinds, columns, strict=True)]
     return dict(zip(draw(st.permutations(NAMES)), columns, strict=False))
 
 
@@ -108,6 +109,7 @@ def test_text_of_any_dialect_is_the_table(tmp_path, given_ones):
     table, (ending, content) = given_ones
     path = tmp_path / f"t{ending}"
     path.write_bytes(content)
+    assert column_names(str(path)) == [*table]
     assert read_table(str(path)).to_dict(as_series=False) == table
 
 
@@ -140,4 +142,5 @@ WRITERS = {
 def test_other_files_are_the_table(tmp_path, table, ending):
     path = tmp_path / f"t{ending}"
     WRITERS[ending](pl.DataFrame(table), path)
+    assert column_names(str(path)) == [*table]
     assert read_table(str(path)).to_dict(as_series=False) == table

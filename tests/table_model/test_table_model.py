@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +14,6 @@ import polars as pl
 import pytest
 
 import bayesprop
-from bayesprop.cli import main
 from bayesprop.linear.linear_model import LinearModel
 from bayesprop.model.progress import begun, following
 from bayesprop.store import ModelFileError
@@ -94,26 +91,6 @@ def test_predictions_keep_kind_and_index(model: bayesprop.TableModel):
     other = model.predict(pl.from_pandas(part.assign(zip=part["zip"].map(str))))
     assert isinstance(other, pl.DataFrame)
     np.testing.assert_array_equal(other["std"], found["std"])
-
-
-def test_the_command_line_and_python_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path, file = tmp_path / "flats.csv", tmp_path / "m.bayesprop"
-    FLATS.to_csv(path, index=False)
-    how = {"target": "dear", "drop": "rent", "method": "logistic", "cost": "fn=5,fp=1"}
-    how |= {"test_fraction": "0.2"}
-    words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", value)]
-    assert main(["fit", str(path), *words, "--out", str(file), "--quiet"]) == 0
-    own = bayesprop.fit(path, **how | {"test_fraction": 0.2})
-    capsys.readouterr()
-    assert main(["predict", str(file), str(path), "--quiet"]) == 0
-    printed = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    found = own.predict(path)
-    assert list(printed[0]) == ["row", *found.columns]
-    assert [row["decision"] for row in printed] == found["decision"].to_list()
-    np.testing.assert_allclose(
-        [float(row["p(yes)"]) for row in printed], found["p(yes)"], rtol=1e-6
-    )
-    assert str(bayesprop.load(file)) == str(own)
 
 
 def test_a_file_gives_back_what_was_saved(model: bayesprop.TableModel, tmp_path: Path):
@@ -196,23 +173,19 @@ def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.Ta
         ({"target": "dear", "cost": "fn=5", "rate": "recall=0.5"}, "^cost and rate each choose"),
         ({"y": FLATS["rent"]}, "X holds a column 'rent'"),
         ({"y": np.zeros(3)}, "a value a row of X: 3 and 120"),
+        ({"table": FLATS.to_numpy()}, "be a data frame .* got ndarray; estimators .* take arrays"),
+        ({"table": [FLATS.to_numpy()]}, "must be a data frame"),
+        ({"target": "rent", "missing": "NA"}, r"a list, such as \['NA'\], got 'NA'"),
+        ({"target": "rent", "kinds": ["floor"]}, "kinds must map columns to kinds, as"),
+        (
+            {"target": "rent", "kinds": {"rooms": "duration"}},
+            "^column 'rooms' must hold durations, got .*: leave kind",
+        ),
     ],
 )
 def test_refusals_speak_python(given: dict, words: str):
     with pytest.raises(ValueError, match=words):
-        bayesprop.fit(FLATS, **given)
-
-
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (FLATS.to_numpy(), r"must be a data frame .* got ndarray; estimators .* take arrays"),
-        ([FLATS.to_numpy()], "must be a data frame"),
-    ],
-)
-def test_what_is_no_table_is_refused(frame: object, words: str):
-    with pytest.raises(ValueError, match=words):
-        bayesprop.fit(frame, target="rent")
+        bayesprop.fit(**{"table": FLATS} | given)
 
 
 def test_names_of_columns_may_be_numbers():
@@ -390,19 +363,3 @@ def test_durations_are_predicted_in_the_form_that_was_given(of_seconds, read, tm
         np.testing.assert_allclose(
             pd.to_timedelta(predicted[name].map(read)).dt.total_seconds(), expected[name], atol=0.01
         )
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"missing": "NA"}, r"missing must be a list, such as \['NA'\], got 'NA'"),
-        ({"kinds": ["floor"]}, "kinds must map columns to kinds, as"),
-        (
-            {"kinds": {"rooms": "duration"}},
-            "^column 'rooms' must hold durations, got .*: leave kind",
-        ),
-    ],
-)
-def test_how_columns_are_read_is_asked_for_in_words_of_python(given: dict[str, Any], words: str):
-    with pytest.raises(ValueError, match=words):
-        bayesprop.fit(FLATS, target="rent", **given)
