@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from bayesprop import BayesianLogisticClassifier
@@ -82,3 +83,19 @@ def test_a_file_with_an_impossible_prior_is_refused():
     for bad in (np.zeros(5), np.full(5, np.nan), np.ones(4)):
         with pytest.raises(ValueError, match="array prior_prec must be"):
             estimator_from_stored(header, arrays | {"prior_prec": bad})
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_probabilities_of_few_rows_of_its_own_model_are_as_right_as_they_are_sure(n):
+    """Weights from the prior, tables of one class among them: within 4 standard errors."""
+    rng, too_sure = np.random.default_rng(n), []
+    for _ in range(100):
+        X, weights = rng.normal(size=(n + 100, 3)), 2.0 * rng.normal(size=4)
+        standardised = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
+        p = special.expit(weights[0] + standardised @ weights[1:])
+        model = BayesianLogisticClassifier(prior_prec=0.25, intercept_prec=0.25)
+        model.partial_fit(X[:n], rng.random(n) < p[:n], classes=[False, True])
+        proba = model.predict_proba(X[n:])
+        right = np.where(proba[:, 1] > 0.5, p[n:], 1.0 - p[n:])
+        too_sure.append(np.mean(proba.max(axis=1) - right))
+    assert abs(np.mean(too_sure)) < 4 * np.std(too_sure) / np.sqrt(len(too_sure))
