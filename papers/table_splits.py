@@ -186,7 +186,7 @@ def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> 
     encoding = TableEncoding.fit(train, target, task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        x, x_test = encoding.transform(train), encoding.transform(test)
+        x, x_test = encoding.encode(train).X, encoding.encode(test).X
         x = encoding.cross_fitted(x, train, None)
     kept = tuple(column.name for column in encoding.columns)
     words = [column for column in kept if not train.schema[column].is_numeric()]

@@ -39,11 +39,11 @@ def write_model_of_a_table():
     table = training_table()
     encoding = TableEncoding.fit(table, "load_kN")
     model = PBPRegressor((5,), n_epochs=10, random_state=1)
-    model.fit(encoding.transform(table), encoding.target(table))
+    model.fit(encoding.encode(table).X, encoding.target(table))
     metadata = {"unit": "kN", "note": "golden file of the tests"}
     store.save_model(HERE / f"{NAME}.bayesprop", model, table=encoding, metadata=metadata)
     rows = table.head(8).drop("load_kN")
-    predicted = model.predict_dist(encoding.transform(rows))
+    predicted = model.predict_dist(encoding.encode(rows).X)
     expected = {
         "rows": rows.to_dict(as_series=False),
         "mean": predicted.mean.tolist(),

@@ -66,7 +66,7 @@ def test_effects_of_a_table_with_categories_and_gaps():
         }
     )
     encoding = TableEncoding.fit(frame, "y", "regression")
-    x = np.nan_to_num(encoding.transform(frame))
+    x = np.nan_to_num(encoding.encode(frame).X)
     weight = dict(zip(encoding.feature_names, range(1, 20), strict=False))
     estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
     features = features_of(encoding, x)
@@ -157,7 +157,7 @@ def test_a_weekday_is_one_feature():
     days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=3 * k) for k in range(40)]
     frame = pl.DataFrame({"x": range(40), "day": days, "y": np.arange(40.0)})
     encoding = TableEncoding.fit(frame, "y", "regression")
-    features = features_of(encoding, encoding.transform(frame))
+    features = features_of(encoding, encoding.encode(frame).X)
     assert [f.name for f in features] == ["x", "day (years)", "day (weekday)"]
     assert features[2].columns == tuple(range(2, 9))
     assert features[2].levels[:2] == ("Monday", "Tuesday")

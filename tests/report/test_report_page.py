@@ -194,7 +194,7 @@ def hostile(y: np.ndarray) -> dict:
         }
     )
     encoding = TableEncoding.fit(frame, frame.columns[-1])
-    held = table(encoding.transform(frame), y)
+    held = table(encoding.encode(frame).X, y)
     report = fit_report(
         warnings=list(HOSTILE),
         guards={HOSTILE[0]: 1},

@@ -196,13 +196,6 @@ def test_the_task_can_be_asked_for_both_ways():
     assert encoding.report == []
 
 
-def test_an_encoding_stored_before_there_were_classes_is_one_of_numbers():
-    _, encoding = fitted(list(range(N)))
-    stored = encoding.to_dict()
-    del stored["classes"]
-    assert TableEncoding.from_dict(stored) == encoding
-
-
 def visible(cell):
     return "".join(c for c in str(cell).strip().lower() if c.isprintable()).strip()
 

@@ -155,18 +155,7 @@ def test_what_was_altered_is_refused_or_an_encoding_still(name, target):
         assert loaded.classes or np.isfinite(y).all()
 
 
-@pytest.mark.parametrize(
-    ("part", "change", "message"),
-    [
-        ("head", {"version": 2}, "must have version 1, got 2"),
-        ("numeric", {"fill": 3.0, "missing": True}, "fills its gaps: fit again"),
-        ("category", {"rare": ["Paris"]}, "fills its gaps: fit again"),
-    ],
-)
-def test_encodings_of_other_versions_say_what_to_do(part, change, message):
-    stored = made("city", "numbers")[1].to_dict()
-    whole = change if part == "head" else {
-        "columns": [one | change if one["kind"] == part else one for one in stored["columns"]]
-    }  # fmt: skip
-    with pytest.raises(ValueError, match=message):
-        TableEncoding.from_dict(stored | whole)
+def test_encodings_of_other_versions_are_refused():
+    stored = made("city", "numbers")[1].to_dict() | {"version": 2}
+    with pytest.raises(ValueError, match="must have version 1, got 2"):
+        TableEncoding.from_dict(stored)

@@ -26,7 +26,7 @@ from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.request import methods_for
 from bayesprop.table_model.sources import table_name
 
-CONSTANT = "constant"
+CONSTANT, _GAP = "constant", ("mean", "error")
 SCORES = {CLASSIFICATION: ("log_loss", "log loss"), REGRESSION: ("crps", "CRPS")}
 """What methods are ordered by, its key and its name; lower is better."""
 _METRICS = {
@@ -191,7 +191,8 @@ def conclude(
                 "rows": of.counts,
                 "score": SCORES[parts.task][0],
                 "methods": [
-                    summary._asdict() | {"behind": _behind(summary.behind)} for summary in summaries
+                    s._asdict() | {"behind": s.behind and dict(zip(_GAP, s.behind, strict=True))}
+                    for s in summaries
                 ],
                 "trials": [trial._asdict() for trial in trials],
                 "plot": plot,
@@ -274,10 +275,6 @@ def _show_winner(
         of.listener.warn([words])
     else:
         of.listener.note(words)
-
-
-def _behind(by: Comparison | None) -> dict[str, float] | None:
-    return by and {"mean": by.gain, "error": by.error}
 
 
 def _line(summary: Summary, columns: dict[str, str]) -> tuple[str, ...]:

@@ -52,7 +52,9 @@ def advise(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
     """
     over = {one.name: one for one in rivals(models, rows.y, rows.group)}
     sides = {name: side(one.leads) for name, one in over.items()}
-    ahead = {name for name in over if _beats_constant(models, name, rows)}
+    pairs = {name: {"model": models[name], "constant": models["constant"]} for name in over}
+    others = {name: rivals(pair, rows.y, rows.group) for name, pair in pairs.items()}
+    ahead = {name for name, some in others.items() if any(side(x.leads) == "ahead" for x in some)}
     constant = sides.get("constant", "")
     lines = [n for n in SIMPLE[1:] if n in over and (constant == "ahead" or n in ahead)]
     lines = [] if method in SIMPLE else lines
@@ -65,11 +67,6 @@ def advise(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
         said = [_line(over[level], "as well, as far as these rows can tell")]
     peers = (one for one in over.values() if one.is_peer and sides[one.name] == "behind")
     return [*said, *(compare_in_words(one, one.title) for one in peers)]
-
-
-def _beats_constant(models: Mapping[str, Any], name: str, rows: Rows) -> bool:
-    pair = {"model": models[name], "constant": models["constant"]}
-    return any(side(one.leads) == "ahead" for one in rivals(pair, rows.y, rows.group))
 
 
 def _is_as_good(line: Rival) -> bool:

@@ -56,14 +56,8 @@ def named(ax: Axes, x: str, y: str) -> Figure:
     right = 4.0 + font * max(map(_ems, _shown_labels(ax.xaxis)[-1:]), default=0.0) / 2.0
     bottom = 40.0 if ax.get_xlabel() else 24.0
     top = 24.0 if ax.get_title(loc="left") else 8.0
-    ax.set_position(
-        (
-            left / width,
-            bottom / height,
-            max(width - left - right, 40.0) / width,
-            (height - bottom - top) / height,
-        )
-    )
+    room = max(width - left - right, 40.0), height - bottom - top
+    ax.set_position((left / width, bottom / height, room[0] / width, room[1] / height))
     return figure
 
 

@@ -42,14 +42,13 @@ class Verdict(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong, as a headline and its hedged form.
+    """What is wrong, as a headline, which is hedged unless it is clear.
 
     size
         A distance in probability; small where it is below `limit`.
     """
 
     clear: str
-    hint: str
     detail: str
     size: float
     is_clear: bool
@@ -219,8 +218,9 @@ def _pronounce(
         return Verdict("good", headline, (*(f"{f.clear} {f.detail}" for f in faults), counts))
     details = (*(fault.detail for fault in faults), counts)
     worst = max(faults, key=lambda fault: (fault.is_clear, fault.size))
-    tone = "caution" if worst.is_clear else "unknown"
-    return Verdict(tone, worst.clear if worst.is_clear else worst.hint, details)
+    if worst.is_clear:
+        return Verdict("caution", worst.clear, details)
+    return Verdict("unknown", f"Perhaps {worst.clear[0].lower()}{worst.clear[1:]}", details)
 
 
 def _shape(pit: np.ndarray) -> Fault | None:
@@ -241,7 +241,7 @@ def _shape(pit: np.ndarray) -> Fault | None:
         detail = f"{flat}it has too many rows far on the {long} side, too few on the {short} one."
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
-    return Fault(headline, headline, detail, size, is_clear=True)
+    return Fault(headline, detail, size, is_clear=True)
 
 
 def _skew(pit: np.ndarray) -> float:
@@ -259,7 +259,6 @@ def _bias(pit: np.ndarray) -> Fault | None:
     share = float(np.mean((pit - 0.5) * shift > 0.0))
     return Fault(
         f"Biased: predictions sit too {side}.",
-        f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
         stats.kstest(pit, "uniform").statistic,
         bool(z > _Z_CLEAR),
@@ -276,7 +275,7 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
         headline = "The errors have other tails than predicted."
         detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
-        return Fault(headline, headline, detail, distance, is_clear)
+        return Fault(headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
     if np.isfinite(stretch) and (stretch > 1.0) == too_narrow:
@@ -286,7 +285,6 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
     return Fault(
         f"{name.capitalize()}: the intervals are too {width}.",
-        f"Perhaps {name}: the intervals look too {width}.",
         detail,
         distance,
         is_clear,
@@ -334,7 +332,6 @@ def _confidence(
         detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
     return Fault(
         f"{name.capitalize()}: it is right {less} often than it says.",
-        f"Perhaps {name}: it seems to be right {less} often than it says.",
         detail,
         abs(gap),
         chance < _CLEAR,
@@ -357,7 +354,6 @@ def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
     name, too = label(predicted.classes[worst], 30), "low" if came[worst] > expected else "high"
     return Fault(
         f"Unbalanced: the probabilities of {name} are too {too}.",
-        f"Perhaps unbalanced: the probabilities of {name} seem too {too}.",
         f"The probabilities of {name} sum to {number(expected)} ± {number(error, 2)} rows; there"
         f" are {came[worst]:,}.",
         abs(float(came[worst]) - expected) / n,
@@ -392,7 +388,7 @@ def _levels(
     headline = "Right on average, but not at every level of confidence."
     detail = "At some levels it is right more often than it says, at others less: see the diagram."
     rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
-    return Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
+    return Fault(headline, detail, size, is_clear=True, limit=_small(rate))
 
 
 def _small(rate: float) -> float:

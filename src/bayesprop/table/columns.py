@@ -194,9 +194,6 @@ def column_from_dict(stored: dict[str, Any]) -> EncodedColumn:
     fields = {name: _as_tuples(value) for name, value in dict(stored).items()}
     if (kind := fields.pop("kind")) not in _KINDS:
         raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
-    # The first files filled gaps and pooled rare levels.
-    if fields.pop("rare", ()) or (fields.pop("fill", None) is not None and fields["missing"]):
-        raise ValueError(f"the stored column {quoted(fields['name'])} fills its gaps: fit again")
     column = _KINDS[kind](**fields)
     if not column.is_good:
         raise ValueError(f"the stored column {quoted(column.name)} has values that none has")

@@ -245,10 +245,8 @@ def divide(
     amounts = tuple(name for name in (hold_out.time, hold_out.exposure) if name is not None)
     if group is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
-    parts = Division(
-        task, frame, places + 1, weight, group, is_test, target_of_all, amounts, remarks, marks
-    )
-    return parts._replace(missing=hold_out.missing)
+    rows = frame, places + 1, weight, group, is_test, target_of_all
+    return Division(task, *rows, amounts, remarks, marks, hold_out.missing)
 
 
 def _check_values(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +16,6 @@ from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     TableError,
-    TableWarning,
     counted,
     did_you_mean,
     joined,
@@ -270,13 +268,6 @@ class TableEncoding:
             if isinstance(column, kinds):
                 yield column, own
 
-    def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
-        """Do the same as `encode`, with its sentences as TableWarning."""
-        encoded = self.encode(frame)
-        for sentence in encoded.warnings:
-            warnings.warn(sentence, TableWarning, stacklevel=2)
-        return encoded.X
-
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
         """Return the target of the rows that have one: numbers, or labels out of `classes`.
 
@@ -339,8 +330,7 @@ class TableEncoding:
             json.dumps(stored, allow_nan=False, ensure_ascii=False).encode()  # finite, and text
             columns = tuple(column_from_dict(column) for column in stored["columns"])
             target, report = stored["target"], list(stored["report"])
-            classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
-            marks = stored.get("marks")  # nor these
+            classes, marks = classes_from_stored(stored["classes"]), stored["marks"]
             marks = None if marks is None else Marks.from_stored(marks)
             missing = stored.get("missing")
             missing = None if missing is None else tuple(missing)

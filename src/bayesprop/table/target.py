@@ -278,12 +278,11 @@ class Marks:
     def from_stored(cls, stored: Any) -> Marks:
         """Rebuild them; ValueError where they are none."""
         match stored:
-            case [str(written), str(unit), *limits] if written in (*WRITTEN, *FORMS):
-                ends = [one for one in limits if one is not None]
+            case [str(written), str(unit), low, high] if written in (*WRITTEN, *FORMS):
+                ends = [one for one in (low, high) if one is not None]
                 are_numbers = all(type(one) in (int, float) and math.isfinite(one) for one in ends)
-                is_whole = len(limits) in (0, 2)  # the first files had none
-                if is_whole and are_numbers and ends == sorted(set(ends)):
-                    return cls(written, unit, *limits)
+                if are_numbers and ends == sorted(set(ends)):
+                    return cls(written, unit, low, high)
         raise ValueError(f"the marks of a target must be a form and a unit, got {stored!r}")
 
 
