@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import bayesprop
 import golden_cases
 from bayesprop.report.fit_course import TEXTS
-from bayesprop.store import ModelFileError
+from bayesprop.store import ModelFileError, load_model
 
 GOLDEN = Path(__file__).parent / "golden" / "methods-v1"
 EXPECTED = json.loads(GOLDEN.with_suffix(".json").read_text())
@@ -40,6 +41,16 @@ def test_a_golden_file_predicts_what_it_predicted_or_is_refused(name, task):
     assert predicted.keys() == expected.keys()
     for part, values in predicted.items():
         np.testing.assert_allclose(values, expected[part], rtol=tolerance(name, 1e-4, 1e-9))
+
+
+def test_the_first_file_of_a_table_predicts_what_it_predicted():
+    saved = load_model(path := GOLDEN.with_name("pbp-v1.bayesprop"))
+    expected = json.loads(path.with_suffix(".json").read_text())
+    assert saved.table is not None
+    predicted = saved.estimator.predict_dist(saved.table.transform(pl.DataFrame(expected["rows"])))
+    for part in ("mean", "epistemic_var", "noise_var"):
+        np.testing.assert_allclose(getattr(predicted, part), expected[part], rtol=1e-12, atol=0.0)
+    assert (saved.metadata["unit"], saved.header["method"]) == ("kN", "pbp")
 
 
 def test_every_golden_file_has_its_case():

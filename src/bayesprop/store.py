@@ -340,8 +340,8 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
         fitted = fitted_from_stored(header, arrays)
-        table = _table(header["table"], fitted.n_inputs)
-        metadata = dict(header["metadata"])
+        table = _table(header["table"], fitted)
+        metadata, _ = dict(header["metadata"]), dict(header["versions"])
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise _Refused(f"does not describe a {method} model ({reason})") from error
@@ -349,15 +349,15 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
     return SavedModel(fitted, Stored(header, arrays), table, metadata, about)
 
 
-def _table(stored: dict[str, Any] | None, n_features: int) -> TableEncoding | None:
+def _table(stored: dict[str, Any] | None, fitted: Fitted) -> TableEncoding | None:
     if stored is None:
         return None
     from bayesprop.table.encoding import TableEncoding
 
-    table = TableEncoding.from_dict(stored)
-    n_own = len(table.feature_names)
-    if n_own != n_features:
-        raise ValueError(f"the table has {n_own} features, the model {n_features}")
+    table, labels = TableEncoding.from_dict(stored), getattr(fitted.task, "labels", np.array([]))
+    own, models = [len(table.feature_names), *table.classes], [fitted.n_inputs, *labels.tolist()]
+    if own != models:
+        raise ValueError(f"features and classes of the table are {own}, of the model {models}")
     return table
 
 

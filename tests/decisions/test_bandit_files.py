@@ -1,10 +1,6 @@
-"""Bandits in files: whatever the moment, they go on as if never interrupted; forgeries do not."""
+"""Bandits in files: whatever the moment, they go on as if never interrupted."""
 
 from __future__ import annotations
-
-import copy
-import functools
-import json
 
 import numpy as np
 import pytest
@@ -19,7 +15,6 @@ from bayesprop import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
@@ -93,82 +88,9 @@ def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, about, t
     assert_goes_on(bandit, tmp_path / "bandit")
 
 
-@functools.cache
-def stored():
-    bandit = EpsilonGreedy("linear", ["a", "b", "c"], room=4, epsilon=0.5, random_state=3)
-    interact(bandit, 12)
-    bandit.remove_arm("c")
-    return bandit_files.to_stored(bandit)
-
-
-def forged(change):
-    header, arrays = copy.deepcopy(stored())
-    header = json.loads(json.dumps(header))
-    change(header, arrays)
-    return header, arrays
-
-
-def put(*keys, value):
-    def change(header, arrays):
-        place = header
-        for key in keys[:-1]:
-            place = place[key]
-        place[keys[-1]] = value
-
-    return change
-
-
-def array(name, function):
-    def change(header, arrays):
-        arrays[name] = function(arrays[name])
-
-    return change
-
-
-def test_an_unchanged_copy_loads(tmp_path):
-    header, arrays = forged(lambda header, arrays: None)
-    write_sealed(tmp_path / "b", header, arrays)
-    assert bandit_files.to_stored(EpsilonGreedy.load(tmp_path / "b"))[0] == header
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put("policy", value="Bandit"),
-        put("settings", value={"epsilon": 2.0}),
-        put("kind", value="os:system"),
-        put("random_state", value=-1),
-        put("n_features", value=3),
-        put("n_selected", value=2),
-        put("n_learnt", value=-1),
-        put("arms", "names", value=["a", None, "c"]),
-        put("arms", "removed", value=[0, 1, 2]),
-        put("arms", "features", value=[[1.0], [2.0], [3.0]]),
-        put("rewards", "settings", value={"prior_prec": -1.0}),
-        lambda header, arrays: arrays.update({"rewards.5.mean": np.zeros(3)}),
-        array("pending.id", lambda a: a + 100),
-        array("pending.id", lambda a: a * 0),
-        array("pending.id", lambda a: a.astype(np.float64)),
-        array("pending.arm", lambda a: a - 1000),
-        array("pending.context", lambda a: a * np.inf),
-        array("pending.context", lambda a: a[:, :1]),
-        array("rewards.1.mean", lambda a: a * np.nan),
-        array("rewards.1.mean", lambda a: a[:-1]),
-        lambda header, arrays: header.pop("rewards"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:invalid value")
-def test_forged_contents_are_refused_in_one_line(change, tmp_path):
-    write_sealed(tmp_path / "b", *forged(change))
-    with pytest.raises(ModelFileError, match=r"bandit file .* (describe|holds)") as error:
-        Bandit.load(tmp_path / "b")
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 400
-
-
 def test_schemas_and_other_files_are_told_apart(tmp_path):
     path = tmp_path / "b"
-    write_sealed(path, *forged(put("bandit", value=2)))
+    write_sealed(path, {"bandit": 2}, {})
     with pytest.raises(ModelFileError, match="has schema 2, and this bayesprop reads up to 1"):
         Bandit.load(path)
     save_model(path, BayesianLinearRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.5]))
@@ -180,7 +102,7 @@ def test_a_kind_loads_its_own_only(tmp_path):
     path = tmp_path / "b"
     ThompsonSampler("linear", ["a"]).begin(1).save(path)
     assert ThompsonSampler.load(path).actions == ["a"]
-    with pytest.raises(ModelFileError, match="holds a ThompsonSampler"):
+    with pytest.raises(ModelFileError, match="holds a 'ThompsonSampler'"):
         EpsilonGreedy.load(path)
     EpsilonGreedy("linear", ["a"]).begin(1).save(path)
     assert isinstance(Greedy.load(path), EpsilonGreedy)  # which is one

@@ -101,7 +101,7 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
         )
     policy = _POLICIES.get(str(header.get("policy")))
     if policy is None or not issubclass(policy, kind):
-        raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
+        raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]!r}")
     with believing(f"{source} does not describe a bandit"):
         return _rebuilt(policy, stored)
 
@@ -111,13 +111,14 @@ def _rebuilt(policy: Any, stored: Stored) -> Any:
     arms, n_features = Arms.from_stored(header["arms"]), header["n_features"]
     for name in ("n_features", "n_selected", "n_learnt"):
         check_int(name, header[name], least=name == "n_features")
+        np.int64(header[name])  # OverflowError: more than there can be
+    ids, numbers = arrays["pending.id"], arrays["pending.arm"]
+    contexts = stored.floats("pending.context", len(ids), n_features)
     seed, learnt = header["random_state"], Stored(header["rewards"], unprefixed("rewards.", arrays))
     rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms, seed)
     bandit = policy(rewards, ["-"], random_state=seed, **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
     bandit.n_selected_, bandit.n_learnt_ = header["n_selected"], header["n_learnt"]
-    ids, numbers = arrays["pending.id"], arrays["pending.arm"]
-    contexts = stored.floats("pending.context", len(ids), n_features)
     if not ids.dtype == numbers.dtype == np.int64 or len(np.unique(ids)) != len(ids):
         raise ValueError("the pending decisions have damaged ids or arms")
     for of_ids, end in ((ids, bandit.n_selected_), (numbers, len(arms.names))):

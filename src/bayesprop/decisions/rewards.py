@@ -32,6 +32,8 @@ KINDS = {
 }
 _ON_THEIR_OWN = {"linear": "linear", "neural-linear": "neural-linear", "pbp": "streamed"}
 """Names for which a kind needs no estimator."""
+_MOST_UNSEEN = 2**14
+"""Columns that a file may ask room for though its arrays do not have them: 2 GiB a regression."""
 
 
 class Belief(NamedTuple):
@@ -97,6 +99,11 @@ class Rewards(ABC):
         settings = dict(header["settings"])
         if header["estimator"] is not None:
             settings["estimator"] = unfitted_from_stored(header["estimator"])
+        sizes = [n_features, arms.width, settings.get("n_recalled", 0)]
+        sizes += [settings.get("buffer_size", 0) // 64]  # its rows take memory as they come
+        sizes += np.ravel(getattr(settings.get("estimator"), "hidden_layer_sizes", 0)).tolist()
+        if max(sizes) > max(_MOST_UNSEEN, sum(array.size for array in arrays.values())):
+            raise ValueError(f"the arrays hold nothing that has a size of {max(sizes)}")
         rewards = cls(**settings)
         rewards.begin(n_features, arms, seed)
         rewards.restore(Stored(header["state"], arrays))

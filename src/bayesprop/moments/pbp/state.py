@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.method import Stored
+
 Layers = tuple[Any, ...]
 Vector = Any
 Inference = Literal["adf", "sep"]
@@ -113,13 +115,13 @@ class PBPState(NamedTuple):
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> PBPState:
         """Rebuild from `to_arrays`; ValueError unless compiled code may run on these arrays."""
         n_layers = sum(name.startswith("m.") for name in arrays)
-        widths = [arrays[f"m.{layer}"].shape[-1] for layer in range(n_layers)]
-        like = init(np.random.default_rng(0), (len(arrays["m.0"]) - 1, *widths))
+        means = [arrays[f"m.{layer}"] for layer in range(n_layers)]
+        sizes = (len(means[0]) - 1, *(m.shape[-1] for m in means))
+        if any(len(m) != n + 1 for m, n in zip(means, sizes, strict=False)):
+            raise ValueError("the layers do not fit each other")  # before room is made for them
+        like = init(np.random.default_rng(0), sizes)
         for name, array in like.to_arrays().items():
-            stored = arrays.get(name)
-            if stored is None or stored.shape != array.shape or stored.dtype != np.float64:
-                must = f"must be float64 of shape {array.shape} to fit the network"
-                raise ValueError(f"the array {name} {must}")
+            Stored({}, arrays).floats(name, *array.shape)
 
         def field(name: str) -> Any:
             if name in arrays:
@@ -129,10 +131,10 @@ class PBPState(NamedTuple):
         state = cls(*map(field, cls._fields))
         for m, v in zip(state.m, state.v, strict=True):
             is_removed = (m == 0.0) & (v == 0.0)
-            if not (np.isfinite(m) & ((v > 0.0) | is_removed)).all():
-                raise ValueError(
-                    "the weights must have finite means, and positive variances unless removed"
-                )
+            if not ((v > 0.0) | is_removed).all():
+                raise ValueError("the weights must have positive variances unless removed")
+        if not ((state.noise_shape > 1.0) & (state.noise_rate > 0.0)).all():
+            raise ValueError("the noise must have a shape above 1 and a rate above 0")
         return state
 
     def without_average_factor(self) -> PBPState:
