@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,8 +10,6 @@ import pytest
 
 from bayesprop import PBPClassifier
 from bayesprop.cli import main
-from bayesprop.store import load_model
-from bayesprop.table_model.notes import Notes
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
@@ -193,19 +190,3 @@ def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeyp
     assert cli("report", out, "digits", "--out", tmp_path / "l.html", "--quiet").code == 0
     assert seen["metadata"]["image_pixels"] == pixels
     assert list(seen["models"]) == ["model", "constant", "logistic"]
-
-
-@pytest.mark.parametrize(
-    "notes",
-    [
-        {"image_shape": [8, 8], "image_pixels": [0, 1, 2]},
-        {"image_shape": [1, 2], "image_pixels": [0, 2]},
-        {"image_shape": ["1", 2], "image_pixels": [0, 1]},
-        {"image_shape": 3, "image_pixels": None},
-    ],
-)
-def test_odd_pictures_in_a_model_file_count_as_not_noted(animals, notes):
-    saved = load_model(animals[1])
-    whole = {"image_shape": [1, 2], "image_pixels": [0, 1]}
-    assert Notes(replace(saved, metadata=whole)).picture == whole
-    assert Notes(replace(saved, metadata=notes)).picture == {}

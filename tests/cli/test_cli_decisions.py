@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
 
 from bayesprop.cli import main
-from bayesprop.store import load_model, save_model
 
 FAST = ("--method", "logistic")
 
@@ -119,17 +116,3 @@ def test_weights_that_move_the_base_rate_are_said(cli, loans, tmp_path):
     assert any("the weights move the share of 'default'" in one for one in told["warnings"])
     assert "The weights move the share of" in page.read_text()
     assert "Which rows to act on" in page.read_text()
-
-
-def test_files_that_say_nothing_or_nonsense_still_open(cli, loans, tmp_path):
-    path, model = loans
-    saved = load_model(model)
-    for change in ({"positive": 7, "decision": {"threshold": 9}}, {"positive": None}):
-        old = json.loads(json.dumps(saved.metadata | change))
-        if change["positive"] is None:
-            del old["positive"], old["decision"]
-        out = tmp_path / "old.bayesprop"
-        save_model(out, saved.estimator, table=saved.table, metadata=old)
-        told = cli("inspect", out, "--json").json
-        assert (told["positive"], told["decision"]) == ("default", None)
-        assert "decision" not in cli("predict", out, path).rows[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored_encoding import stored_and_back
 
+from altered_values import altered
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 
@@ -83,26 +83,6 @@ def test_what_was_stored_is_the_same_encoding(columns, rows):
         np.testing.assert_array_equal(encoded.X, expected.X)
         assert encoded.warnings == expected.warnings
         np.testing.assert_array_equal(again.target(part), encoding.target(part))
-
-
-OTHERS = [None, True, 3, -5.5, float("nan"), float("inf"), 1e308, 10**400, "%q", "", "\ud800"]
-OTHERS += [[], [0.5, 1.5], ["x", "x"], [[]], {}]
-
-
-def altered(value: Any) -> Iterator[Any]:
-    """What could stand in a file for a value: others, and its own with a part changed or less."""
-    yield from OTHERS
-    if isinstance(value, dict):
-        yield value | {"more": 1}
-        yield {key: [] if isinstance(own, list) else own for key, own in value.items()}
-        for key, own in value.items():
-            yield {one: value[one] for one in value if one != key}
-            yield from (value | {key: other} for other in altered(own))
-    elif isinstance(value, list) and value:
-        yield from (value[1:], value[::-1], [*value, value[0]], [value[-1], *value[1:]])
-        yield from ([1e308] * len(value), [[1e308]] * len(value))
-        yield from ([other, *value[1:]] for other in altered(value[0]))
-        yield from ([*value[:-1], other] for other in altered(value[-1]))
 
 
 def is_of(value: Any, kind: Any) -> bool:

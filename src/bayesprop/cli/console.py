@@ -43,7 +43,8 @@ _BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is sma
 
 def print_json(value: Any) -> None:
     """Print one JSON object; a number that is not finite becomes null."""
-    print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    print(text.encode(errors="backslashreplace").decode())  # halves of letters, as in odd paths
 
 
 def is_terminal(stream: TextIO) -> bool:

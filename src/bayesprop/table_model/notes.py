@@ -6,7 +6,7 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 from __future__ import annotations
 
 import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines
@@ -15,6 +15,7 @@ from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
 
+_MOST_PIXELS = 2**20  # of one picture, so that no file makes a page draw more
 _Kind = TypeVar("_Kind", Baselines, Rule)
 
 
@@ -58,7 +59,7 @@ class Notes:
         self.positive = stored_positive(classes, notes.get("positive"), shares)
         self.rule = _of_dict(Rule, notes.get("decision")) if self.positive else None
         errors = noted("standard_errors", dict)
-        self.errors = {name: one for name, one in errors.items() if isinstance(one, float | int)}
+        self.errors = {name: one for name, one in errors.items() if _is_figure(one)}
         self.judged_by: str = noted("judged_by", str)
         self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
@@ -88,7 +89,7 @@ class Notes:
             time=self._named("time"),
             drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
             kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
-            test_fraction=float(share) if isinstance(share, int | float) else 0.0,
+            test_fraction=float(share) if _is_figure(share) else 0.0,
             seed=self.seed,
         )
 
@@ -115,12 +116,18 @@ def _scores(stored: dict[str, Any]) -> Scores | None:
     if "model" not in stored or not all(isinstance(one, dict) for one in stored.values()):
         return None
     figures = [figure for one in stored.values() for figure in one.values()]
-    return stored if all(isinstance(f, float | int | None) for f in figures) else None
+    return stored if all(f is None or _is_figure(f) for f in figures) else None
+
+
+def _is_figure(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number that a float can be."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53)
 
 
 def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, Any]:
     if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
         return {}
     is_right = len(pixels) == len(set(pixels)) == n_inputs
-    is_inside = all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
+    is_small = min(shape) > 0 and shape[0] * shape[1] <= _MOST_PIXELS
+    is_inside = is_small and all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
     return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
