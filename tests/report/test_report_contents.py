@@ -88,26 +88,12 @@ def test_metrics_of_classes_equal_scikit_learn(train, test):
         assert contents.details.positive == ""
 
 
-def test_the_standard_error_of_the_rmse_is_that_of_resampling():
-    test = rows(2000, seed=3)
-    contents = collected((NUMBERS[0], test))
-    squared = (test.y - test.X @ slopes(3) - 3.0) ** 2
-    rng = np.random.default_rng(0)
-    resampled = [np.sqrt(np.mean(rng.choice(squared, 2000))) for _ in range(2000)]
-    # The standard error of a standard deviation from 2000 resamples is its 1 / sqrt(4000).
-    error = score(contents, "RMSE").errors[0]
-    assert error == pytest.approx(np.std(resampled), rel=4 / np.sqrt(4000))
-
-
 @both_tasks
 def test_best_follows_the_direction_of_the_metric(task):
     for found in collected(task).scores:
         values = np.array(found.values)
-        loss = {
-            "lower": values,
-            "higher": -values,
-            "nominal": np.abs(values - found.metric.nominal),
-        }
+        away = np.abs(values - found.metric.nominal)
+        loss = {"lower": values, "higher": -values, "nominal": away}
         if better := found.metric.better:
             assert found.best == tuple(loss[better] == loss[better].min())
         else:
@@ -117,24 +103,16 @@ def test_best_follows_the_direction_of_the_metric(task):
 @both_tasks
 def test_the_kind_of_rows_is_known(task):
     train, test = task
-    for parts, kind in (
-        ((train, test), "held-out"),
-        ((train, None), "training"),
-        ((None, test), "table"),
-    ):
+    kinds = {"held-out": (train, test), "training": (train, None), "table": (None, test)}
+    for kind, parts in kinds.items():
         contents = collected(parts)
         assert contents.kind == kind
         assert contents.n_rows == len((train if kind == "training" else test).y)
         # Nothing is calibrated on rows of the fit, or compared on them.
         assert bool(contents.conformal) == (kind != "training")
         assert bool(contents.line) == (kind == "held-out")
-
-
-@both_tasks
-def test_a_model_without_baselines_is_best_at_nothing(task):
-    none = collected((None, task[1]))
-    assert none.models == ("model",)
-    assert not any(any(one.best) for one in none.scores)
+    assert contents.models == ("model",)
+    assert not any(any(one.best) for one in contents.scores), "alone it is best at nothing"
 
 
 def test_the_least_sure_rows_are_those_of_largest_std():

@@ -77,10 +77,7 @@ def test_constant_columns_and_weights_put_out_are_shown(tmp_path):
     assert "One unit more" in text_of(tmp_path, model, Y, x)
 
 
-def test_columns_of_a_basis_keep_their_names():
+def test_columns_of_a_basis_keep_their_names_and_others_have_none():
     found = weights_of(BayesianLinearRegressor(basis="polynomial").fit(X, Y), ["a", "b", "c"])
     assert "a" not in {line.column for line in found.lines}
-
-
-def test_a_model_without_a_table_of_weights_has_none():
     assert weights_of(object(), ["a"]) is None

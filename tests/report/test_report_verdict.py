@@ -27,16 +27,9 @@ def drawn(n: int, c: int, seed: int, power: float = 1.0) -> tuple[ClassPredictiv
     return predictive(stated / stated.sum(axis=1, keepdims=True)), honest.sample(rng, 1)[0]
 
 
-def test_a_calibrated_model_is_rarely_blamed():
-    rng = np.random.default_rng(3)
-    blamed = [judge(rng.random(150), 1.0).tone == "caution" for _ in range(1000)]
-    # Hints at 2.5 % for width and for bias, a shape at 1 %: at most 6 % of honest models.
-    assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 1000)
-
-
 @pytest.mark.parametrize(
     ("true_std", "shift", "says"),
-    [(1.6, 0.0, "overconfident"), (0.6, 0.0, "too cautious"), (1.0, 0.4, "biased")],
+    [(1.6, 0.0, "overconfident"), (0.6, 0.0, "too cautious"), (1.0, 0.8, "biased")],
 )
 def test_faults_are_named(true_std, shift, says):
     rng = np.random.default_rng(4)
@@ -46,7 +39,7 @@ def test_faults_are_named(true_std, shift, says):
     assert verdict.tone == "caution"
     assert says in verdict.headline.lower()
     if shift:
-        assert "too low" in verdict.headline
+        assert verdict.headline == "Biased: predictions sit too low."
         assert any("above" in detail for detail in verdict.details)
     else:
         assert "times as wide" in verdict.details[0]
@@ -60,11 +53,6 @@ def test_wrong_tails_and_wrong_shapes_are_named():
     folded = (np.arange(400) + 0.5) / 400
     lopsided = 0.5 + 0.5 * folded * np.where(folded < np.sqrt(0.5), 1, -1)
     assert "shape" in judge(lopsided, 1.0).headline
-
-
-def test_a_bias_is_not_called_overconfidence():
-    y = 0.8 + np.random.default_rng(7).standard_normal(500)
-    assert judge(stats.norm.cdf(y), 1.4).headline == "Biased: predictions sit too low."
 
 
 def test_a_hint_is_hedged():
@@ -84,11 +72,13 @@ def test_small_deviations_of_large_tables_are_called_small():
     assert any("too narrow" in detail for detail in verdict.details)
 
 
-def test_few_rows_are_not_judged_and_certain_misses_do_not_break_it():
+def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
     assert judge(np.array([0.3]), 1.0).tone == "unknown"
-    verdict = judge(np.repeat([0.0, 1.0], 20), 50.0)
-    assert verdict.tone == "caution"
-    assert "Overconfident" in verdict.headline
+    assert of_classes(*drawn(19, 3, seed=8)).tone == "unknown"
+    assert "Overconfident" in judge(np.repeat([0.0, 1.0], 20), 50.0).headline
+    certain = predictive(np.tile([1.0, 0.0], (50, 1)))
+    assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
+    assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
 
 
 def test_a_histogram_that_is_not_flat_is_seen_even_where_the_distribution_function_hardly_is():
@@ -130,11 +120,16 @@ def test_the_temperature_undoes_a_power():
     assert temperature(model, y) == pytest.approx(2.5, abs=4 * error)
 
 
-@pytest.mark.parametrize(("n", "c"), [(100, 2), (400, 5)])
+@pytest.mark.parametrize(("n", "c"), [(150, 1), (100, 2), (400, 5)])
 def test_an_honest_model_is_rarely_blamed(n, c):
-    blamed = [of_classes(*drawn(n, c, seed=seed)).tone == "caution" for seed in range(600)]
-    # Hints at 2.5 % for confidence and for balance, levels at 1 %: at most 6 % of honest models.
-    assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 600)
+    rng = np.random.default_rng(3)
+    found = (
+        judge(rng.random(n), 1.0) if c == 1 else of_classes(*drawn(n, c, s)) for s in range(600)
+    )
+    # Hints at 2.5 % for width (or confidence) and for bias (or balance), a shape (or levels) at
+    # 1 %: at most 6 % of honest models.
+    blamed = np.mean([one.tone == "caution" for one in found])
+    assert blamed < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 600)
 
 
 @pytest.mark.parametrize("c", [2, 4])
@@ -177,14 +172,6 @@ def test_what_is_small_is_called_small_and_what_is_not_is_not():
     # One error in a hundred where one in a thousand is announced: a point, but ten times as many.
     rare = predictive(np.tile([0.999, 0.001], (20_000, 1)))
     assert of_classes(rare, np.where(np.arange(20_000) % 100, "c0", "c1")).tone == "caution"
-
-
-def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
-    model, y = drawn(19, 3, seed=8)
-    assert of_classes(model, y).tone == "unknown"
-    certain = predictive(np.tile([1.0, 0.0], (50, 1)))
-    assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
-    assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
 
 
 @pytest.mark.parametrize(("sign", "side"), [(1.0, "high"), (-1.0, "low")])
