@@ -125,7 +125,7 @@ def test_rows_that_were_learnt_before_are_known_again(cli, fitted, tmp_path):
     assert "learnt these 30 rows" in cli("update", model, new).err
     assert "was fitted on some of these 30 rows" in cli("update", model, table).err
     assert "learnt these 30 rows" in cli("evaluate", model, new).err
-    assert "120 in training" in cli("inspect", model).out
+    assert "120 learnt" in cli("inspect", model).out
 
 
 def test_no_file_that_is_read_is_written_to(cli, house_model, houses, tmp_path):

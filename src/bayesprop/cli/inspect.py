@@ -9,27 +9,27 @@ import numpy as np
 
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
-from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import figure, plain
-from bayesprop.table_model.target_kind import WORDS, classes_in_words
+from bayesprop.table_model.summary import decision_in_words, rows_in_words, target_in_words
 
 
 def run(options: Inspect) -> None:
     """Describe a model file."""
     saved = load_model(options.model)
-    facts = _facts(saved)
+    notes = Notes(saved)
+    facts = _facts(saved, notes)
     if options.as_json:
         print_json({"model": str(options.model), **facts})
     else:
-        _show(facts)
+        _show(facts, notes)
 
 
-def _facts(saved: SavedModel) -> dict[str, Any]:
-    notes, estimator = Notes(saved), saved.estimator
+def _facts(saved: SavedModel, notes: Notes) -> dict[str, Any]:
+    estimator = saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
     return {
         "method": saved.header["method"],
@@ -93,15 +93,16 @@ def _scalings(scaler: Any) -> list[dict[str, Any]]:
     return [{"mean": mean, "std": std} for mean, std in pairs]
 
 
-def _show(facts: dict[str, Any]) -> None:
-    fit = facts["fit"]
+def _show(facts: dict[str, Any], notes: Notes) -> None:
+    fit, name = facts["fit"], facts["target"] or "not recorded"
+    about = (facts[key] for key in ("target_kind", "classes", "order"))
     rows = {
         "method": f"{facts['method']}, {facts['task']}",
         "layers": " - ".join(str(size) for size in facts["layer_sizes"]),
-        "target": _target(facts),
+        "target": target_in_words(name, notes.unit, *about),
         "positive": "" if facts["positive"] is None else class_text(facts["positive"]),
-        "decision": _decision(facts["decision"]),
-        "rows": _rows(facts),
+        "decision": decision_in_words(notes),
+        "rows": rows_in_words({"train": fit["n_rows"]} | notes.rows),
         "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
         "guards": ", ".join(f"{_words(k)} {count}" for k, count in fit["guards"].items()),
         f"last {fit['step']}": ", ".join(
@@ -123,33 +124,11 @@ def _show(facts: dict[str, Any]) -> None:
     if facts["held_out"]:
         print()
         title = one_line(facts["judged_by"] or "held-out rows")
-        print_scores(title, facts["held_out"], facts["unit"] or "", facts["standard_errors"])
+        print_scores(title, facts["held_out"], notes.unit, facts["standard_errors"])
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _target(facts: dict[str, Any]) -> str:
-    name = facts["target"] or "not recorded"
-    if facts["classes"]:
-        return f"{name}: {classes_in_words(facts['classes'], facts['order'])}"
-    name = f"{name} ({facts['unit']})" if facts["unit"] else name
-    kind = WORDS.get(facts["target_kind"])
-    return f"{name}: {kind}" if kind else name
-
-
-def _decision(stored: dict[str, Any] | None) -> str:
-    if stored is None:
-        return ""
-    rule = Rule.from_dict(stored)
-    return f"positive from a probability of {rule.threshold:.4g}, by {rule.asked}"
-
-
-def _rows(facts: dict[str, Any]) -> str:
-    rows = facts["rows"] or {}
-    n_train, held_out = rows.get("train", facts["fit"]["n_rows"]), rows.get("held_out")
-    return f"{n_train} in training" + (f", {held_out} held out" if held_out else "")
 
 
 def _show_features(features: list[dict[str, Any]]) -> None:

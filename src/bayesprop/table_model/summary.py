@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import textwrap
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bayesprop.table.errors import counted, listed, one_line
 from bayesprop.table_model.deciding import words as rule_in_words
@@ -15,6 +16,7 @@ from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
+    from bayesprop.table_model.notes import Notes
 
 _METRICS = ("rmse", "accuracy", "average_precision", "log_likelihood", "rps", "coverage_90")
 _KINDS = {"numeric": "numbers", "category": "categories", "date": "dates"}
@@ -26,13 +28,15 @@ def summary(model: TableModel) -> list[tuple[str, str]]:
 
     Each line is a label and what is to be said of it.
     """
-    notes, encoding = model.notes, model.encoding
+    notes, encoding, task = model.notes, model.encoding, model.estimator.task_
+    target = encoding.target_name, notes.unit, task.kind, encoding.classes, task.order
+    positive = f"; positive is {model.positive.name!r}" if model.positive else ""
     missing = [c.name for c in encoding.columns if getattr(c, "missing", False)]
     lines = [
-        ("target", _target(model)),
-        ("decision", _decision(model)),
+        ("target", target_in_words(*target) + positive),
+        ("decision", decision_in_words(notes)),
         ("method", model.saved.header["method"]),
-        ("rows", _rows(model)),
+        ("rows", rows_in_words(notes.rows)),
         ("columns", _columns(model)),
         ("gaps", f"in {counted(len(missing), 'column')}: {listed(missing)}" if missing else ""),
         *(("judged by", notes.judged_by) for _ in _scores(model)[:1]),
@@ -64,28 +68,26 @@ def as_html(model: TableModel) -> str:
     return f"<table>{''.join(cells)}</table>"
 
 
-def _target(model: TableModel) -> str:
-    encoding, unit = model.encoding, model.notes.unit
-    name = f"{encoding.target_name} ({unit})" if unit else encoding.target_name
-    if not encoding.classes:
-        kind = model.estimator.task_.kind
-        return f"{name}: {WORDS.get(kind, 'a number')}"
-    classes = classes_in_words(encoding.classes, model.estimator.task_.order)
-    positive = model.positive
-    return f"{name}: {classes}" + (f"; positive is {positive.name!r}" if positive else "")
+def target_in_words(
+    name: str, unit: str, kind: str, classes: Sequence[Any], order: Sequence[int] | None
+) -> str:
+    """Say what is predicted: its name and unit, and its classes or kind of number."""
+    name = f"{name} ({unit})" if unit else name
+    if classes:
+        return f"{name}: {classes_in_words(classes, order)}"
+    return f"{name}: {WORDS.get(kind, 'a number')}"
 
 
-def _decision(model: TableModel) -> str:
-    positive, rule = model.positive, model.notes.rule
+def decision_in_words(notes: Notes) -> str:
+    """Say how two classes are decided; nothing where no rule was asked for."""
+    rule, positive = notes.rule, notes.positive
     return "" if positive is None or rule is None else rule_in_words(rule, positive)
 
 
-def _rows(model: TableModel) -> str:
-    rows = model.notes.rows
-    if "train" not in rows:
-        return ""
+def rows_in_words(rows: Mapping[str, int]) -> str:
+    """Count the rows of a fit; nothing where they are not known."""
     out = f", {rows['held_out']} held out" if rows.get("held_out") else ""
-    return f"{rows['train']} learnt{out}"
+    return f"{rows['train']} learnt{out}" if "train" in rows else ""
 
 
 def _columns(model: TableModel) -> str:
