@@ -138,10 +138,7 @@ def work_together(path, n_processes=3, n_each=40):
         return shop.bandit.n_learnt_
 
 
-WORK = {
-    "everywhere": lambda path: kill_everywhere(path, 2),
-    "together": work_together,
-}
+WORK = {"everywhere": lambda path: kill_everywhere(path, 2), "together": work_together}
 
 if __name__ == "__main__":
     print(WORK[sys.argv[1]](sys.argv[2]))

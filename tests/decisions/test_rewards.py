@@ -127,22 +127,13 @@ def test_numbers_too_large_to_work_with_are_refused_and_nothing_is_learnt(
         (LinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1, got 1.0"),
         (NeuralLinearRewards(network(n_members=2)), "n_members=1"),
         (NeuralLinearRewards(BayesByBackpropRegressor((4,))), "PointNetworkRegressor"),
-        (
-            NeuralLinearRewards(network(hidden_layer_sizes=())),
-            "must have a hidden layer",
-        ),
+        (NeuralLinearRewards(network(hidden_layer_sizes=())), "must have a hidden layer"),
         (NeuralLinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1"),
         (NeuralLinearRewards(least_noise=0.0), "least_noise must be"),
         (ReplayedRewards(BatchEPRegressor()), "trained by gradient steps.*BatchEPRegressor"),
-        (
-            ReplayedRewards(network(), reward_scale=0.0),
-            "reward_scale must be a finite number > 0",
-        ),
+        (ReplayedRewards(network(), reward_scale=0.0), "reward_scale must be a finite number > 0"),
         (ReplayedRewards(network(), every=0), "every must be an int >= 1"),
-        (
-            ReplayedRewards(network(), buffer_size=1.5),
-            "buffer_size must be an int >= 1",
-        ),
+        (ReplayedRewards(network(), buffer_size=1.5), "buffer_size must be an int >= 1"),
         (ReplayedRewards(BayesByBackpropRegressor(n_draws=-1)), "n_draws must be an int >= 1"),
         (
             ReplayedRewards(BayesByBackpropRegressor(kl_weights="geometric")),

@@ -10,12 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.model.network_likelihoods import (
-    Categorical,
-    InputNoise,
-    KnownNoise,
-    LearnedNoise,
-)
+from bayesprop.model.network_likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
 
 
 def test_known_noise_against_quadrature():

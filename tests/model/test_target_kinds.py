@@ -15,11 +15,7 @@ from bayesprop.model.censored import Tendency
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.left_out import PRECISIONS, curves
 from bayesprop.model.left_out import Ridge as WeightedRows
-from bayesprop.model.limited_maps import (
-    CensoredArsinh,
-    CensoredNumbers,
-    CensoredShare,
-)
+from bayesprop.model.limited_maps import CensoredArsinh, CensoredNumbers, CensoredShare
 from bayesprop.model.target_kinds import guessed_kind, learnt_map, map_from_dict
 from bayesprop.model.target_maps import (
     CENSORED,

@@ -246,8 +246,7 @@ def test_rows_of_a_sample_are_named_as_those_of_their_file(tmp_path):
     place = int(large_table.large_table(made_table().lazy()).sample(SAMPLE, 0, "y").places[-1])
     is_it = pl.int_range(N) == place
     odd = made_table().with_columns(
-        y=pl.when(is_it).then(np.inf).otherwise("y"),
-        w=pl.when(is_it).then(-1.0).otherwise(1.0),
+        y=pl.when(is_it).then(np.inf).otherwise("y"), w=pl.when(is_it).then(-1.0).otherwise(1.0)
     )
     written(folder := tmp_path / "odd", odd)
     name = rf"row {place - 2200 + 1} of '.*2\.parquet'"
