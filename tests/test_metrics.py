@@ -87,15 +87,8 @@ def test_observations_that_do_not_fit_are_refused(y, message):
     for metric in (metrics.rmse, metrics.mae, metrics.mean_crps, metrics.pit):
         with pytest.raises(ValueError, match=message):
             metric(pred, y)
-
-
-def test_no_observations_are_refused():
     with pytest.raises(ValueError, match="at least one observation"):
         metrics.rmse(prediction(0), np.zeros(0))
-
-
-def test_a_level_outside_zero_and_one_is_refused():
-    pred = prediction(3)
     with pytest.raises(ValueError, match="between 0 and 1"):
         metrics.coverage(pred, pred.mean, 1.0)
 
@@ -113,35 +106,19 @@ def case(request):
     return classified(request.param)
 
 
-def test_accuracy(case):
+def test_scores_of_classes_are_those_of_scikit_learn(case):
     pred, y = case
-    labels = pred.classes[pred.proba.argmax(axis=1)]
-    assert metrics.accuracy(pred, y) == sklearn.metrics.accuracy_score(list(y), list(labels))
-
-
-def test_log_likelihood(case):
-    pred, y = case
-    expected = -sklearn.metrics.log_loss(list(y), pred.proba, labels=list(pred.classes))
+    labels, c = list(pred.classes), len(pred.classes)
+    assert metrics.accuracy(pred, y) == sklearn.metrics.accuracy_score(list(y), list(pred.label))
+    expected = -sklearn.metrics.log_loss(list(y), pred.proba, labels=labels)
     assert metrics.mean_log_likelihood(pred, y) == pytest.approx(expected, rel=1e-12)
-
-
-def test_brier(case):
-    pred, y = case
-    c = len(pred.classes)
     per_class = [np.mean((pred.proba[:, k] - (y == pred.classes[k])) ** 2) for k in range(c)]
     assert metrics.brier(pred, y) == pytest.approx(sum(per_class), rel=1e-12)
     if c == 2:
-        one_sided = sklearn.metrics.brier_score_loss(
-            (y == pred.classes[1]).astype(int), pred.proba[:, 1]
-        )
+        is_second = (y == pred.classes[1]).astype(int)
+        one_sided = sklearn.metrics.brier_score_loss(is_second, pred.proba[:, 1])
         assert metrics.brier(pred, y) == pytest.approx(2.0 * one_sided, rel=1e-12)
-
-
-def test_confusion(case):
-    pred, y = case
-    expected = sklearn.metrics.confusion_matrix(
-        list(y), list(pred.label), labels=list(pred.classes)
-    )
+    expected = sklearn.metrics.confusion_matrix(list(y), list(pred.label), labels=labels)
     np.testing.assert_array_equal(metrics.confusion(pred, y), expected)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -35,17 +33,6 @@ def test_inputs_are_the_context_beside_the_arm():
     known.add("c", [9.0, 8.0])
     np.testing.assert_array_equal(Choices(rows, known, numbers).inputs, [[3, 9, 8], [4, 1, 0.5]])
     assert known.width == 2
-
-
-@pytest.mark.parametrize("settings", [{"room": 3}, {"features": [[0.1], [1e300]]}])
-def test_they_come_back_from_json(settings):
-    arms = Arms(["a", 2], **settings)
-    arms.add("c", None if "room" in settings else [0.3])
-    arms.remove("a")
-    back = Arms.from_stored(json.loads(json.dumps(arms.to_stored())))
-    assert back.to_stored() == arms.to_stored()
-    assert back.active.tolist() == [1, 2]
-    np.testing.assert_array_equal(back.columns(arms.active), arms.columns(arms.active))
 
 
 @pytest.mark.parametrize(

@@ -135,18 +135,12 @@ def test_numbers_too_large_to_work_with_are_refused_and_nothing_is_learnt(
         (ReplayedRewards(network(), every=0), "every must be an int >= 1"),
         (ReplayedRewards(network(), buffer_size=1.5), "buffer_size must be an int >= 1"),
         (ReplayedRewards(BayesByBackpropRegressor(n_draws=-1)), "n_draws must be an int >= 1"),
-        (
-            ReplayedRewards(BayesByBackpropRegressor(kl_weights="geometric")),
-            "kl_weights must be 'uniform'",
-        ),
+        (ReplayedRewards(BayesByBackpropRegressor(kl_weights="geometric")), "must be 'uniform'"),
         (StreamedRewards(network()), "must be a PBPRegressor, got PointNetwork"),
         (StreamedRewards(PBPRegressor(activation="erf")), "activation='relu', batch_size=1"),
         (StreamedRewards(n_recalled=-1), "n_recalled must be an int >= 0, got -1"),
         (RefittedRewards(LinearRegression()), "does not say how sure it is"),
-        (
-            RefittedRewards(BayesianRidge(), buffer_size=10),
-            "first must be <= buffer_size, 10, got 20: raise",
-        ),
+        (RefittedRewards(BayesianRidge(), buffer_size=10), "<= buffer_size, 10, got 20: raise"),
     ],
 )
 def test_wrong_settings_are_said(rewards, message):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from reward_rows import ARMS, BOTH, data
 
 from bayesprop import PBPRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Choices, choices_in
 from bayesprop.decisions.streamed_rewards import StreamedRewards
-from bayesprop.model.method import Stored
 
 
 def begun(**settings):
@@ -30,19 +28,6 @@ def test_rewards_are_learnt_and_units_do_not_matter():
     np.testing.assert_allclose(scaled.var, 64.0 * belief.var, rtol=1e-9)
     third = one.believe(choices_in(rows[0], ARMS, np.array([2])))  # of which nothing was learnt
     assert third.var[0] > 5.0 * one.believe(choices_in(rows[0], ARMS, BOTH)).var.max()
-
-
-def test_stored_arrays_that_do_not_fit_are_refused():
-    rewards, (rows, numbers, paid) = begun(), data(30)
-    rewards.learn(Choices(rows, ARMS, numbers), paid)
-    header, arrays = rewards.to_stored()
-    for name, wrong in (
-        ("last.x", arrays["last.x"][:, :1]),
-        ("last.y", np.full_like(arrays["last.y"], np.nan)),
-        ("state.m.0", arrays["state.m.0"][:, :3]),
-    ):
-        with pytest.raises(ValueError, match=r"fit|numbers"):
-            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, ARMS, 0)
 
 
 def test_it_learns_which_class_is_which_sooner_than_without_recalling():

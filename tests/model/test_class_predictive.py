@@ -75,14 +75,6 @@ def test_unknown_labels_are_named(pred):
         pred.codes(np.array(["a", "b", "c"]))
 
 
-def test_rows_can_be_selected(pred):
-    some = pred[np.arange(50) < 5]
-    assert len(some) == 5
-    np.testing.assert_array_equal(some.proba, pred.proba[:5])
-    np.testing.assert_array_equal(some.confidence, pred.proba[:5].max(axis=1))
-    np.testing.assert_array_equal(some.expected_entropy, pred.expected_entropy[:5])
-
-
 def test_draws_have_the_right_shares(pred):
     n = 20_000
     drawn = pred.sample(np.random.default_rng(3), n)

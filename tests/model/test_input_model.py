@@ -139,21 +139,6 @@ def test_stored_and_read():
     assert InputModel.from_arrays({"w": np.zeros(2)}, 2)[0] is None
     gaps = np.array([[np.nan, 1.0, np.nan]])
     np.testing.assert_array_equal(again.completions(gaps), model.completions(gaps))
-    forged = [
-        {"inputs/knots": model.knots[::-1]},
-        {"inputs/knots": model.knots[:, :2]},
-        {"inputs/loadings": 2.0 * model.loadings},
-        {"inputs/loadings": model.loadings * np.nan},
-        {"inputs/loadings": np.zeros((3, 100_000))},
-        {"inputs/loadings": np.zeros((3, 0))},
-        {"inputs/knots": model.knots[:0]},
-        {"inputs/knots": np.zeros((1000, 3))},
-        {"inputs/block": model.block + 7},
-        {"inputs/block": model.block.astype(float)},
-    ]
-    for change in forged:
-        with pytest.raises(ValueError, match="do not fit together"):
-            InputModel.from_arrays(arrays | change, 2)
     with pytest.raises(ValueError, match="do not fit together"):
         InputModel.from_arrays(arrays, 4)
     with pytest.raises(KeyError):

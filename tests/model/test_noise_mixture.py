@@ -98,20 +98,6 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_allclose(p.quantile([0.2, 0.9]), whole[1], rtol=1e-9)
 
 
-def test_no_rows_are_predicted_too():
-    moments = np.empty((2, 0))
-    nothing = NoiseMixturePredictive.of(
-        f_mean=moments,
-        f_var=moments,
-        log_noise_mean=moments,
-        log_noise_var=moments,
-        dof=moments,
-        share=moments,
-    )
-    assert nothing.interval(0.9).shape == (0, 2)
-    assert nothing.log_prob(np.empty(0)).shape == (0,)
-
-
 def beside(p: NoiseMixturePredictive, n: int) -> NoiseMixturePredictive:
     rng = np.random.default_rng(9)
     y, share = rng.normal(0.0, 2.0, (4, n)), rng.uniform(0.01, 0.15, (4, n))

@@ -209,23 +209,6 @@ def test_a_line_of_a_gaussian_is_tobins():
     np.testing.assert_allclose(p.crps(np.full(N, y)), std * exact, rtol=1e-4)
 
 
-@pairs(FROM_ZERO)
-def test_quantiles_of_nonnegative_numbers_are_zero_up_to_its_probability(latent, map):
-    p = transformed(LATENTS[latent], FROM_ZERO[map])
-    at_zero = p.cdf(np.zeros(N))
-    below = p.latent.cdf(np.full(N, FROM_ZERO[map].thresholds[0]))
-    np.testing.assert_allclose(at_zero, below, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), below, rtol=1e-9)
-    for level in (0.02, 0.5, 0.99):
-        y = p.quantile(level)
-        np.testing.assert_array_equal(y == 0.0, at_zero >= level)
-        reached = np.where(y == FROM_ZERO[map].support[1], p.cdf(y), level)
-        np.testing.assert_allclose(p.cdf(y), np.maximum(at_zero, reached), rtol=1e-6)
-        assert (reached >= level).all()
-    assert (p.cdf(np.full(N, -1e-9)) == 0.0).all()
-    assert (p.log_prob(np.full(N, -1.0)) == -np.inf).all()
-
-
 def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
     far = GaussianPredictive(np.array([9.0, 30.0]), np.full(2, 0.5), np.full(2, 0.5))
     p = transformed(far, FROM_ZERO["some zeros"])

@@ -14,7 +14,6 @@ from bayesprop import (
     BayesianLinearRegressor,
     BayesianLogisticClassifier,
     BayesianMLPRegressor,
-    PBPClassifier,
     PBPRegressor,
     merge,
 )
@@ -114,15 +113,6 @@ def test_the_start_alone_and_one_model_are_themselves():
     np.testing.assert_allclose(
         said_by_rows(merge([model], start).state_), said_by_rows(model.state_), rtol=1e-9, atol=1e-9
     )
-
-
-def test_merged_models_are_saved_and_go_on(tmp_path):
-    start = PBPClassifier((5,), random_state=0).partial_fit(X[:15], LABELS[:15])
-    merged = merge(going_on(start, LABELS), start)
-    merged.save(tmp_path / "m.bayesprop")
-    loaded = bayesprop.load(tmp_path / "m.bayesprop")
-    np.testing.assert_array_equal(loaded.predict_proba(X), merged.predict_proba(X))
-    loaded.partial_fit(X[:5], LABELS[:5])
 
 
 def test_what_cannot_be_merged_says_what_to_do():
