@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+from jaxtyping import Shaped
 
 from bayesprop.report.scores import Comparison
 from bayesprop.table.column_checks import likely_group
@@ -45,35 +45,16 @@ class JudgedAgain(NamedTuple):
 
 
 class _Suspect(NamedTuple):
-    """A column that rows should be held out by, and why.
+    """A column that rows should be held out by, and a sentence on what it seems to be.
 
     labels
         Group of every row; None: its moments order them.
     """
 
     column: str
-    why: str
+    option: str
+    seems: str
     labels: Shaped[np.ndarray, " n"] | None
-
-    @property
-    def option(self) -> str:
-        return "time" if self.labels is None else "group"
-
-    @property
-    def seems(self) -> str:
-        if self.labels is None:
-            return f"{quoted(self.column)} says when rows came"
-        return f"rows of one {quoted(self.column)} seem to belong together ({self.why})"
-
-    @property
-    def rows(self) -> str:
-        kind = "rows of new" if self.option == "group" else "later rows, by"
-        return f"{kind} {quoted(self.column)}"
-
-    def is_test(self, division: Division, n: int, seed: int) -> Bool[np.ndarray, " n"]:
-        if self.labels is None:
-            return latest(moments_of(division.frame[self.column]), n, self.column)
-        return whole_groups(self.labels, n, seed, self.column)
 
 
 def judged_again(
@@ -96,11 +77,12 @@ def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]
     frame, nominal = division.frame, encoding.nominal_columns
     likely = likely_group(frame, division.target.columns[0], nominal)
     if likely is not None:
-        yield _Suspect(likely.column, likely.why, groups_of(frame[likely.column]))
+        seems = f"rows of one {quoted(likely.column)} seem to belong together ({likely.why})"
+        yield _Suspect(likely.column, "group", seems, groups_of(frame[likely.column]))
     dates = (one for one in encoding.columns if isinstance(one, DateColumn) and YEARS in one.parts)
     date = next((one for one in dates if not one.missing), None)
     if date is not None and frame[date.name].n_unique() >= _LEAST_MOMENTS:
-        yield _Suspect(date.name, "", None)
+        yield _Suspect(date.name, "time", f"{quoted(date.name)} says when rows came", None)
 
 
 def _judged(
@@ -112,9 +94,12 @@ def _judged(
 ) -> JudgedAgain | None:
     if before.rows is None or before.scores is None:
         return None
-    about, labels = (suspect.column, suspect.option), suspect.labels
+    (name, option, seems, labels), n = suspect, len(before.rows.y)
     try:
-        is_test = suspect.is_test(division, len(before.rows.y), request.seed)
+        if labels is None:
+            is_test = latest(moments_of(division.frame[name]), n, name)
+        else:
+            is_test = whole_groups(labels, n, request.seed, name)
         again = division._replace(is_test=is_test)
         encoding, estimator = again.encoding(), make()
         train, test = again.encoded(encoding)
@@ -122,8 +107,8 @@ def _judged(
         new = judge(estimator, encoding, train, test)
     except ValueError as error:  # what can be learnt of all groups may not of some
         which = "new ones" if labels is not None else "later rows"
-        remark = f"{suspect.seems}, but the fit cannot be judged on {which}: {error}"
-        return JudgedAgain(*about, 0, 0, {}, is_worse=False, remark=remark)
+        remark = f"{seems}, but the fit cannot be judged on {which}: {error}"
+        return JudgedAgain(name, option, 0, 0, {}, is_worse=False, remark=remark)
     if new.scores is None:
         return None
     unsure = [one.errors.get("log_likelihood", np.inf) for one in (before, new)]
@@ -131,7 +116,7 @@ def _judged(
     is_worse = worse > 0.0 and Comparison(worse, float(np.linalg.norm(unsure))).is_clear
     n_groups = 0 if labels is None else len(np.unique(labels[is_test]))
     remark = _remark(suspect, n_groups, len(test.y), before.scores, new.scores, is_worse)
-    return JudgedAgain(*about, n_groups, len(test.y), new.scores, is_worse, remark)
+    return JudgedAgain(name, option, n_groups, len(test.y), new.scores, is_worse, remark)
 
 
 def _remark(
@@ -146,7 +131,8 @@ def _remark(
     )
     if not is_worse:
         none = "are predicted no worse than rows at random, as far as their log-likelihood can tell"
-        return f"{suspect.rows} {none}: {figures}"
+        kind = "later rows, by" if suspect.labels is None else "rows of new"
+        return f"{kind} {quoted(suspect.column)} {none}: {figures}"
     which, those = f"{n_rows} rows of {n_groups} that were not learnt", "of new ones"
     if suspect.labels is None:
         which, those = f"the {n_rows} latest rows, by a fit to those before", "later ones"
