@@ -19,7 +19,7 @@ from bayesprop.model.input_model import COMPLETIONS, InputModel
 from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import IN_Y_SQUARED, Moments, Predictive
 
-_NODES, _ROUNDS = 33, 2
+_NODES, _ROUNDS = 17, 2
 _FURTHEST, _PANELS = 8.0, 8
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 _PLACES = ((np.arange(_PANELS)[:, None] + 0.5 * (1.0 + _PANEL_NODES)) / _PANELS).ravel()
@@ -109,19 +109,20 @@ class CompletedPredictive(Predictive):
         t = middle + side * _PLACES[ahead] * length
         return self.mean + unit * np.sinh(t), _PLACE_WEIGHTS[ahead] * length * unit * np.cosh(t)
 
-    def _quantile(self, level: float) -> Moments:
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         """By narrowing bounds, between which the distribution function is straight at last."""
-        edges = self._by_row(self.each.quantile(level))
-        low, high = edges.min(axis=1), edges.max(axis=1)
+        edges = self._by_row(np.moveaxis(self.each.quantile(levels.ravel()), -1, 1))
+        low, high = edges.min(axis=1).swapaxes(0, 1), edges.max(axis=1).swapaxes(0, 1)
         below = np.zeros((2, *low.shape))
         for _ in range(_ROUNDS):
             grid = np.linspace(low, high, _NODES)
-            reached = np.maximum.accumulate(self.cdfs(grid), axis=0)
-            last = np.clip(np.sum(reached < level, axis=0) - 1, 0, _NODES - 2)
+            reached = self.cdfs(np.concatenate(grid)).reshape(grid.shape)
+            reached = np.maximum.accumulate(reached, axis=0)
+            last = np.clip(np.sum(reached < levels, axis=0) - 1, 0, _NODES - 2)
             at = np.stack([last, last + 1])
             low, high = np.take_along_axis(grid, at, axis=0)
             below = np.take_along_axis(reached, at, axis=0)
-        share = (level - below[0]) / np.maximum(below[1] - below[0], _TINY)
+        share = (levels - below[0]) / np.maximum(below[1] - below[0], _TINY)
         return low + np.clip(share, 0.0, 1.0) * (high - low)
 
 
@@ -140,11 +141,14 @@ def over_gaps(
     inputs
         How the columns go together.
     """
-    gap = np.isnan(X).any(axis=1)
-    complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
+    n_gaps = np.isnan(X).sum(axis=1)
+    # Together those with as many gaps, which `inputs` fills at once.
+    complete, rows = np.split(np.argsort(n_gaps, kind="stable"), [np.sum(n_gaps == 0)])
     filled = inputs.of_columns(X.shape[1]).completions(X[rows]).reshape(-1, X.shape[1])
-    each, n = predict(np.concatenate([X[complete], filled])), len(complete)
-    parts = [(each[:n], complete), (completed(each[n:], COMPLETIONS), rows)]
+    as_bytes = filled.view(np.dtype((np.void, filled.strides[0])))[:, 0]
+    _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
+    each, n = predict(np.concatenate([X[complete], filled[first]])), len(complete)
+    parts = [(each[:n], complete), (completed(each[n:][which], COMPLETIONS), rows)]
     return pooled(*zip(*(part for part in parts if len(part[1])), strict=True))
 
 

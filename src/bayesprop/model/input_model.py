@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,15 @@ NO_INPUT_MODEL = (
     "X must hold no missing values (NaN), because this model was saved without how its columns go "
     "together: fit it again"
 )
-COMPLETIONS = 32
+COMPLETIONS = 16
 """Drawn of a row with gaps that is to be predicted."""
 
 _MOST_ROWS, _MOST_KNOTS, _MOST_FACTORS, _MOST_PAIRED = 2000, 128, 64, 1000
 _LEAST_OWN = 1e-3
 """Share of a column's variance that the factors do not explain, at least."""
 _LEAST_SHARE = 1e-6
+_LEAST_LEVEL_VAR = 1e-9
+"""Added to variances of functions of factors, of which there may be fewer than of levels."""
 _CHUNK_ELEMENTS = 2**22
 _ARRAYS = "inputs/"
 """Prefix of the names of its arrays."""
@@ -72,12 +74,10 @@ class InputModel:
     ) -> Float[np.ndarray, "n c d"]:
         """Return rows with their gaps filled in n ways.
 
-        The random numbers are those of every other row and call, spread evenly, so that a row is
-        completed alike in any company.
+        The numbers are those of every other row and call, so that a row is completed alike in any
+        company.
         """
-        rng = np.random.default_rng(_SEED)
-        ranks = rng.permuted(np.tile(np.arange(n), (self._n_drawn, 1)), axis=1).T
-        u = (ranks + rng.random(ranks.shape)) / n
+        u = _even_numbers(n, self._n_drawn)
         return self._filled(X, n, lambda _: u)
 
     def completed(
@@ -124,21 +124,25 @@ class InputModel:
 
     @property
     def _n_drawn(self) -> int:
-        """Uniform numbers of a completion: one a factor, a column, and a block of columns."""
-        d, k = self.loadings.shape
-        return k + 2 * d
+        """Uniform numbers of a completion: one a missing column, and one a block of columns."""
+        return 2 * len(self.loadings)
 
     @property
     def _own_var(self) -> Float[np.ndarray, " d"]:
         return 1.0 - np.sum(self.loadings**2, axis=1)
+
+    @property
+    def _is_level(self) -> Bool[np.ndarray, " d"]:
+        """Columns that are drawn together with others."""
+        return np.bincount(self.block)[self.block] > 1
 
     def _filled(
         self, X: Float[np.ndarray, "n d"], n: int, draw: Callable[[int], np.ndarray]
     ) -> Float[np.ndarray, "n c d"]:
         """Fill gaps in n ways, some rows at a time; `draw` returns uniform numbers for them."""
         filled = np.repeat(X[:, None], n, axis=1)
-        k = self.loadings.shape[1]
-        room = max(1, _CHUNK_ELEMENTS // (k * k + n * self._n_drawn))
+        most, k = np.isnan(X).sum(axis=1).max(initial=0), self.loadings.shape[1]
+        room = max(1, _CHUNK_ELEMENTS // (k * k + most * most + n * self._n_drawn))
         for first in range(0, len(X), room):
             some = filled[first : first + room]
             self._fill(some, np.clip(draw(len(some)), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
@@ -146,44 +150,53 @@ class InputModel:
 
     def _fill(self, filled: Float[np.ndarray, "n c d"], u: Float[np.ndarray, "... c r"]) -> None:
         """Fill the gaps of some rows in place."""
-        d, k = self.loadings.shape
-        gap = np.isnan(filled[:, 0])
-        mean = self._factors(filled[:, 0], gap, special.ndtri(u[..., :k])) @ self.loadings.T
-        own_std = np.sqrt(self._own_var)
-        below = special.ndtr(mean + own_std * special.ndtri(u[..., k : k + d]))
-        place = np.minimum((below * len(self.knots)).astype(int), len(self.knots) - 1)
+        gap, d = np.isnan(filled[:, 0]), len(self.loadings)
+        z = self._scores_of_gaps(filled[:, 0], gap, special.ndtri(u[..., :d]))
+        place = np.minimum((special.ndtr(z) * len(self.knots)).astype(int), len(self.knots) - 1)
         np.copyto(filled, self.knots[place, np.arange(d)], where=gap[:, None])
-        for block in np.flatnonzero(np.bincount(self.block) > 1):  # those of several columns
+        for block in np.unique(self.block[self._is_level & gap.any(axis=0)]):
             columns = np.flatnonzero(self.block == block)
             rows = np.flatnonzero(gap[:, columns].any(axis=1))
             share = np.clip(self.knots[:, columns].mean(axis=0), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
             bound = special.ndtri(1.0 - share)
-            p = special.ndtr((mean[rows][..., columns] - bound) / own_std[columns])
+            p = special.ndtr((z[rows][..., columns] - bound) / np.sqrt(self._own_var[columns]))
             at = np.ix_(rows, np.arange(filled.shape[1]), columns)
-            of_block = np.broadcast_to(u[..., k + d + columns[0]], filled.shape[:2])[rows]
+            of_block = np.broadcast_to(u[..., d + columns[0]], filled.shape[:2])[rows]
             filled[at] = _one_at_most(
                 filled[at], gap[np.ix_(rows, columns)], p, 1.0 - share.sum(), of_block
             )
 
-    def _factors(
+    def _scores_of_gaps(
         self,
         x: Float[np.ndarray, "n d"],
         gap: Bool[np.ndarray, "n d"],
-        standard: Float[np.ndarray, "... c k"],
-    ) -> Float[np.ndarray, "n c k"]:
-        """Turn standard normals into factors given the known columns.
+        standard: Float[np.ndarray, "... c d"],
+    ) -> Float[np.ndarray, "n c d"]:
+        """Turn standard normals into scores of missing columns given the known ones.
 
-        Their precision is I + the sum over known j of W_j W_j' / psi_j, with psi = 1 - |W|².
+        Given these the precision of u is P = I + the sum over known j of W_j W_j' / psi_j, with
+        psi = 1 - |W|², and z of the missing columns has the covariance W P⁻¹ W' + psi. Of levels
+        W u is drawn, and not z: the draw of one of them takes their psi. Rows with the same gaps
+        share the root of the covariance, whose triangle gives a row with few gaps few numbers.
         """
-        k = self.loadings.shape[1]
+        k, most = self.loadings.shape[1], gap.sum(axis=1).max()
+        patterns, of_row = np.unique(gap, axis=0, return_inverse=True)
+        columns = np.argsort(~patterns, axis=1, kind="stable")[:, :most]  # missing ones first
+        missing = np.take_along_axis(patterns, columns, axis=1)
         weighted = self.loadings / self._own_var[:, None]
         square = (weighted[:, :, None] * self.loadings[:, None, :]).reshape(-1, k * k)
-        precision = np.eye(k) + (~gap @ square).reshape(-1, k, k)
-        scores = np.where(gap, 0.0, _scores(self.knots, x))
-        root = np.linalg.cholesky(precision)
-        along = np.linalg.solve(root, (scores @ weighted)[..., None])
-        whitened = along + np.swapaxes(standard, -1, -2)
-        return np.swapaxes(np.linalg.solve(np.swapaxes(root, 1, 2), whitened), 1, 2)
+        precision = np.eye(k) + (~patterns @ square).reshape(-1, k, k)
+        of_gaps = self.loadings[columns] * missing[..., None]
+        gain = np.linalg.solve(precision, np.swapaxes(of_gaps, 1, 2))
+        psi = np.where(self._is_level, _LEAST_LEVEL_VAR, self._own_var)
+        own_var = np.where(missing, psi[columns], 1.0)
+        root = np.linalg.cholesky(of_gaps @ gain + own_var[..., None] * np.eye(most))
+        known = np.where(gap, 0.0, _scores(self.knots, x)) @ weighted
+        drawn = standard[..., :most] @ np.swapaxes(root, 1, 2)[of_row]
+        scores = np.zeros((len(x), drawn.shape[1], x.shape[1]))
+        drawn = drawn + known[:, None] @ gain[of_row]
+        np.put_along_axis(scores, columns[of_row][:, None], drawn, axis=2)
+        return scores
 
 
 class KnownInputs:
@@ -219,6 +232,22 @@ class KnownInputs:
     def model(self) -> InputModel:
         """What they are like, inputs first."""
         return InputModel.fit(self._rows)
+
+
+@cache
+def _even_numbers(n: int, r: int) -> Float[np.ndarray, "n r"]:
+    """Return the middles of n equal shares of 0..1 in r random orders: a Latin hypercube.
+
+    The first n / 2 orders are hardly correlated: of the normal scores of each its regression on
+    those before it is taken off, and what is left is ranked (Owen 1994).
+    """
+    orders = np.random.default_rng(_SEED).permuted(np.tile(np.arange(n), (r, 1)), axis=1)
+    u = (orders.T + 0.5) / n
+    for j in range(1, min(r, n // 2)):
+        before, own = special.ndtri(u[:, :j]), special.ndtri(u[:, j])
+        left = own - before @ np.linalg.lstsq(before, own)[0]
+        u[np.argsort(left), j] = (np.arange(n) + 0.5) / n
+    return u
 
 
 def _one_at_most(

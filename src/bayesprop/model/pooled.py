@@ -90,8 +90,8 @@ class PooledPredictive(Predictive):
     def _crps(self, y: Moments) -> Moments:
         return self._each(lambda part, own: part.crps(own), y)
 
-    def _quantile(self, level: float) -> Moments:
-        return self._each(lambda part: part.quantile(level))
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return np.moveaxis(self._each(lambda part: part.quantile(levels.ravel())), -1, 0)
 
 
 def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any:

@@ -134,7 +134,7 @@ class Predictive(Prediction):
         levels = np.asarray(level, np.float64)
         if not np.all((levels > 0.0) & (levels < 1.0)):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        each = np.moveaxis(self._quantiles(levels.ravel()), 0, -1)
+        each = np.moveaxis(self._quantiles(levels.reshape(-1, *[1] * np.ndim(self.mean))), 0, -1)
         return each.reshape(*np.shape(self.mean), *levels.shape)
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
@@ -211,11 +211,8 @@ class Predictive(Prediction):
     def _crps(self, y: Moments) -> Moments: ...
 
     @abstractmethod
-    def _quantile(self, level: float) -> Moments: ...
-
-    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
-        """Return quantiles level by level; over it where several at once are cheaper."""
-        return np.stack([self._quantile(float(level)) for level in levels])
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return a quantile of every row for each level, whose further axes have length 1."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,8 +230,8 @@ class GaussianPredictive(Predictive):
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.ndtr((y - self.mean) / self.std)
 
-    def _quantile(self, level: float) -> Moments:
-        return self.mean + self.std * special.ndtri(level)
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return self.mean + self.std * special.ndtri(levels)
 
     def _crps(self, y: Moments) -> Moments:
         """In closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
@@ -269,8 +266,8 @@ class StudentTPredictive(Predictive):
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.stdtr(self.dof, (y - self.mean) / self.scale)
 
-    def _quantile(self, level: float) -> Moments:
-        return self.mean + self.scale * special.stdtrit(self.dof, level)
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return self.mean + self.scale * special.stdtrit(self.dof, levels)
 
     def _crps(self, y: Moments) -> Moments:
         """In closed form (Jordan, Krüger & Lerch 2019, appendix A)."""
@@ -322,13 +319,10 @@ class SummedGaussians(Predictive):
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return np.clip(self.elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
 
-    def _quantile(self, level: float) -> Moments:
-        return self._quantiles(np.array([level]))[0]
-
-    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         y = np.empty((len(levels), self.mean.size))
         for at in self._pieces():
-            y[:, at] = gaussian_sums.quantiles(self.components(at), levels)
+            y[:, at] = gaussian_sums.quantiles(self.components(at), levels.ravel())
         return y.reshape(len(levels), *self.mean.shape)
 
     def _pieces(self) -> Iterator[slice]:

@@ -64,9 +64,8 @@ class QuantilePredictive(Predictive):
         at = [[_score_at(*one, scores) for one in zip(row, knots, strict=True)] for row in y]
         return special.ndtr(np.array(at))
 
-    def _quantile(self, level: float) -> Moments:
-        score = special.ndtri(np.array([level]))
-        return _at(score, special.ndtri(self.levels), self.quantiles)[0]
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return _at(special.ndtri(levels.ravel()), special.ndtri(self.levels), self.quantiles)
 
     def _crps(self, y: Moments) -> Moments:
         """Twice the mean quantile (pinball) loss over equal shares of probability, y."""

@@ -71,8 +71,8 @@ class TransformedPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.map.observed(self.latent.sample(rng, n))
 
-    def _quantile(self, level: float) -> Moments:
-        return self.map.observed(self.latent.quantile(level))
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return self.map.observed(np.moveaxis(self.latent.quantile(levels.ravel()), -1, 0))
 
 
 class ContinuousPredictive(TransformedPredictive):
@@ -227,13 +227,13 @@ class CountPredictive(TransformedPredictive):
 
     def _counts(self, y: Moments) -> Float[np.ndarray, "k ..."]:
         """Return counts to sum over, rising: all of a small range, some of a wide one, and y."""
-        most = np.maximum(self._quantile(1.0 - _COUNT_TAIL) + 1.0, y + 1.0)
+        most = np.maximum(self.quantile(1.0 - _COUNT_TAIL) + 1.0, y + 1.0)
         largest = float(np.max(most, initial=0.0))
         ahead = (slice(None),) + (None,) * np.ndim(y)
         counts = np.arange(min(largest, _MOST_COUNTS) + 1.0)[ahead]
         if largest > _MOST_COUNTS:
-            middle = self._quantile(0.5)
-            unit = np.maximum(self._quantile(0.9) - self._quantile(0.1), 1.0) / 4.0
+            middle = self.quantile(0.5)
+            unit = np.maximum(self.quantile(0.9) - self.quantile(0.1), 1.0) / 4.0
             low, high = np.arcsinh(-middle / unit), np.arcsinh((most - middle) / unit)
             t = low + (high - low) * np.linspace(0.0, 1.0, _MOST_COUNTS + 1)[ahead]
             some = np.rint(middle + unit * np.sinh(t))
