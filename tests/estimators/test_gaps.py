@@ -217,20 +217,14 @@ def fits(tmp_path_factory):
     return {name: bayesprop.load(where / name) for name in models}
 
 
-@pytest.mark.parametrize("kind", ["numbers", "positive", "count", "default", "classes", "ordered"])
+@pytest.mark.parametrize(
+    "kind",
+    ["numbers", "positive", "count", "two targets", "default", "classes", "two classes", "ordered"],
+)
 @pytest.mark.parametrize("at", [[], [0], [8], [4, 5], list(range(9))])
 def test_rows_in_blocks_are_predicted_as_rows_together(kind, at, fits, monkeypatch):
     """Gaps in no block, the first, the last, the middle one and all, three rows or one a block."""
-    check_blocks(fits[kind], at, monkeypatch)
-
-
-@pytest.mark.parametrize("kind", ["two targets", "two classes"])
-def test_blocks_of_two_targets_and_two_classes(kind, fits, monkeypatch):
-    check_blocks(fits[kind], [8], monkeypatch)
-
-
-def check_blocks(model, at, monkeypatch):
-    new = np.random.default_rng(1).standard_normal((9, 3))
+    model, new = fits[kind], np.random.default_rng(1).standard_normal((9, 3))
     new[at, 1] = np.nan
     whole = everything_about(model.predict_dist(new))
     for n_rows in (1, 3):

@@ -7,7 +7,8 @@ import pytest
 from scipy import integrate
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.completed_predictive import completed, one_of_each
+from bayesprop.model.completed_predictive import completed, one_of_each, over_gaps
+from bayesprop.model.input_model import COMPLETIONS, InputModel
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.pooled import pooled
@@ -114,6 +115,21 @@ def test_selected_rescaled_and_pooled(name):
     joined = type(both).joined([both, both])
     np.testing.assert_allclose(joined.quantile(0.3), np.tile(both.quantile(0.3), 2))
     assert len(both[:0].interval(0.9)) == 0
+
+
+def test_equal_completions_are_predicted_once_and_count_as_often_as_they_are_drawn():
+    X = np.column_stack([RNG.integers(0, 2, 300), RNG.normal(size=300), np.arange(300.0)])
+    gaps = X[:8].copy()
+    gaps[[1, 4], 0] = gaps[[4, 6], 1] = np.nan
+    inputs, asked = InputModel.fit(X), []
+
+    def f(rows):
+        asked.extend(map(tuple, rows))
+        return rows[:, :1] * 2.0 + rows[:, 1:2] ** 2
+
+    mixed = over_gaps(f, gaps, inputs)
+    assert len(asked) == len(set(asked)) <= 5 + 2 + 2 * COMPLETIONS
+    np.testing.assert_allclose(mixed, [f(rows).mean(axis=0) for rows in inputs.completions(gaps)])
 
 
 def test_members_are_heard_in_turns():
