@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from latent_predictives import noise_mixture
 from scipy import integrate, stats
 
 from bayesprop.model.mixture_predictive import MixturePredictive
@@ -18,14 +19,7 @@ MEANS, NOISES = 3.0 * RNG.normal(size=(7, *SHAPE)), RNG.uniform(0.05, 2.0, (7, *
 GAUSSIAN = GaussianPredictive(MEAN, EPISTEMIC, NOISE)
 STUDENT = StudentTPredictive(MEAN, EPISTEMIC, NOISE, DOF)
 MIXTURE = MixturePredictive.of(MEANS, NOISES)
-NOISE_MIXTURE = NoiseMixturePredictive.of(
-    f_mean=RNG.normal(size=(3, *SHAPE)),
-    f_var=RNG.uniform(0.05, 0.5, (3, *SHAPE)),
-    log_noise_mean=RNG.normal(size=(3, *SHAPE)) - 1.0,
-    log_noise_var=RNG.uniform(0.05, 0.5, (3, *SHAPE)),
-    dof=RNG.uniform(4.0, 30.0, (3, *SHAPE)),
-)
-ALL = [GAUSSIAN, STUDENT, MIXTURE, NOISE_MIXTURE]
+ALL = [GAUSSIAN, STUDENT, MIXTURE, noise_mixture(RNG, 3, *SHAPE)]
 LEVELS = [1e-4, 0.025, 0.3, 0.5, 0.9, 0.999]
 EVERY = pytest.mark.parametrize("p", ALL, ids=lambda p: type(p).__name__)
 
