@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import sqlite3
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from reward_rows import state
 from scipy import stats
 
@@ -21,6 +24,7 @@ from bayesprop.decisions import durable_bandit
 from bayesprop.decisions.arms import choices_in
 from bayesprop.decisions.bandit_files import policy_log
 from bayesprop.store import ModelFileError
+from test_forged_files import changed
 
 CONTEXTS = np.random.default_rng(0).standard_normal((100, 2))
 
@@ -183,28 +187,61 @@ def altered(path, *statements):
     file.close()
 
 
-def test_damage_is_said(file):
-    with DurableBandit(file, thompson, snapshot_every=2) as shop:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A file of nine calls, the first two in the snapshot too, and where the forged one goes."""
+    with DurableBandit(path := tmp_path_factory.mktemp("shop") / "whole", thompson) as shop:
         everything(shop)
-    whole = file.read_bytes()
-    for wrong in (whole[:-4096], whole[:5000], whole[:4096] + bytes(4096) + whole[8192:]):
-        file.write_bytes(wrong)
-        refused(file, "damaged|malformed|not a database|disk image")
-    sealed = whole.index(b'{"__metadata__"')
-    rng = np.random.default_rng(0)
-    for place in sealed + rng.integers(500, size=20):  # in the bandit
-        file.write_bytes(flipped(whole, place))
-        refused(file, "damaged|not a bayesprop model")
-    for place in rng.integers(len(whole), size=60):  # anywhere: refused, or not read at all
-        file.write_bytes(flipped(whole, place))
-        with contextlib.suppress(ModelFileError):
-            DurableBandit(file).close()
+    return path.read_bytes(), path.with_name("forged")
 
 
-def flipped(content, place):
+def is_refused(path):
+    """Whether a file is refused, in one line; else its bandit goes on."""
+    try:
+        DurableBandit(path).close()
+    except ModelFileError as error:
+        assert len(str(error).splitlines()) == 1  # noqa: PT017
+        return True
+    with DurableBandit(path) as shop:
+        shop.select(CONTEXTS[0])
+    return False
+
+
+@given(data=st.data())
+def test_forged_records_are_refused_or_the_bandit_goes_on(whole, data):
+    content, path = whole
+    place(path, content)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        rows = [list(row) for row in file.execute("SELECT * FROM records")]
+        rows = {str(k): [*row[:4], json.loads(row[4])] for k, row in enumerate(rows)}
+        forged, _ = data.draw(changed(rows))
+        file.execute("DELETE FROM records")
+        for row in forged.values():
+            row = row if isinstance(row, list) else [row]
+            row = [one if isinstance(one, str | None) else json.dumps(one) for one in row]
+            with contextlib.suppress(sqlite3.Error):  # a row that no file can have
+                file.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+    is_refused(path)
+
+
+def place(path, content):
+    """Write a file without the journals of an earlier one."""
+    for end in ("-wal", "-shm"):
+        Path(f"{path}{end}").unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+@given(data=st.data())
+def test_damage_is_refused_or_not_in_what_is_read(whole, data):
+    content, path = whole
+    sealed = content.index(b'{"__metadata__"')
+    cut = data.draw(st.sampled_from((4096, 5000, len(content) - 4096, len(content))))
+    at = data.draw(st.integers(0, len(content) - 1) | st.integers(sealed, sealed + 500))
     wrong = bytearray(content)
-    wrong[place] ^= 0x11
-    return bytes(wrong)
+    wrong[at] ^= 0x11
+    place(path, wrong[:cut])
+    is_damaged = cut < len(content) or 0 <= at - sealed <= 500
+    assert is_refused(path) or not is_damaged
 
 
 def test_a_process_that_did_not_open_it_is_refused(file, monkeypatch):
@@ -219,28 +256,11 @@ def test_a_process_that_did_not_open_it_is_refused(file, monkeypatch):
         shop.select(CONTEXTS[0])
 
 
-@pytest.mark.parametrize(
-    ("call", "decision", "arguments"),
-    [
-        ("settle", 5, "[5, 1.0]"),
-        ("select", 7, '[[1.0, 2.0], "a"]'),
-        ("update", None, '[[1.0, 2.0], "a", NaN]'),
-        ("save", None, '["/tmp/stolen"]'),
-        ("note", 0, "not JSON"),
-    ],
-)
-def test_records_that_do_not_fit_the_bandit_are_refused(file, call, decision, arguments):
-    DurableBandit(file, thompson).close()
-    with sqlite3.connect(file) as database:
-        row = 0, call, decision, None, arguments
-        database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
-    database.close()
-    refused(file, "record 0 of bandit file .* does not fit")
-
-
-def test_a_record_that_is_missing_is_noticed(file):
+def test_a_record_that_is_missing_or_no_call_is_noticed(file):
     with DurableBandit(file, thompson) as shop:
         everything(shop)
+    altered(file, "UPDATE records SET call = 'save' WHERE number = 3")
+    refused(file, "record 3 of bandit file .* does not fit")
     altered(file, "DELETE FROM records WHERE number = 3")
     refused(file, "lacks the record 3")
     altered(file, "DELETE FROM snapshot")
