@@ -165,13 +165,8 @@ def test_abstaining_leaves_the_least_sure_out():
     var = np.sum(confidence[surest] * (1.0 - confidence[surest]))
     assert found.std[at] == pytest.approx(np.sqrt(var) / 80)
     assert abstaining(confidence[:19], right[:19]) is None
-
-
-def test_rows_of_equal_confidence_share_their_errors():
-    right = np.arange(100) >= 40
-    found = abstaining(np.full(100, 0.6), right)
-    assert found is not None
-    np.testing.assert_allclose(found.error, 0.4)
+    alike = abstaining(np.full(100, 0.6), np.arange(100) >= 40)
+    np.testing.assert_allclose(alike.error, 0.4)  # rows of equal confidence share their errors
 
 
 def exact(p: np.ndarray, total: int) -> float:
@@ -190,11 +185,7 @@ def test_the_chance_of_a_sum_is_that_of_convolution(a, b, n):
         chance = exact(p, total)
         if 0.003 < chance < 0.9:
             assert chance_of_sum(float(total), p) == pytest.approx(chance, rel=0.12, abs=0.002)
-
-
-def test_the_chance_of_a_certain_sum():
-    assert chance_of_sum(5.0, np.ones(5)) == 1.0
-    assert chance_of_sum(4.0, np.ones(5)) == 0.0
+    assert (chance_of_sum(5.0, np.ones(5)), chance_of_sum(4.0, np.ones(5))) == (1.0, 0.0)
 
 
 def test_intervals_are_stretched_by_the_rank_of_the_scores():
@@ -219,10 +210,9 @@ def test_sets_hold_the_classes_above_the_rank_of_the_probabilities():
 
 def test_not_on_too_few_rows():
     """The 9th of 9 scores covers with probability 9 / 10; of 8 none does."""
-    enough = np.ones(9)
-    assert of_numbers.conformal(GaussianPredictive(enough, enough, enough), RNG.random(9))
-    few = np.ones(8)
-    assert of_numbers.conformal(GaussianPredictive(few, few, few), RNG.random(8)) == ""
+    for n in (8, 9):
+        said = of_numbers.conformal(GaussianPredictive(*np.ones((3, n))), RNG.random(n))
+        assert (said == "") == (n == 8)
     proba = RNG.dirichlet(np.ones(3), 8)
     classes = ClassPredictive(proba, np.zeros(8), np.arange(3))
     assert of_classes.conformal(classes, RNG.integers(3, size=8)) == ""

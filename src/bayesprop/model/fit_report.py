@@ -80,8 +80,8 @@ class FitReport:
                 trace={str(k): [float(x) for x in v] for k, v in stored["trace"].items()},
                 log_evidence={str(k): float(v) for k, v in stored["log_evidence"].items()},
                 warnings=[str(sentence) for sentence in stored["warnings"]],
-                step=str(stored.get("step", "epoch")),
-                chains={str(k): _chain_trace(v) for k, v in stored.get("chains", {}).items()},
+                step=str(stored["step"]),
+                chains={str(k): _chain_trace(v) for k, v in stored["chains"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a fit report: {error!r}") from None

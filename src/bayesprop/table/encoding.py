@@ -23,6 +23,7 @@ from bayesprop.table.errors import (
     listed,
     quoted,
     together,
+    warn,
 )
 from bayesprop.table.missing import is_missing
 from bayesprop.table.nominal_numbers import nominal_columns_of
@@ -267,6 +268,13 @@ class TableEncoding:
             own = slice(first, first := first + len(column.feature_names))
             if isinstance(column, kinds):
                 yield column, own
+
+    def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
+        """Do the same as `encode`, with its sentences as TableWarning."""
+        encoded = self.encode(frame)
+        for sentence in encoded.warnings:
+            warn(sentence)
+        return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
         """Return the target of the rows that have one: numbers, or labels out of `classes`.
