@@ -13,14 +13,6 @@ from jaxtyping import Float
 
 from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
-from bayesprop.linear.logistic import (
-    FitInfo,
-    Fitted,
-    GaussianWeights,
-    Maximised,
-    inverse_root,
-    prior_of,
-)
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
@@ -36,7 +28,10 @@ from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"
-POSTERIORS: dict[str, Callable[..., Fitted]] = {_VI: variational, "laplace": logistic.laplace}
+POSTERIORS: dict[str, Callable[..., logistic.Fitted]] = {
+    _VI: variational,
+    "laplace": logistic.laplace,
+}
 
 
 class LogisticState(NamedTuple):
@@ -48,7 +43,7 @@ class LogisticState(NamedTuple):
         Estimate of log p(y | X), nats; of a stream, summed over its calls.
     """
 
-    posterior: GaussianWeights
+    posterior: logistic.GaussianWeights
     prior_prec: Float[np.ndarray, " k"]
     log_evidence: float
 
@@ -124,7 +119,7 @@ class LogisticModel:
         """Return the prior of what was learnt, with its precisions."""
         prec = learned.state.prior_prec
         root = np.diag(1.0 / np.sqrt(np.tile(prec, self.n_logits)))
-        prior = GaussianWeights(np.zeros(len(root)), root)
+        prior = logistic.GaussianWeights(np.zeros(len(root)), root)
         return Learned(LogisticState(prior, prec, 0.0), merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
@@ -141,7 +136,7 @@ class LogisticModel:
         return Learned(state, report, 1)
 
     @property
-    def _approximate(self) -> Callable[..., Fitted]:
+    def _approximate(self) -> Callable[..., logistic.Fitted]:
         return partial(
             POSTERIORS[self.posterior], covariance=self.covariance, max_steps=self.max_steps
         )
@@ -149,8 +144,8 @@ class LogisticModel:
     def _report(
         self,
         state: LogisticState,
-        info: FitInfo,
-        best: Maximised | None,
+        info: logistic.FitInfo,
+        best: logistic.Maximised | None,
         n_rows: int,
         seconds: float,
     ) -> FitReport:
@@ -192,12 +187,12 @@ class LogisticModel:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
         k = self.n_inputs + 1
         p = self.n_logits * k
-        posterior = GaussianWeights(stored.floats("mean", p), stored.floats("root", p, p))
+        posterior = logistic.GaussianWeights(stored.floats("mean", p), stored.floats("root", p, p))
         prior_prec = stored.positive_floats("prior_prec", k)
         return LogisticState(posterior, prior_prec, float(stored.header["log_evidence"]))
 
 
-def _advice(info: FitInfo, best: Maximised | None, max_steps: int) -> list[str]:
+def _advice(info: logistic.FitInfo, best: logistic.Maximised | None, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
     if not info.converged:
         return [
@@ -215,8 +210,8 @@ def _advice(info: FitInfo, best: Maximised | None, max_steps: int) -> list[str]:
 
 
 def _product(
-    parts: Sequence[GaussianWeights], powers: Sequence[float]
-) -> tuple[GaussianWeights, float] | None:
+    parts: Sequence[logistic.GaussianWeights], powers: Sequence[float]
+) -> tuple[logistic.GaussianWeights, float] | None:
     """Multiply Gaussians to powers that add up to 1; None where that is no distribution.
 
     Also returns the log of the product's integral, nats.
@@ -225,19 +220,19 @@ def _product(
     partition A(m, P) = (m'P m - log det P) / 2 (Minka 2005, "Divergence measures and message
     passing"; Bui et al. 2018, "Partitioned variational inference", section 2).
     """
-    priors = [prior_of(part) for part in parts]
+    priors = [logistic.prior_of(part) for part in parts]
     pairs = list(zip(priors, powers, strict=True))
     prec = np.sum([power * one.prec for one, power in pairs], axis=0)
     slope = np.sum([power * one.prec @ one.mean for one, power in pairs], axis=0)
     try:
-        root = inverse_root(0.5 * (prec + prec.T))
+        root = logistic.inverse_root(0.5 * (prec + prec.T))
     except np.linalg.LinAlgError:
         return None
-    posterior = GaussianWeights(root @ (root.T @ slope), root)
+    posterior = logistic.GaussianWeights(root @ (root.T @ slope), root)
     log_mass = _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
     return posterior, float(log_mass)
 
 
-def _log_partition(one: GaussianWeights) -> float:
+def _log_partition(one: logistic.GaussianWeights) -> float:
     whitened = np.linalg.solve(one.root, one.mean)
     return 0.5 * float(whitened @ whitened) + float(np.linalg.slogdet(one.root)[1])

@@ -23,16 +23,6 @@ from bayesprop.model.priors import ClosedPrior, Prior, log_prior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import mean_field
-from bayesprop.sampling.mean_field import (
-    MeanField,
-    MeanFieldState,
-    Params,
-    draw_noise,
-    mean,
-    sample,
-    sample_outputs,
-    weights_at,
-)
 
 KL = Literal["closed", "sampled"]
 KLWeights = Literal["uniform", "geometric"]
@@ -62,7 +52,7 @@ def kl_share(
 def free_energy(
     prior: Prior,
     likelihood: NetworkLikelihood,
-    params: Params,
+    params: mean_field.Params,
     noise: Any,
     outputs: Float[Array, "b k"],
     batch: Batch,
@@ -127,19 +117,19 @@ def bayes_by_backprop(
         )
 
     def objective(
-        params: Params, key: PRNGKeyArray, batch: Batch, share: Array
+        params: mean_field.Params, key: PRNGKeyArray, batch: Batch, share: Array
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        noise = draw_noise(key, params.q.m)
+        noise = mean_field.draw_noise(key, params.q.m)
         if nonlinearity is None:
-            outputs = jax.vmap(partial(apply, weights_at(params.q, noise)))(batch.x)
+            outputs = jax.vmap(partial(apply, mean_field.weights_at(params.q, noise)))(batch.x)
         else:
-            outputs = sample_outputs(key, params.q, batch.x, nonlinearity)
+            outputs = mean_field.sample_outputs(key, params.q, batch.x, nonlinearity)
         return free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
 
     def gradient(
-        params: Params, key: PRNGKeyArray, batch: Batch, share: Array
-    ) -> tuple[Params, Float[Array, ""]]:
-        def one(key: PRNGKeyArray) -> tuple[Params, Float[Array, ""]]:
+        params: mean_field.Params, key: PRNGKeyArray, batch: Batch, share: Array
+    ) -> tuple[mean_field.Params, Float[Array, ""]]:
+        def one(key: PRNGKeyArray) -> tuple[mean_field.Params, Float[Array, ""]]:
             return jax.grad(objective, has_aux=True)(params, key, batch, share)
 
         if n_samples == 1:
@@ -155,22 +145,27 @@ def bayes_by_backprop(
         return jax.tree.map(lambda part: part / n_samples, total)
 
     def update(
-        key: PRNGKeyArray, state: MeanFieldState, batch: Batch
-    ) -> tuple[MeanFieldState, Info]:
+        key: PRNGKeyArray, state: mean_field.MeanFieldState, batch: Batch
+    ) -> tuple[mean_field.MeanFieldState, Info]:
         share = kl_share(kl_weights, batch.place, batch.n_batches)
         slopes, log_likelihood = gradient(state.params, key, batch, share)
         a_row = batch.n_batches / batch.n_total
         moved = mean_field.stepped(optimizer, state, slopes, a_row)
         kl_now = loops.once_an_epoch(
-            batch, lambda: _kl(prior, moved.q, draw_noise(key, moved.q.m), kl)
+            batch, lambda: _kl(prior, moved.q, mean_field.draw_noise(key, moved.q.m), kl)
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
         return moved, Info(loss, a_row * log_likelihood, kl_now)
 
-    return GradientMethod(mean_field.starts(likelihood, optimizer, init_std), update, sample, mean)
+    return GradientMethod(
+        mean_field.starts(likelihood, optimizer, init_std),
+        update,
+        mean_field.sample,
+        mean_field.mean,
+    )
 
 
-def _kl(prior: Prior, q: MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
+def _kl(prior: Prior, q: mean_field.MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
     if kl == "closed":
         return mean_field.kl(cast(ClosedPrior, prior), q)
-    return mean_field.log_q(q, noise) - log_prior(prior, weights_at(q, noise))
+    return mean_field.log_q(q, noise) - log_prior(prior, mean_field.weights_at(q, noise))

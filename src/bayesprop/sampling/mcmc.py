@@ -45,7 +45,6 @@ def sample_chains(
     plan: Plan | StochasticPlan,
     *,
     data: tuple[Any, ...] = (),
-    n_threads: int | None = None,
     progress: Progress = SILENT,
 ) -> Chains:
     """Run one chain from every start; what they draw does not depend on the number of threads.
@@ -60,9 +59,9 @@ def sample_chains(
         Positions, pytrees of one structure of floating-point arrays.
     data
         Arrays that the density depends on: passed along, not compiled in.
-    n_threads
-        Chains at a time; None: as many as there are cores, but all of them where time is limited.
-        They are dealt out over the devices of JAX in turn.
+
+    As many chains run at a time as there are cores, but all of them where time is limited. They are
+    dealt out over the devices of JAX in turn.
 
     Raises ValueError where the density of a start is not finite, naming the chain, and
     NothingLearntError where the time was over before there were draws.
@@ -88,7 +87,7 @@ def sample_chains(
 
     all_at_once = math.isfinite(progress.deadline)
     n_cores = len(starts) if all_at_once else os.cpu_count() or 1
-    with ThreadPoolExecutor(n_threads or min(len(starts), n_cores)) as threads:
+    with ThreadPoolExecutor(min(len(starts), n_cores)) as threads:
         try:
             blocks = list(threads.map(one, range(len(positions))))
         finally:  # without which Ctrl-C would wait for all draws

@@ -29,21 +29,6 @@ from bayesprop.moments.network_ensemble.neighbour_targets import in_turn
 from bayesprop.moments.network_ensemble.stacking import LEAST_PROBA
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks
-from bayesprop.numerics.nearest_rows import (
-    LEAST_ROWS,
-    MOST_JUDGES,
-    N_NEAREST,
-    Fold,
-    KeptRows,
-    Known,
-    Others,
-    around,
-    correlation,
-    folds_of,
-    measured,
-    most_rows,
-    slope,
-)
 
 LEAST_GAIN = 0.01
 """Share of the loss, for which a model keeps all of its rows and looks among them."""
@@ -73,9 +58,9 @@ class Labelled(NamedTuple):
         return Labelled(x[rows], code[rows], proba[rows], weight[rows], group)
 
     @property
-    def numbered(self) -> Known:
+    def numbered(self) -> nearest_rows.Known:
         """The rows, whose numbers take the place of their classes."""
-        return Known(self.x, np.arange(len(self.x)), self.weight, self.group)
+        return nearest_rows.Known(self.x, np.arange(len(self.x)), self.weight, self.group)
 
 
 class Shift(NamedTuple):
@@ -100,9 +85,12 @@ class Shift(NamedTuple):
     ) -> Shift:
         """Sum over k rows around each of r; logarithms: of the lengths, (d,), and of a²."""
         log_lengths, log_var = logarithms[:-1], logarithms[-1]
-        places = measured(near.x, log_lengths) - measured(x, log_lengths)[:, None]
+        places = (
+            nearest_rows.measured(near.x, log_lengths)
+            - nearest_rows.measured(x, log_lengths)[:, None]
+        )
         square = np.square(places).sum(axis=2)
-        nearness = near.weight * correlation(square)
+        nearness = near.weight * nearest_rows.correlation(square)
         p = near.proba.astype(np.float64)
         curvatures = (1.0 - _BOUND) * p * (1.0 - p) + 0.25 * _BOUND
         pulls = _less_one(p, near.code)
@@ -112,7 +100,7 @@ class Shift(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourLabels(KeptRows):
+class NeighbourLabels(nearest_rows.KeptRows):
     """Rows that it knows, their classes, what networks without them gave these, and weights.
 
     x
@@ -172,9 +160,9 @@ def judge(known: Labelled, rng: np.random.Generator | None) -> Judged:
         None: they are not asked.
     """
     without = _judged(known, known.proba)
-    if rng is None or len(known.code) < LEAST_ROWS:
+    if rng is None or len(known.code) < nearest_rows.LEAST_ROWS:
         return without
-    known = known.at(rng.permutation(len(known.code))[: most_rows(known.x.shape[1])])
+    known = known.at(rng.permutation(len(known.code))[: nearest_rows.most_rows(known.x.shape[1])])
     known = known._replace(weight=known.weight / known.weight.mean())
     if known.group is not None and len(np.unique(known.group)) == len(known.group):
         known = known._replace(group=None)
@@ -214,9 +202,9 @@ def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r 
     In lengths that only others chose: a pair of rows would praise what it chose, whichever of the
     two is judged. None where the first fold says that nothing is gained, or there are no folds.
     """
-    moved = known.proba[:MOST_JUDGES].copy()
+    moved = known.proba[: nearest_rows.MOST_JUDGES].copy()
 
-    def move(rng: np.random.Generator, fold: Fold) -> None:
+    def move(rng: np.random.Generator, fold: nearest_rows.Fold) -> None:
         moved[fold.out] = moved_without(known, fold.out, _learnt(rng, known.at(fold.rest)))
 
     def gains(out: Int[np.ndarray, " r"]) -> Float[np.ndarray, " r"]:
@@ -224,7 +212,11 @@ def in_folds(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, "r 
         (_, before), (_, after) = _losses(judges, judges.proba), _losses(judges, moved[out])
         return before - after - LEAST_GAIN * before.mean()
 
-    return moved if in_turn(rng, folds_of(known.numbered, len(moved)), move, gains) else None
+    return (
+        moved
+        if in_turn(rng, nearest_rows.folds_of(known.numbered, len(moved)), move, gains)
+        else None
+    )
 
 
 def moved_without(
@@ -233,7 +225,7 @@ def moved_without(
     """Move the probabilities of some rows as others tell."""
     moved, numbered = np.empty((len(own), known.proba.shape[1])), known.numbered
     for part in _chunks(len(own), known):
-        near = around(numbered, own[part], logarithms[:-1])
+        near = nearest_rows.around(numbered, own[part], logarithms[:-1])
         rows = known.at(near.y)._replace(weight=near.weight)
         f = Shift.of(rows, known.x[own[part]], logarithms).f
         moved[part] = _moved(known.proba[own[part]], f)
@@ -254,7 +246,7 @@ def negative_log_likelihood(
     share = _less_one(moved, own.code) / shift.curvature
     of_nearness = -np.einsum("rc,rkc->rk", share, shift.pulls)
     of_nearness -= np.einsum("rc,rkc->rk", share * shift.f, shift.curvatures)
-    of_square = of_nearness * near.weight * slope(shift.square)
+    of_square = of_nearness * near.weight * nearest_rows.slope(shift.square)
     of_lengths = np.einsum("rk,rkd->d", of_square, np.square(shift.places))
     of_var = np.exp(-logarithms[-1]) * np.sum(share * shift.f)
     return -float(np.log(np.maximum(likelihood, LEAST_PROBA)).sum()), np.r_[of_lengths, of_var]
@@ -264,9 +256,9 @@ def _learnt(rng: np.random.Generator, known: Labelled) -> Float[np.ndarray, " h"
     """Return the logarithms under which rows are likely, given those around each."""
     n_prior = max(len(known.code), _LEAST_ROWS_OF_PRIOR)
     numbered, speakers = nearest_rows.some_of(rng, known.numbered)
-    others = Others(np.array([_FIRST_LOG_VAR]), np.array(_LOG_VARS), _LOG_VAR_STD)
+    others = nearest_rows.Others(np.array([_FIRST_LOG_VAR]), np.array(_LOG_VARS), _LOG_VAR_STD)
 
-    def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
+    def slopes(now: np.ndarray, near: nearest_rows.Known, own: nearest_rows.Known) -> np.ndarray:
         rows = known.at(near.y)._replace(weight=near.weight)
         return negative_log_likelihood(now, rows, known.at(own.y[:, 0]))[1]
 
@@ -290,4 +282,4 @@ def _less_one(proba: Float[np.ndarray, "*r c"], code: Int[np.ndarray, "*r"]) -> 
 
 
 def _chunks(n_rows: int, known: Labelled) -> list[slice]:
-    return chunks(n_rows, 8 * N_NEAREST * max(known.proba.shape[1], known.x.shape[1]))
+    return chunks(n_rows, 8 * nearest_rows.N_NEAREST * max(known.proba.shape[1], known.x.shape[1]))

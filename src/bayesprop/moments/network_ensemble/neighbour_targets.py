@@ -25,21 +25,6 @@ from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
 from bayesprop.moments.network_ensemble.noisy_output import is_no_more
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks, side_by_side
-from bayesprop.numerics.nearest_rows import (
-    LEAST_ROWS,
-    MOST_JUDGES,
-    N_NEAREST,
-    Fold,
-    KeptRows,
-    Known,
-    Others,
-    around,
-    correlation,
-    folds_of,
-    measured,
-    most_rows,
-    slope,
-)
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""
@@ -79,7 +64,7 @@ class Judges(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourTargets(KeptRows):
+class NeighbourTargets(nearest_rows.KeptRows):
     """Rows that it knows, what was measured there, and how often each counts; float32.
 
     x
@@ -114,13 +99,13 @@ class NeighbourTargets(KeptRows):
 
     def nearby(self, x: Float[np.ndarray, "m d"], std: Float[np.ndarray, " m"]) -> Nearby:
         """Put Gaussians around the targets of the nearest rows; `std`: of what all else says."""
-        y, share = np.empty((2, N_NEAREST, len(x)))
+        y, share = np.empty((2, nearest_rows.N_NEAREST, len(x)))
         x = x[:, : self.x.shape[1]]
-        for part in chunks(len(x), 4 * N_NEAREST * self.x.shape[1]):
+        for part in chunks(len(x), 4 * nearest_rows.N_NEAREST * self.x.shape[1]):
             number = self.nearest(x[part])
             square, _ = _away(self.x[number], x[part], self.log_lengths)
             weight = self.weight[number] * (square > 0.0 if self.are_twins_silent else 1.0)
-            count = np.exp(self.log_count) * weight * correlation(square)
+            count = np.exp(self.log_count) * weight * nearest_rows.correlation(square)
             y[:, part] = self.y[number].T
             share[:, part] = (count / (1.0 + count.sum(axis=1, keepdims=True))).T
         width = np.maximum((LEAST_SPREAD + np.exp(self.log_spread)) * std, self.least_std)
@@ -133,7 +118,7 @@ def nearby(
     std: Float[np.ndarray, "n o"],
 ) -> Nearby:
     """Put Gaussians beside every output, of no share where it has no neighbours."""
-    parts = np.zeros((3, N_NEAREST, *std.shape))
+    parts = np.zeros((3, nearest_rows.N_NEAREST, *std.shape))
     parts[1] = 1.0
     for o, targets in enumerate(each):
         if targets is not None:
@@ -142,7 +127,11 @@ def nearby(
 
 
 def negative_log_likelihood(
-    logarithms: Float[np.ndarray, " h"], near: Known, own: Known, judges: Judges, least_std: float
+    logarithms: Float[np.ndarray, " h"],
+    near: nearest_rows.Known,
+    own: nearest_rows.Known,
+    judges: Judges,
+    least_std: float,
 ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
     """-log p of each of r targets given k rows around them, (r,), and the gradient of their sum.
 
@@ -152,7 +141,7 @@ def negative_log_likelihood(
     log_lengths, log_count, log_spread = logarithms[:-2], logarithms[-2], logarithms[-1]
     square, places = _away(near.x, own.x[:, 0], log_lengths)
     nearness = np.exp(log_count) * near.weight.astype(np.float64)
-    count = nearness * correlation(square)
+    count = nearness * nearest_rows.correlation(square)
     added, total = np.exp(log_spread) * judges.std, 1.0 + count.sum(axis=1)
     width = LEAST_SPREAD * judges.std + added
     is_free, width = width > least_std, np.maximum(width, least_std)
@@ -162,7 +151,9 @@ def negative_log_likelihood(
     of_near = np.exp(log_near - highest[:, None])
     density = np.exp(judges.log_p - highest) + np.sum(count * of_near, axis=1)
     of_count = 1.0 / total[:, None] - of_near / density[:, None]
-    of_lengths = np.einsum("rk,rkd->d", of_count * nearness * slope(square), np.square(places))
+    of_lengths = np.einsum(
+        "rk,rkd->d", of_count * nearness * nearest_rows.slope(square), np.square(places)
+    )
     of_width = np.sum(count * of_near * (1.0 - np.square(z)), axis=1) / density / width
     of_spread = np.sum(of_width * added * is_free)
     value = np.log(total) - np.log(density) - highest
@@ -177,18 +168,18 @@ def learn(
     judges
         Rows of `distinct.table`.
     """
-    if len(judges.rows) < LEAST_ROWS:
+    if len(judges.rows) < nearest_rows.LEAST_ROWS:
         return None
     table, group = distinct.table, distinct.gone
     if distinct.groups is not None:
         group = distinct.groups.number[distinct.gone]
-    judges = judges.at(rng.permutation(len(judges.rows))[:MOST_JUDGES])
+    judges = judges.at(rng.permutation(len(judges.rows))[: nearest_rows.MOST_JUDGES])
     others = np.setdiff1d(np.flatnonzero(table.weight), judges.rows)
-    rows = np.r_[judges.rows, rng.permutation(others)][: most_rows(n_inputs)]
+    rows = np.r_[judges.rows, rng.permutation(others)][: nearest_rows.most_rows(n_inputs)]
     group, x = group[rows], table.x[rows, :n_inputs]
     each = table.weight[rows] / table.weight[rows].mean()
     is_alone = len(np.unique(group)) == len(group)
-    known = Known(x, table.y[rows, o], each, None if is_alone else group)
+    known = nearest_rows.Known(x, table.y[rows, o], each, None if is_alone else group)
     are_twins_silent = not is_alone or len(np.unique(bits(x))) == len(x)
     judges, least_std = judges._replace(rows=np.arange(len(judges.rows))), 0.5 * _rounding(known.y)
     gain = in_folds(rng, known, judges, least_std)
@@ -200,7 +191,7 @@ def learn(
 
 
 def in_folds(
-    rng: np.random.Generator, known: Known, judges: Judges, least_std: float
+    rng: np.random.Generator, known: nearest_rows.Known, judges: Judges, least_std: float
 ) -> Float[np.ndarray, " r"] | None:
     """Return what targets gain in log p, those of each fold in lengths that others chose.
 
@@ -209,27 +200,29 @@ def in_folds(
     n = len(judges.rows)
     gain = np.empty(n)
 
-    def ask(rng: np.random.Generator, fold: Fold) -> None:
+    def ask(rng: np.random.Generator, fold: nearest_rows.Fold) -> None:
         out, rest = fold
         at_rest = np.flatnonzero(rest < n)
         others = judges.at(rest[at_rest])._replace(rows=at_rest)
         logarithms = _learnt(rng, known.at(rest), others, least_std)
-        for part in chunks(len(out), 8 * N_NEAREST * known.x.shape[1]):
+        for part in chunks(len(out), 8 * nearest_rows.N_NEAREST * known.x.shape[1]):
             at = out[part]
-            near = around(known, at, logarithms[:-2])
+            near = nearest_rows.around(known, at, logarithms[:-2])
             minus, _ = negative_log_likelihood(
                 logarithms, near, known.at(at[:, None]), judges.at(at), least_std
             )
             gain[at] = -minus - judges.log_p[at]
 
-    is_enough = in_turn(rng, folds_of(known, n), ask, lambda out: gain[out] - LEAST_GAIN)
+    is_enough = in_turn(
+        rng, nearest_rows.folds_of(known, n), ask, lambda out: gain[out] - LEAST_GAIN
+    )
     return gain if is_enough else None
 
 
 def in_turn(
     rng: np.random.Generator,
-    folds: Sequence[Fold],
-    ask: Callable[[np.random.Generator, Fold], None],
+    folds: Sequence[nearest_rows.Fold],
+    ask: Callable[[np.random.Generator, nearest_rows.Fold], None],
     gains: Callable[[Int[np.ndarray, " r"]], Float[np.ndarray, " r"]],
 ) -> bool:
     """Ask a fold, and then the others; not these, and False, where it says that nothing is gained.
@@ -248,7 +241,7 @@ def in_turn(
 
 
 def _learnt(
-    rng: np.random.Generator, known: Known, judges: Judges, least_std: float
+    rng: np.random.Generator, known: nearest_rows.Known, judges: Judges, least_std: float
 ) -> Float[np.ndarray, " h"]:
     """Return the logarithms under which targets of those that judge, the first, are likely."""
     numbered = known._replace(y=np.arange(len(known.y)))
@@ -256,9 +249,9 @@ def _learnt(
     place = np.full(len(numbered.y), -1)
     place[judges.rows] = np.arange(len(judges.rows))
     numbered, speakers = nearest_rows.some_of(rng, numbered, place >= 0)
-    others = Others(_FIRST, _BOUNDS, _STDS)
+    others = nearest_rows.Others(_FIRST, _BOUNDS, _STDS)
 
-    def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
+    def slopes(now: np.ndarray, near: nearest_rows.Known, own: nearest_rows.Known) -> np.ndarray:
         rows, targets = (part._replace(y=known.y[part.y]) for part in (near, own))
         speaking = judges.at(place[own.y[:, 0]])
         return negative_log_likelihood(now, rows, targets, speaking, least_std)[1]
@@ -271,7 +264,9 @@ def _away(
     near: Float[np.ndarray, "r k d"], x: Float[np.ndarray, "r d"], log_lengths: np.ndarray
 ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "r k d"]]:
     """Return squared distances, and differences, in lengths."""
-    places = measured(near, log_lengths) - measured(x, log_lengths)[:, None]
+    places = (
+        nearest_rows.measured(near, log_lengths) - nearest_rows.measured(x, log_lengths)[:, None]
+    )
     return np.square(places).sum(axis=2), places
 
 
