@@ -19,22 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 
-from bayesprop.linear.logistic import (
-    FitInfo,
-    Fitted,
-    GaussianPrior,
-    GaussianWeights,
-    Rows,
-    expected_log_likelihood,
-    find_mode,
-    gradient,
-    information,
-    inverse_root,
-    logit_moments,
-    prior_of,
-    residuals,
-    structured,
-)
+from bayesprop.linear import logistic
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
 from bayesprop.numerics.machine import chunks
 
@@ -60,7 +45,7 @@ class Expected(NamedTuple):
 
 
 class _Point(NamedTuple):
-    q: GaussianWeights
+    q: logistic.GaussianWeights
     prec: Float[np.ndarray, "p p"]
     elbo: float
     slope: Float[np.ndarray, " p"]
@@ -95,13 +80,15 @@ def expectations(at: Logits) -> Expected:
     return expected
 
 
-def elbo(data: Rows, prior: GaussianPrior, q: GaussianWeights) -> float:
+def elbo(data: logistic.Rows, prior: logistic.GaussianPrior, q: logistic.GaussianWeights) -> float:
     """Lower bound of log p(y | X), nats: expected log-likelihood less the divergence."""
-    at = logit_moments(q, data.phi, data.n_logits)
-    return expected_log_likelihood(data, at.mean, expectations(at).log_normaliser) - kl(q, prior)
+    at = logistic.logit_moments(q, data.phi, data.n_logits)
+    return logistic.expected_log_likelihood(data, at.mean, expectations(at).log_normaliser) - kl(
+        q, prior
+    )
 
 
-def kl(q: GaussianWeights, prior: GaussianPrior) -> float:
+def kl(q: logistic.GaussianWeights, prior: logistic.GaussianPrior) -> float:
     """KL(q || prior) of two Gaussians, nats."""
     gap = q.mean - prior.mean
     _, log_det_root = np.linalg.slogdet(q.root)
@@ -111,14 +98,14 @@ def kl(q: GaussianWeights, prior: GaussianPrior) -> float:
 
 
 def variational(
-    data: Rows,
-    prior: GaussianPrior,
+    data: logistic.Rows,
+    prior: logistic.GaussianPrior,
     *,
     covariance: str = "full",
-    start: GaussianWeights | None = None,
+    start: logistic.GaussianWeights | None = None,
     max_steps: int = 200,
     tolerance: float | None = None,
-) -> Fitted:
+) -> logistic.Fitted:
     """Maximise the ELBO over Gaussians with a full covariance, or a "diagonal" one (mean-field).
 
     start
@@ -151,27 +138,27 @@ def variational(
             break
         point, before = ahead, move
         trace.append(point.elbo)
-    info = FitInfo(trace, residual, residual <= tolerance, point.elbo)
-    return Fitted(point.q, info)
+    info = logistic.FitInfo(trace, residual, residual <= tolerance, point.elbo)
+    return logistic.Fitted(point.q, info)
 
 
 def _start(
-    data: Rows,
-    prior: GaussianPrior,
-    start: GaussianWeights | None,
+    data: logistic.Rows,
+    prior: logistic.GaussianPrior,
+    start: logistic.GaussianWeights | None,
     covariance: str,
     max_steps: int,
 ) -> _Point:
     if start is None:
-        mean, prec, _ = find_mode(data, prior, max_steps=max_steps)
+        mean, prec, _ = logistic.find_mode(data, prior, max_steps=max_steps)
     else:
-        mean, prec = prior_of(start)
-    return _at(data, prior, mean, structured(prec, covariance))
+        mean, prec = logistic.prior_of(start)
+    return _at(data, prior, mean, logistic.structured(prec, covariance))
 
 
 def _move(point: _Point, covariance: str) -> _Move:
     """Newton's step for the mean, the natural gradient for the precision."""
-    gap = structured(point.target, covariance) - point.prec
+    gap = logistic.structured(point.target, covariance) - point.prec
     step = linalg.cho_solve(linalg.cho_factor(point.target), point.slope)
     of_mean = linalg.solve(point.q.root, step)
     of_prec = point.q.root.T @ gap @ point.q.root
@@ -188,7 +175,7 @@ def _next_share(share: float, before: np.ndarray, now: np.ndarray) -> float:
 
 
 def _moved(
-    data: Rows, prior: GaussianPrior, point: _Point, move: _Move, share: float
+    data: logistic.Rows, prior: logistic.GaussianPrior, point: _Point, move: _Move, share: float
 ) -> _Point | None:
     """Go a share of the way; None where that is no Gaussian, as beyond a whole step it may be."""
     try:
@@ -197,14 +184,18 @@ def _moved(
         return None
 
 
-def _at(data: Rows, prior: GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
-    q = GaussianWeights(mean, inverse_root(prec))
-    at = logit_moments(q, data.phi, data.n_logits)
+def _at(
+    data: logistic.Rows, prior: logistic.GaussianPrior, mean: np.ndarray, prec: np.ndarray
+) -> _Point:
+    q = logistic.GaussianWeights(mean, logistic.inverse_root(prec))
+    at = logistic.logit_moments(q, data.phi, data.n_logits)
     expected = expectations(at)
     return _Point(
         q=q,
         prec=prec,
-        elbo=expected_log_likelihood(data, at.mean, expected.log_normaliser) - kl(q, prior),
-        slope=gradient(data, residuals(data, expected.proba)) - prior.prec @ (mean - prior.mean),
-        target=prior.prec + information(data, expected.curvature),
+        elbo=logistic.expected_log_likelihood(data, at.mean, expected.log_normaliser)
+        - kl(q, prior),
+        slope=logistic.gradient(data, logistic.residuals(data, expected.proba))
+        - prior.prec @ (mean - prior.mean),
+        target=prior.prec + logistic.information(data, expected.curvature),
     )

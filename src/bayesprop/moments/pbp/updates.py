@@ -18,25 +18,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Int
 
 from bayesprop.model.networks import mlp_apply, mlp_propagate
-from bayesprop.moments.pbp.factors import (
-    Factor,
-    Gamma,
-    Q,
-    absorb_batch,
-    average_factor,
-    cavity_of,
-    count_false,
-    expected_variance,
-    factor_of,
-    is_gamma,
-    matched_gamma,
-    minus,
-    moved,
-    q_of,
-    where,
-    with_average_factor,
-    with_q,
-)
+from bayesprop.moments.pbp import factors
 from bayesprop.moments.pbp.state import Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, from_natural, log_cdf, log_pdf
 from bayesprop.numerics.loops import Rows
@@ -45,7 +27,9 @@ from bayesprop.numerics.machine import in_float64
 _N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
 
-def absorb(q: Q, datum: Rows, *, activation: str, targets: Targets) -> tuple[Q, PBPInfo]:
+def absorb(
+    q: factors.Q, datum: Rows, *, activation: str, targets: Targets
+) -> tuple[factors.Q, PBPInfo]:
     """Absorb one likelihood factor (section 3.3): eq. 13-17 and log Z forward, then 6, 7, 9 and 10.
 
     Of numbers log Z is eq. 12; of classes, the paper's future work, it is that of a probit, and
@@ -59,23 +43,25 @@ def absorb(q: Q, datum: Rows, *, activation: str, targets: Targets) -> tuple[Q, 
     def log_z_of(m: Array, v: Array) -> Array:
         if targets == "classes":
             return _class_log_z(m, v, datum.y)
-        return jnp.sum(log_pdf(datum.y, m, v + expected_variance(q.noise)))
+        return jnp.sum(log_pdf(datum.y, m, v + factors.expected_variance(q.noise)))
 
     f, pull_back = jax.vjp(propagate, *q.moments)
     log_z, grad = jax.value_and_grad(log_z_of, argnums=(0, 1))(*f)
     tempered, removed = _tempered(f, Gaussian(*grad), datum.weight)
-    weights, undone = moved(q, pull_back(tempered))
+    weights, undone = factors.moved(q, pull_back(tempered))
     noise, noise_kept = q.noise, jnp.asarray(0)
     if targets == "numbers":
         noise, noise_kept = _weighted_noise(q.noise, f, datum)
-    return Q(weights, noise), PBPInfo(datum.weight * log_z, jnp.mean(removed), undone, noise_kept)
+    return factors.Q(weights, noise), PBPInfo(
+        datum.weight * log_z, jnp.mean(removed), undone, noise_kept
+    )
 
 
-def _weighted_noise(old: Gamma, f: Gaussian, datum: Rows) -> tuple[Gamma, Array]:
-    matched = matched_gamma(old, f.v, datum.y - f.m)
+def _weighted_noise(old: factors.Gamma, f: Gaussian, datum: Rows) -> tuple[factors.Gamma, Array]:
+    matched = factors.matched_gamma(old, f.v, datum.y - f.m)
     new = jax.tree.map(lambda n, o: o + datum.weight * (n - o), matched, old)
-    valid = is_gamma(new)
-    return where(valid, new, old), count_false(valid)
+    valid = factors.is_gamma(new)
+    return factors.where(valid, new, old), factors.count_false(valid)
 
 
 def probit_log_z(m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
@@ -147,22 +133,25 @@ def _pass(
     """
     n = jnp.sum(data.weight > 0.0)
 
-    def absorbed(q: Q, part: Rows) -> tuple[Q, PBPInfo]:
+    def absorbed(q: factors.Q, part: Rows) -> tuple[factors.Q, PBPInfo]:
         if part.weight.ndim:
-            return absorb_batch(q, part, activation=activation)
+            return factors.absorb_batch(q, part, activation=activation)
         return absorb(q, part, activation=activation, targets=targets)
 
     def filtering(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
-        q, info = absorbed(q_of(state), part)
-        return with_q(state, q), info
+        q, info = absorbed(factors.q_of(state), part)
+        return factors.with_q(state, q), info
 
     def stochastic_ep(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
         count = jnp.sum(part.weight > 0.0)
-        cavity, improper = cavity_of(state, n_seen * count)
+        cavity, improper = factors.cavity_of(state, n_seen * count)
         q, info = absorbed(cavity, part)
-        factor, average = minus(factor_of(q), factor_of(cavity)), average_factor(state)
+        factor, average = (
+            factors.minus(factors.factor_of(q), factors.factor_of(cavity)),
+            factors.average_factor(state),
+        )
         average = jax.tree.map(lambda a, f: a + (f - n_seen * count * a) / n, average, factor)
-        after = with_average_factor(with_q(state, q), average)
+        after = factors.with_average_factor(factors.with_q(state, q), average)
         return after, info._replace(weights_undone=info.weights_undone + improper)
 
     step = filtering if inference == "adf" else stochastic_ep
@@ -264,11 +253,11 @@ def sample_functions(
     return out
 
 
-def _q_of(factor: Factor) -> Q:
-    return Q(tuple(from_natural(w) for w in factor.weights), factor.noise)
+def _q_of(factor: factors.Factor) -> factors.Q:
+    return factors.Q(tuple(from_natural(w) for w in factor.weights), factor.noise)
 
 
-def _log_partition(factor: Factor) -> Float[Array, ""]:
+def _log_partition(factor: factors.Factor) -> Float[Array, ""]:
     """Log normaliser of weights and noise; NaN where a precision is not positive."""
     q = _q_of(factor)
     noise = jnp.sum(gamma_log_partition(q.noise))
@@ -280,20 +269,22 @@ def gaussian_log_partition(m: Float[Array, "..."], v: Float[Array, "..."]) -> Fl
     return 0.5 * (LOG_2PI + jnp.log(v) + m**2 / v)
 
 
-def gamma_log_partition(q: Gamma) -> Float[Array, "..."]:
+def gamma_log_partition(q: factors.Gamma) -> Float[Array, "..."]:
     """Log normaliser of x^(shape - 1) exp(-rate x), nats."""
     return gammaln(q.shape) - q.shape * jnp.log(q.rate)
 
 
 @partial(jax.jit, static_argnames=("activation",))
 def _ep_log_evidence(state: PBPState, data: Rows, *, activation: str) -> Float[Array, ""]:
-    q, average = factor_of(q_of(state)), average_factor(state)
+    q, average = factors.factor_of(factors.q_of(state)), factors.average_factor(state)
     prior = jax.tree.map(lambda a, f: a - len(data.x) * f, q, average)
-    cavity = minus(q, average)
+    cavity = factors.minus(q, average)
 
-    def of_one(total: tuple[Factor, Array], datum: Rows) -> tuple[tuple[Factor, Array], None]:
+    def of_one(
+        total: tuple[factors.Factor, Array], datum: Rows
+    ) -> tuple[tuple[factors.Factor, Array], None]:
         new, info = absorb(_q_of(cavity), datum, activation=activation, targets="numbers")
-        tilted = factor_of(new)
+        tilted = factors.factor_of(new)
         log_scale = info.log_z - _log_partition(tilted) + _log_partition(cavity)
         product = jax.tree.map(lambda p, t, c: p + t - c, total[0], tilted, cavity)
         return (product, total[1] + log_scale), None
