@@ -33,6 +33,17 @@ from bayesprop.model.predictive import Predictive
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks, side_by_side
+from bayesprop.numerics.nearest_rows import (
+    N_NEAREST,
+    KeptRows,
+    Known,
+    Others,
+    around,
+    correlation,
+    measured,
+    slope,
+    squares,
+)
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""
@@ -75,7 +86,7 @@ class Hyper(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourProcess(nearest_rows.KeptRows):
+class NeighbourProcess(KeptRows):
     """Rows that it knows, what is left there, (n,), and how often each counts; float32.
 
     x
@@ -137,21 +148,18 @@ class NeighbourProcess(nearest_rows.KeptRows):
             f = np.empty((len(at), n))
             for part in chunks(len(at), 2 * _N_FREQUENCIES):
                 some = at[part, : len(frequencies)]
-                angles = nearest_rows.measured(some, self.log_lengths) @ frequencies
+                angles = measured(some, self.log_lengths) @ frequencies
                 f[part] = np.cos(angles) @ steps[0] + np.sin(angles) @ steps[1]
             return f
 
-        number, shares = (
-            np.empty((len(x), nearest_rows.N_NEAREST), int),
-            np.empty((len(x), nearest_rows.N_NEAREST)),
-        )
+        number, shares = np.empty((len(x), N_NEAREST), int), np.empty((len(x), N_NEAREST))
         for part, near, own, _ in self._asked(x):
             number[part], shares[part] = near, own
         asked, which = np.unique(number, return_inverse=True)
         noise_std = np.sqrt(np.exp(self.log_noise) / self.weight[asked])
         wrong = self.g[asked, None] - of_prior(self.x[asked])
         wrong -= noise_std[:, None] * rng.standard_normal(wrong.shape)
-        ends = np.arange(0, number.size + 1, nearest_rows.N_NEAREST)
+        ends = np.arange(0, number.size + 1, N_NEAREST)
         correct = sparse.csr_matrix((shares.ravel(), which.ravel(), ends))
         return (of_prior(x) + correct @ wrong).T
 
@@ -159,7 +167,7 @@ class NeighbourProcess(nearest_rows.KeptRows):
         self, x: Float[np.ndarray, "m d"]
     ) -> Iterator[tuple[slice, Int[np.ndarray, "r k"], Float[np.ndarray, "r k"], np.ndarray]]:
         """Give rows, their nearest, the shares of these in the mean of g, and its variances."""
-        n, d = nearest_rows.N_NEAREST, self.x.shape[1]
+        n, d = N_NEAREST, self.x.shape[1]
         x = x[:, :d]
         for part in chunks(len(x), _IN_CACHE * n * max(n, d)):
             number = self.nearest(x[part])
@@ -174,9 +182,7 @@ def kriging(
 ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " r"]]:
     """Shares of k rows in the mean of g at another, and its variance (Cressie 1993, ch. 3)."""
     rows = np.concatenate([known, x[:, None]], axis=1)
-    covariance = np.exp(hyper.var) * nearest_rows.correlation(
-        nearest_rows.squares(rows, hyper.lengths)
-    )
+    covariance = np.exp(hyper.var) * correlation(squares(rows, hyper.lengths))
     k = known.shape[1]
     at = np.arange(k)
     covariance[:, at, at] += np.exp(hyper.noise) / weight + JITTER * np.exp(hyper.var)
@@ -186,7 +192,7 @@ def kriging(
 
 
 def negative_log_likelihood(
-    logarithms: Float[np.ndarray, " h"], rows: nearest_rows.Known
+    logarithms: Float[np.ndarray, " h"], rows: Known
 ) -> tuple[float, Float[np.ndarray, " h"]]:
     """-log p(the last of k rows | the others), summed over r times as many, and its gradient.
 
@@ -194,8 +200,8 @@ def negative_log_likelihood(
         (r, k, d), (r, k), (r, k); y is g.
     """
     hyper, d = Hyper.of(logarithms), len(logarithms) - 2
-    square = nearest_rows.squares(rows.x, hyper.lengths)
-    k = np.exp(hyper.var) * nearest_rows.correlation(square)
+    square = squares(rows.x, hyper.lengths)
+    k = np.exp(hyper.var) * correlation(square)
     noise = np.exp(hyper.noise) / rows.weight
     at = np.arange(noise.shape[1])
     total = k.copy()
@@ -213,8 +219,8 @@ def negative_log_likelihood(
         - pulls[:, :, None] * pulls[:, None]
         + before[:, :, None] * before[:, None]
     )
-    places = nearest_rows.measured(rows.x - rows.x[:, -1:], hyper.lengths)
-    of_pairs = slopes * np.exp(hyper.var) * nearest_rows.slope(square)
+    places = measured(rows.x - rows.x[:, -1:], hyper.lengths)
+    of_pairs = slopes * np.exp(hyper.var) * slope(square)
     each = of_pairs.sum(axis=2)[..., None] * np.square(places)
     of_lengths = 2.0 * np.sum(each - places * (of_pairs @ places), axis=(0, 1))
     of_noise = np.sum(slopes[:, at, at] * noise)
@@ -222,9 +228,7 @@ def negative_log_likelihood(
 
 
 def learn_hyper(
-    rng: np.random.Generator,
-    known: nearest_rows.Known,
-    speaks: Bool[np.ndarray, " n"] | None = None,
+    rng: np.random.Generator, known: Known, speaks: Bool[np.ndarray, " n"] | None = None
 ) -> Hyper:
     """Maximise the likelihood of rows given their nearest.
 
@@ -234,12 +238,10 @@ def learn_hyper(
     known, speakers = nearest_rows.some_of(rng, known, speaks)
     scale = np.log(max(float(np.mean(np.square(known.y))), _LEAST_SQUARE))
     first = scale + np.log(_FIRST_SHARE), scale + np.log1p(-_FIRST_SHARE)
-    others = nearest_rows.Others(np.array(first), scale + np.array(_VAR))
+    others = Others(np.array(first), scale + np.array(_VAR))
 
-    def slopes(now: np.ndarray, near: nearest_rows.Known, own: nearest_rows.Known) -> np.ndarray:
-        rows = nearest_rows.Known(
-            *(np.hstack(pair) for pair in zip(near[:3], own[:3], strict=True))
-        )
+    def slopes(now: np.ndarray, near: Known, own: Known) -> np.ndarray:
+        rows = Known(*(np.hstack(pair) for pair in zip(near[:3], own[:3], strict=True)))
         return negative_log_likelihood(now, rows)[1]
 
     learnt = nearest_rows.learn_lengths(rng, known, speakers, others, slopes, _ROWS_OF_PRIOR)
@@ -247,7 +249,7 @@ def learn_hyper(
 
 
 def in_folds(
-    rng: np.random.Generator, known: nearest_rows.Known, n_own: int
+    rng: np.random.Generator, known: Known, n_own: int
 ) -> tuple[Hyper, Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Look at the first rows by lengths and variances that were learnt from others.
 
@@ -270,14 +272,12 @@ def in_folds(
 
 
 def moments_without(
-    known: nearest_rows.Known, own: Int[np.ndarray, " r"], hyper: Hyper
+    known: Known, own: Int[np.ndarray, " r"], hyper: Hyper
 ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
     """Mean and variance of g at some of the rows, of the others."""
     m, v = np.empty((2, len(own)))
-    for part in chunks(
-        len(own), 4 * nearest_rows.N_NEAREST * max(nearest_rows.N_NEAREST, known.x.shape[1])
-    ):
-        near = nearest_rows.around(known, own[part], hyper.lengths)
+    for part in chunks(len(own), 4 * N_NEAREST * max(N_NEAREST, known.x.shape[1])):
+        near = around(known, own[part], hyper.lengths)
         shares, v[part] = kriging(near.x, known.x[own[part]], near.weight, hyper)
         m[part] = np.sum(shares * near.y, axis=1)
     return m, v
@@ -308,7 +308,7 @@ class Local(NamedTuple):
 
 
 def learn(
-    rng: np.random.Generator, known: nearest_rows.Known, predicted: Predictive, n_own: int
+    rng: np.random.Generator, known: Known, predicted: Predictive, n_own: int
 ) -> tuple[NeighbourProcess, Local]:
     """Learn what predictions leave of targets, and say it of the first rows, each of the others."""
     doubt = max(float(np.quantile(predicted.epistemic_var, DOUBTFUL)), _LEAST_VAR)
