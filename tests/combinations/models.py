@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import multiprocessing
 import warnings
 from collections.abc import Callable, Mapping
@@ -73,8 +75,7 @@ class Data:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        is_whole = self.s["missing"] == "a whole column"  # absent from later rows only
-        return typed({**self.s, "missing": "nowhere"} if is_whole else self.s, self.x, {}), self.y
+        return typed(self.s, self.x, {}), self.y
 
     @property
     def frame(self) -> Any:
@@ -142,9 +143,6 @@ def _merged(s: Mapping[str, str]) -> Any:
 
 def command(*words: Any) -> None:
     """Run a command; ValueError of its one line where it refuses."""
-    import contextlib
-    import io
-
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         code = main([str(word) for word in words])
@@ -221,7 +219,7 @@ def in_threads(ask: Callable[[], Any]) -> Any:
     return first
 
 
-def in_a_fork(ask: Callable[[], Any], seconds: float = 5.0) -> Any:
+def in_a_fork(ask: Callable[[], Any], seconds: float = 20.0) -> Any:
     """What a forked child answers; an error that it raises is raised here."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import product
 
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, estimator_class
 from bayesprop.model.method import LeavesGroupsOut, Merges, Streams
@@ -22,7 +23,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
         *("two classes", "many classes", "ordered classes"),
     ),
     "face": ("estimator", "bayesprop.fit", "command line"),
-    "stage": ("fresh", "saved and loaded", "updated", "merged", "in threads"),
+    "stage": ("fresh", "saved and loaded", "updated", "merged", "in threads", "in a fork"),
     "dtype": (
         *("float64", "float32", "ints", "pandas, index shuffled", "polars"),
         *("pandas, nullable", "categorical"),
@@ -35,11 +36,14 @@ FACTORS: dict[str, tuple[str, ...]] = {
 }
 SIZES = {"0": 0, "1": 1, "3 blocks": 3 * BLOCK}
 SIZES |= {"block - 1": BLOCK - 1, "block": BLOCK, "block + 1": BLOCK + 1}
+STAGES_OF_FILES = ("saved and loaded", "updated", "merged")
 TASKS_OF_CLASSES = ("two classes", "many classes", "ordered classes")
 WITH_LEVELS = ("pandas, index shuffled", "polars", "pandas, nullable", "categorical")
 """Kinds of tables that can hold a column of words."""
 FAST = ("mlp", "linear", "logistic", "pbp", "closed-form-vi", "ebp", "bayes-by-backprop")
-"""What is tried: the default, the linear ones, and one method of each other family."""
+"""What `make test` tries: the default, the linear ones, and one method of each other family."""
+WITHOUT_JAX = ("mlp", "linear", "logistic", "pbp")
+"""Whose predictions a forked process can make, from arrays."""
 
 
 def task_of(task: str) -> str:
@@ -82,7 +86,9 @@ MEANINGLESS = [
     Rule(lambda face, missing: face == "estimator" and missing == "unseen level"),
     # A frame's model has no verb to update it; a command reads its model from a file.
     Rule(lambda face, stage: face == "bayesprop.fit" and stage == "updated"),
-    Rule(lambda face, stage: face == "command line" and stage in ("fresh", "in threads")),
+    Rule(
+        lambda face, stage: face == "command line" and stage in ("fresh", "in threads", "in a fork")
+    ),
     Rule(lambda face, task: face == "command line" and task == "several outputs"),
 ]
 REFUSED = [
@@ -108,7 +114,35 @@ REFUSED = [
         "must be linear, logistic or pbp",
     ),
     Rule(lambda face, stage: face == "bayesprop.fit" and stage == "merged", "`bayesprop merge`"),
+    Rule(
+        lambda face, stage, dtype: (
+            stage == "in a fork" and (face == "bayesprop.fit" or dtype == "polars")
+        ),
+        "Polars cannot be used here",
+    ),
+    Rule(
+        lambda face, stage, method: (
+            face == "estimator" and stage == "in a fork" and method not in WITHOUT_JAX
+        ),
+        "JAX cannot be used here",
+    ),
 ]
+
+
+@cache
+def like(method: str) -> str:
+    """Name the first method of the catalogue for which the same is meaningless and refused."""
+
+    def verdicts(method: str) -> list[bool]:
+        rules = [rule for rule in (*MEANINGLESS, *REFUSED) if "method" in rule.names]
+        factors = FACTORS | {"method": (method,)}
+        return [
+            rule.when(*values)
+            for rule in rules
+            for values in product(*(factors[name] for name in rule.names))
+        ]
+
+    return next(one for one in METHODS if verdicts(one) == verdicts(method))
 
 
 def reasons(values: Mapping[str, str], rules: Sequence[Rule]) -> list[Rule]:

@@ -1,4 +1,4 @@
-"""Invented rows, as arrays, frames and files of every dtype, with gaps where they are asked for."""
+"""Invented rows, as arrays and frames of every dtype, with gaps where a situation has them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ LABELS = {  # ordered ones from the lowest up, which is not their alphabet
     "many classes": np.array([2, 10, 33, 100]),
     "ordered classes": np.array(["poor", "fair", "good"]),
 }
+UNITS = {"float32": (1.0, 2.0**20), "ints": (4.0, 2.0**24 + 1.0)}
+"""Factor and shift of the numbers in a dtype: such that a float32 cannot sum or hold them."""
 
 
 @cache
 def rows(n: int, seed: int) -> np.ndarray:
-    """Quarters, which a float32 holds as they are: the same values in every dtype."""
+    """Quarters, which a float32 holds as they are."""
     return np.round(6.0 * np.random.default_rng(seed).normal(size=(n, 3))) / 4.0
 
 
@@ -78,30 +80,33 @@ def has_levels(s: Mapping[str, str]) -> bool:
     return s["dtype"] in ("categorical", "words") or s["missing"] == "unseen level"
 
 
-def typed(s: Mapping[str, str], X: np.ndarray, beside: Mapping[str, Any]) -> Any:
+def typed(s: Mapping[str, str], X: np.ndarray, beside: Mapping[str, Any] | None = None) -> Any:
     """Rows as the situation has them: an array for an estimator, else a frame.
 
     beside
-        Further columns of a frame.
+        Further columns of a frame that is learnt; None: the rows are to be predicted, and lack a
+        column where the situation says so.
     """
-    dtype = s["dtype"]
-    if s["face"] == "estimator" and dtype in ("float64", "float32", "ints"):
-        X = np.delete(X, 1, axis=1) if s["missing"] == "a whole column" else X
-        return X.astype(dtype) if dtype != "ints" else (4.0 * X).astype(np.int64)
-    columns: dict[str, Any] = dict(zip(NAMES, X.T, strict=True))
+    dtype, is_absent = s["dtype"], s["missing"] == "a whole column" and beside is None
+    factor, shift = UNITS.get(dtype, (1.0, 0.0))
+    numbers = factor * X + shift
+    dtype_of_numbers = {"float32": "float32", "ints": "int64"}.get(dtype, "float64")
+    if s["face"] == "estimator" and dtype in ("float64", *UNITS):
+        return (numbers[:, [0, 2]] if is_absent else numbers).astype(dtype_of_numbers)
+    columns: dict[str, Any] = dict(zip(NAMES, numbers.T, strict=True))
     if has_levels(s):
         words = LEVELS[np.digitize(X[:, 2], [-0.5, 0.5])].astype(object)
         columns["c"] = np.where(np.isnan(X[:, 2]), UNSEEN, words)
-    if s["missing"] == "a whole column" and not beside:
+    if is_absent:
         del columns["b"]
     if dtype in ("polars", "words"):
-        return pl.DataFrame(columns | dict(beside), nan_to_null=True)
+        return pl.DataFrame(columns | dict(beside or {}), nan_to_null=True)
     frame = pd.DataFrame(columns)
-    if dtype in ("float32", "ints"):
-        frame = frame.astype("float32") if dtype == "float32" else (4.0 * frame).astype("int64")
+    if dtype in UNITS:
+        frame = frame.astype(dtype_of_numbers)
     if dtype == "categorical" and len(frame):
         frame["c"] = frame["c"].astype("category")
-    frame = frame.assign(**beside)
+    frame = frame.assign(**beside or {})
     if dtype == "pandas, nullable":
         return frame.convert_dtypes()
     if dtype == "pandas, index shuffled":
@@ -110,7 +115,5 @@ def typed(s: Mapping[str, str], X: np.ndarray, beside: Mapping[str, Any]) -> Any
 
 
 def plain(s: Mapping[str, str]) -> dict[str, str]:
-    """The situation with the same values in the plainest dtype that holds them."""
-    if s["dtype"] == "ints":
-        return dict(s)
+    """The situation with the same values in the plainest dtype, and the plainest unit."""
     return {**s, "dtype": "words" if has_levels(s) else "float64"}

@@ -1,4 +1,4 @@
-"""Every two abilities together: each situation of the table is fitted, predicted and compared."""
+"""Every two abilities together: each situation is fitted, predicted and compared."""
 
 from __future__ import annotations
 
@@ -10,34 +10,72 @@ import numpy as np
 import polars as pl
 import pytest
 from covering import allowed_combinations, covering_array
-from invariants import alike, check_prediction, same
-from models import command, file_of, model_of, predict
-from situations import BLOCK, FACTORS, FAST, REFUSED, is_good, is_refused_once, reasons
+from invariants import alike, check_prediction
+from models import command, figures, file_of, model_of, predict
+from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_once, like, reasons
 
 import bayesprop
+from bayesprop.catalogue import METHODS
 from bayesprop.model import fitted
 from bayesprop.model.input_model import COMPLETIONS
+from bayesprop.model.method import Streams
 from bayesprop.table_model import model as table_model
 from tables import LABELS, plain, rows_to_predict, typed
 
 
-@cache
-def factors_of(method: str) -> dict[str, tuple[str, ...]]:
-    return {**FACTORS, "method": (method,)}
+class Arrays:
+    """Situations that cover the pairs of a method, and of those like it.
+
+    allowed, refused
+        Pairs that some situation holds which is good, and which is refused for one reason.
+    """
+
+    def __init__(self, method: str) -> None:
+        factors = FACTORS | {"method": (method,)}
+        self.allowed = set(allowed_combinations(factors, is_good))
+        self.refused = set(allowed_combinations(factors, is_refused_once))
+        self.good_ones = covering_array(factors, is_good)
+        self.refused_ones = covering_array(factors, is_refused_once, but=self.allowed)
+
+
+arrays = cache(Arrays)
 
 
 def good_ones(method: str) -> list[dict[str, str]]:
-    return covering_array(factors_of(method), is_good)
+    return [s | {"method": method} for s in arrays(like(method)).good_ones]
 
 
 def refused_ones(method: str) -> list[dict[str, str]]:
-    good = set(allowed_combinations(factors_of(method), is_good))
-    return covering_array(factors_of(method), is_refused_once, but=good)
+    return [s | {"method": method} for s in arrays(like(method)).refused_ones]
 
 
-def cases(choose) -> list:
-    """Situations as parameters of a test."""
-    return [pytest.param(s, id="; ".join(s.values())) for method in FAST for s in choose(method)]
+def triples(method: str) -> list[dict[str, str]]:
+    return covering_array(FACTORS | {"method": (method,)}, is_good, 3)
+
+
+TRIED = {"test_every_pair": good_ones, "test_every_triple": triples}
+TRIED |= {"test_what_cannot_be_is_refused_in_one_sentence": refused_ones}
+
+
+def pytest_generate_tests(metafunc):
+    """Situations of each method; slow ones are not even listed where `make test` runs."""
+    name = metafunc.function.__name__
+    is_quick = metafunc.config.getoption("markexpr") == "not exhaustive"
+    if name not in TRIED or (name == "test_every_triple" and is_quick):
+        return
+    methods = ("mlp",) if name == "test_every_triple" else FAST if is_quick else METHODS
+    metafunc.parametrize(
+        "s",
+        [
+            pytest.param(
+                s,
+                id="; ".join(s.values()),
+                marks=[] if method in FAST else pytest.mark.exhaustive,
+            )
+            for method in methods
+            for s in TRIED[name](method)
+        ],
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +90,7 @@ def small_blocks(request, monkeypatch):
 def predicted(s: Mapping[str, str], folder, rows=None):
     """The prediction in a situation, and the model that made it."""
     model = model_of(s, folder)
-    rows = typed(s, rows_to_predict(s), {}) if rows is None else rows
+    rows = typed(s, rows_to_predict(s)) if rows is None else rows
     if s["face"] == "command line":
         return by_command(s, model, rows, folder), bayesprop.load(model)
     return predict(s, model, rows), model
@@ -72,20 +110,33 @@ def by_command(s, model, rows, folder):
 
 def check(s, tmp_path):
     labels = LABELS.get(s["task"])
-    rows = typed(s, rows_to_predict(s), {})
+    rows = typed(s, rows_to_predict(s))
     predictive, model = predicted(s, tmp_path, rows)
     gap = np.isnan(rows_to_predict(s)).any(axis=1) | (s["missing"] == "a whole column")
     check_prediction(predictive, gap, s["task"], labels)
-    fresh = s | {"stage": "fresh" if s["face"] != "command line" else "saved and loaded"}
-    if s["stage"] in ("saved and loaded", "in threads", "in a fork") and s != fresh:
-        same(predict(fresh, model_of(fresh, tmp_path), rows), predictive)
-    if s["stage"] != "in a fork":
-        rows_are_predicted_alike_in_any_company(s, model, rows, predictive)
+    stage_changes_what_it_should(s, rows, predictive, tmp_path)
+    asked = s | {"stage": "fresh"}
+    rows_are_predicted_alike_in_any_company(asked, model, rows, predictive)
     if plain(s) != s and s["face"] != "command line":
         other, _ = predicted(plain(s), tmp_path)
         alike(predictive, other)
     if s["face"] != "estimator":
-        columns_have_names_and_no_order(s, model, rows, predictive)
+        columns_have_names_and_no_order(asked, model, rows, predictive)
+
+
+def stage_changes_what_it_should(s, rows, predictive, folder):
+    """New rows change a prediction; files, threads and forks do not."""
+    streams = has(s["method"], s["task"], Streams)
+    learns = s["stage"] == "updated" or (s["stage"] == "merged" and streams)
+    fresh = s | {"stage": "fresh"}
+    if s["face"] != "command line":
+        before = predict(fresh, model_of(fresh, folder), rows)
+    elif learns:
+        first = bayesprop.load(folder / "m.bayesprop")
+        before = predict(fresh, first, str(next(folder.glob("rows.*"))))
+    else:
+        return  # the one file that predicted
+    assert np.array_equal(figures(before), figures(predictive)) != learns
 
 
 def rows_are_predicted_alike_in_any_company(s, model, rows, predictive):
@@ -102,28 +153,30 @@ def columns_have_names_and_no_order(s, model, rows, predictive):
     alike(predict(s, model, more), predictive)
 
 
-@pytest.mark.parametrize("s", cases(good_ones))
 def test_every_pair(s, tmp_path):
     check(s, tmp_path)
 
 
-@pytest.mark.parametrize("s", cases(refused_ones))
+def test_every_triple(s, tmp_path):
+    check(s, tmp_path)
+
+
 def test_what_cannot_be_is_refused_in_one_sentence(s, tmp_path):
     (rule,) = reasons(s, REFUSED)
-    with pytest.raises((ValueError, TypeError, AttributeError), match=rule.says) as refusal:
+    refusals = ValueError, TypeError, AttributeError, RuntimeError
+    with pytest.raises(refusals, match=rule.says) as refusal:
         predicted(s, tmp_path)
     assert len(str(refusal.value)) < 600
 
 
-@pytest.mark.parametrize("method", FAST)
+@pytest.mark.parametrize("method", sorted({like(method) for method in METHODS}))
 def test_every_pair_is_covered(method):
     """By situations that have a meaning; of these, most pairs are good in one."""
     good, refused = good_ones(method), refused_ones(method)
     assert all(map(is_good, good))
     assert all(map(is_refused_once, refused))
     covered = {pair for s in (*good, *refused) for pair in pairs(s)}
-    allowed = set(allowed_combinations(factors_of(method), is_good))
-    allowed |= set(allowed_combinations(factors_of(method), is_refused_once))
+    allowed = arrays(method).allowed | arrays(method).refused
     assert allowed <= covered
     assert len(allowed) > 850
     assert len(good) + len(refused) < 250

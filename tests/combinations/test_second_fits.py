@@ -14,8 +14,13 @@ from tables import rows, target_of
 CHAOTIC = ("mcmc",)
 """Whose steps grow the last bit: other units give another chain of the same distribution."""
 CASES = [
-    pytest.param(method, task, id=f"{method}; {task}")
-    for method in FAST
+    pytest.param(
+        method,
+        task,
+        id=f"{method}; {task}",
+        marks=[] if method in FAST else pytest.mark.exhaustive,
+    )
+    for method in METHODS
     for task in ("numbers", "two classes", "many classes")
     if task_of(task) in METHODS[method].homes
 ]

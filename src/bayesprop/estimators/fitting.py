@@ -24,6 +24,7 @@ from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Numbers, Standardiser, check_exposures, with_log
+from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.machine import forget_when_crowded
 
 SECONDS_A_LOOK = 1.0
@@ -358,14 +359,15 @@ def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     """
     if how.get("reset") is False and _is_plain(estimator, X, *y):
         return (X, *y) if y else X  # as they stand; the checks take longer than one row
+    if any(type(each).__module__.startswith("polars") for each in (X, *y)):
+        check_not_forked("Polars")
     how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"} | how
     try:
         if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
             raise TypeError("dates would be taken for nanoseconds")
         return validate_data(estimator, X, *y, **how)
     except (TypeError, ValueError) as error:
-        columns = X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ()
-        name = next((one for one in columns if not _are_numbers(X[one])), None)
+        name = next((one for one in getattr(X, "columns", ()) if not _are_numbers(X[one])), None)
         if name is None:
             raise
         raise ValueError(

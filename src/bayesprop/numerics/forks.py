@@ -7,13 +7,13 @@ elsewhere only what this package itself began is known.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _THREADS = {"JAX": "tf_", "Polars": "polars-0"}
 """How the names of a library's threads begin, once it has computed."""
-_begun: set[str] = set()
-_left_behind: set[str] = set()
+_begun, _left_behind = set[str](), set[str]()
 
 
 def check_not_forked(library: str) -> None:
@@ -38,11 +38,9 @@ def random_key(seed: int) -> Any:
 def _look() -> None:
     """Note the libraries whose threads run."""
     for task in Path("/proc/self/task").glob("*/comm"):
-        try:
+        with suppress(OSError):  # the thread has ended
             name = task.read_text()
-        except OSError:  # the thread has ended
-            continue
-        _begun.update(library for library, start in _THREADS.items() if name.startswith(start))
+            _begun.update(library for library, start in _THREADS.items() if name.startswith(start))
 
 
 if hasattr(os, "register_at_fork"):
