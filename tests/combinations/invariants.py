@@ -29,6 +29,8 @@ def check_prediction(
     assert (share[~gap] == 0.0).all()
     assert ((share >= 0.0) & (share < 1.0)).all()
     assert share[gap].max(initial=0.0) > 0.0 or not gap.any(), "a gap widens no error bar"
+    middle = predictive.quantile(0.5) if labels is None else predictive.label
+    assert np.isfinite(predictive.log_prob(middle)).all()
     if labels is not None:
         probabilities_sum_to_one(predictive)
         labels_are_those_of_the_target(predictive, labels)

@@ -18,26 +18,14 @@ import polars as pl
 from situations import TASKS_OF_CLASSES, has, task_of
 
 import bayesprop
-from bayesprop.catalogue import make
 from bayesprop.cli import main
 from bayesprop.model.method import Streams
+from method_settings import SETTINGS, silently
+from method_settings import unfitted as of_method
 from tables import LABELS, rows_to_learn, target_of, typed
 
 KINDS = {"numbers": "numbers", "several outputs": "numbers", "ordered classes": "ordered"}
 KINDS |= dict.fromkeys(("two classes", "many classes"), "classes")
-TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2}
-FEW_DRAWS = TINY | {"n_draws": 3}
-SETTINGS: dict[str, dict[str, Any]] = dict.fromkeys(
-    ("mlp", "closed-form-vi", "pbp", "ebp", "laplace", "network"), TINY
-)
-SETTINGS |= dict.fromkeys(("bayes-by-backprop", "graves-vi", "mc-dropout"), FEW_DRAWS)
-SETTINGS |= {
-    "batch-ep": TINY | {"n_epochs": 40, "n_starts": 1, "tol": 1.0},
-    "deep-ensemble": TINY | {"n_members": 2},
-    "linear": {},
-    "logistic": {},
-    "mcmc": {"hidden_layer_sizes": (2,), "n_warmup": 20, "n_draws": 5, "n_chains": 2},
-}
 AT_FIT = ("method", "task", "face", "dtype", "missing", "weights", "groups")
 N_NEW = 8
 
@@ -51,17 +39,9 @@ def kind_of(task: str) -> str:
     return KINDS.get(task, task)
 
 
-def unfitted(method: str, task: str, **changes: Any) -> Any:
-    settings = SETTINGS[method] | {"target_kind": kind_of(task)}
-    if kind_of(task) == "ordered":
-        settings["order"] = tuple(LABELS[task])
-    return make(method, task=task_of(task), **settings | {"random_state": 0} | changes)
-
-
-def quietly(act: Callable[..., Any], *given: Any, **how: Any) -> Any:
-    """Act without the advice and the remarks that so few rows and epochs ask for."""
-    with warnings.catch_warnings(action="ignore"):
-        return act(*given, **how)
+def unfitted(method: str, task: str) -> Any:
+    order = {"order": tuple(LABELS[task])} if kind_of(task) == "ordered" else {}
+    return of_method(method, task_of(task), target_kind=kind_of(task), **order)
 
 
 class Data:
@@ -100,7 +80,7 @@ def model_of(s: Mapping[str, str], folder: Path) -> Any:
     model = _fitted(*(s[name] for name in AT_FIT))
     if s["stage"] == "updated":
         model = copy.copy(model)
-        quietly(model.partial_fit, *Data(s, N_NEW, seed=8).arrays)
+        silently(model.partial_fit, *Data(s, N_NEW, seed=8).arrays)
     elif s["stage"] == "merged":
         return bayesprop.merge([model, model], model)
     elif s["stage"] == "saved and loaded":
@@ -117,7 +97,7 @@ def _fitted(*values: str) -> Any:
     if s["face"] == "estimator":
         aside = {"sample_weight": data.weight}
         groups = {} if data.group is None else {"groups": data.group}
-        return quietly(unfitted(s["method"], s["task"]).fit, *data.arrays, **aside, **groups)
+        return silently(unfitted(s["method"], s["task"]).fit, *data.arrays, **aside, **groups)
     order = list(LABELS[s["task"]]) if kind_of(s["task"]) == "ordered" else None
     asked = {"target": "y", "method": s["method"], "task": task_of(s["task"]), "order": order}
     asked |= {"target_kind": kind_of(s["task"]), "test_fraction": 0} | data.columns
@@ -134,10 +114,10 @@ def _merged(s: Mapping[str, str]) -> Any:
         return bayesprop.merge([_fitted(*(s[name] for name in AT_FIT))])
     labels = {"classes": LABELS[s["task"]]} if s["task"] in TASKS_OF_CLASSES else {}
     data = Data(s, n_rows(s["method"]))
-    quietly(start.partial_fit, *data.arrays, sample_weight=data.weight, **labels)
+    silently(start.partial_fit, *data.arrays, sample_weight=data.weight, **labels)
     further = (Data(s, N_NEW, seed=seed) for seed in (8, 9))
     return bayesprop.merge(
-        [quietly(copy.copy(start).partial_fit, *one.arrays) for one in further], start
+        [silently(copy.copy(start).partial_fit, *one.arrays) for one in further], start
     )
 
 
@@ -206,8 +186,8 @@ def predict(s: Mapping[str, str], model: Any, rows: Any) -> Any:
     absent = {} if s["face"] == "estimator" else {"allow_missing_columns": True}
     ask = partial(model.predict_dist, rows, **absent)
     if s["stage"] == "in threads":
-        return quietly(in_threads, ask)
-    return quietly(in_a_fork, ask) if s["stage"] == "in a fork" else quietly(ask)
+        return silently(in_threads, ask)
+    return silently(in_a_fork, ask) if s["stage"] == "in a fork" else silently(ask)
 
 
 def in_threads(ask: Callable[[], Any]) -> Any:
@@ -230,7 +210,8 @@ def in_a_fork(ask: Callable[[], Any], seconds: float = 20.0) -> Any:
             theirs.send(error)
 
     child = multiprocessing.get_context("fork").Process(target=answer)
-    child.start()
+    with warnings.catch_warnings(action="ignore"):  # JAX warns of every fork
+        child.start()
     try:
         assert ours.poll(seconds), "a forked child hangs"
         answered = ours.recv()
@@ -245,6 +226,10 @@ def in_a_fork(ask: Callable[[], Any], seconds: float = 20.0) -> Any:
 def figures(predictive: Any) -> np.ndarray:
     """What of a prediction is compared: probabilities, or means, std and quantiles."""
     if hasattr(predictive, "proba"):
-        return np.column_stack([predictive.proba, predictive.expected_entropy])
-    parts = predictive.mean, predictive.std, predictive.epistemic_var, predictive.interval(0.8)
-    return np.column_stack([np.reshape(part, (len(predictive), -1)) for part in parts])
+        parts = predictive.proba, predictive.expected_entropy
+    else:
+        parts = predictive.mean, predictive.std, predictive.epistemic_var, predictive.interval(0.8)
+    gap_share = getattr(predictive, "gap_share", np.zeros(parts[0].shape))
+    return np.column_stack(
+        [np.reshape(part, (len(predictive), -1)) for part in (*parts, gap_share)]
+    )

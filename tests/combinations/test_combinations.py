@@ -20,6 +20,7 @@ from bayesprop.model import fitted
 from bayesprop.model.input_model import COMPLETIONS
 from bayesprop.model.method import Streams
 from bayesprop.table_model import model as table_model
+from method_settings import silently
 from tables import LABELS, plain, rows_to_predict, typed
 
 
@@ -120,7 +121,9 @@ def check(s, tmp_path):
     if plain(s) != s and s["face"] != "command line":
         other, _ = predicted(plain(s), tmp_path)
         alike(predictive, other)
-    if s["face"] != "estimator":
+    if s["face"] == "estimator":
+        functions_are_drawn_at_every_row(model, rows)
+    else:
         columns_have_names_and_no_order(asked, model, rows, predictive)
 
 
@@ -145,6 +148,13 @@ def rows_are_predicted_alike_in_any_company(s, model, rows, predictive):
     alike(predict(s, model, take[backwards]), predictive[backwards])
     for k in {0, len(rows) - 1, len(rows) // 2}:
         alike(predict(s, model, take[k : k + 1]), predictive[[k]])
+
+
+def functions_are_drawn_at_every_row(model, rows):
+    for ask in ("sample_y", "posterior_features"):
+        drawn = silently(getattr(model, ask), rows) if hasattr(model, ask) else np.zeros(len(rows))
+        assert len(drawn) == len(rows)
+        assert np.isfinite(drawn).all()
 
 
 def columns_have_names_and_no_order(s, model, rows, predictive):

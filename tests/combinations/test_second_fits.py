@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from invariants import alike, same
-from models import n_rows, quietly, unfitted
+from models import n_rows, unfitted
 from situations import FAST, TASKS_OF_CLASSES, task_of
 
 from bayesprop.catalogue import METHODS
+from method_settings import silently
 from tables import rows, target_of
 
 CHAOTIC = ("mcmc",)
@@ -34,7 +35,7 @@ def fitted(method, task, x_unit=1.0, y_unit=1.0, shift=0.0, labels=None):
         y = y * y_unit + shift
     elif labels is not None:
         y = labels[np.unique(y, return_inverse=True)[1]]
-    return quietly(unfitted(method, task).fit, X * x_unit, y)
+    return silently(unfitted(method, task).fit, X * x_unit, y)
 
 
 @pytest.mark.parametrize(("method", "task"), CASES)

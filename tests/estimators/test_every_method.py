@@ -6,7 +6,6 @@ import copy
 import inspect
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,7 +13,6 @@ import numpy as np
 import polars as pl
 import pytest
 import sklearn
-from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
 from sklearn.exceptions import NotFittedError
 
 import bayesprop
@@ -22,6 +20,7 @@ from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model import trained_network
 from bayesprop.model.progress import Progress, following
 from bayesprop.store import estimator_from_stored, estimator_to_stored
+from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
 
 REGRESSORS = [name for name, task in ALL if task == REGRESSION]
 UNINTERRUPTED = {"closed-form-vi", "bayes-by-backprop", "graves-vi", "mc-dropout", "network"}
@@ -44,15 +43,6 @@ def fitted(request):
     name, task = request.param
     model = fitted_to(name, task, X, targets(task))
     return model, task, predicted(model, X)
-
-
-def test_a_row_is_predicted_alike_in_any_company(fitted):
-    """Up to a float32's rounding: a product of other shape may be summed in another order."""
-    model, _, together = fitted
-    alike = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
-    alike(predicted(model, X[::-1])[::-1], together)
-    alike(predicted(model, X[3:4]), together[3:4])
-    alike(predicted(model, np.tile(X, (2, 1)))[-24:], together)
 
 
 def test_rows_far_away_have_predictions_or_are_refused(fitted):
@@ -260,7 +250,7 @@ def test_training_that_goes_on_is_training_that_never_stopped(name, task):
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_several_outputs_have_their_shapes_and_come_back_from_a_file(name, tmp_path):
+def test_several_outputs_have_their_shapes(name):
     model = fitted_to(name, REGRESSION, X, np.column_stack([Y, -2.0 * Y]))
     mean, std = model.predict(X, return_std=True)
     assert mean.shape == std.shape == model.predict_dist(X).epistemic_var.shape == (24, 2)
@@ -270,10 +260,6 @@ def test_several_outputs_have_their_shapes_and_come_back_from_a_file(name, tmp_p
     assert model.sample_y(X, 4).shape == (24, 2, 4)
     with pytest.raises(ValueError, match=r"y must have the shape of the predictions"):
         model.log_likelihood(X[:2], np.zeros((4, 1)))
-    model.save(tmp_path / "model")
-    loaded = bayesprop.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.sample_y(X, 4), model.sample_y(X, 4))
-    np.testing.assert_array_equal(loaded.predict(X, return_std=True), (mean, std))
 
 
 def test_arviz_gets_draws_at_rows(fitted):

@@ -1,4 +1,4 @@
-"""Rows with gaps (NaN): every method learns and predicts them; a line, by closed forms."""
+"""Rows with gaps (NaN): a line by closed forms; every method, in tests/combinations."""
 
 from __future__ import annotations
 
@@ -7,51 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from method_settings import ALL, X, predicted, silently, targets, unfitted
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
 from bayesprop.estimators.fitting import Rows
 from bayesprop.estimators.training_gaps import filled_as_learnt
-from bayesprop.model import fitted
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.input_model import COMPLETIONS
 from bayesprop.model.progress import Progress, following
+from method_settings import X
 
 GAPS = X.copy()
 GAPS[::3, 1] = np.nan
 GAPS[::4, 0] = np.nan
 RHO, N = 0.6, 3000
-
-
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_every_method_learns_and_predicts_them(name, task, tmp_path):
-    y = targets(task)
-    model = silently(unfitted(name, task).fit, GAPS, y)
-    gap = np.isnan(GAPS).any(axis=1)
-    predictive = model.predict_dist(GAPS)
-    assert predictive.is_finite.all()
-    assert (predictive.gap_share[~gap] == 0.0).all()
-    assert ((predictive.gap_share >= 0.0) & (predictive.gap_share < 1.0)).all()
-    assert predictive.gap_share[gap].max() > 0.0
-    assert np.isfinite(predictive.log_prob(y)).all()
-    # A row is predicted alike in any company, up to rounding.
-    alone = predicted(model, GAPS[:1])
-    np.testing.assert_allclose(alone[0], predicted(model, GAPS)[0], rtol=1e-4, atol=1e-6)
-    complete = np.flatnonzero(~gap)
-    np.testing.assert_allclose(
-        predicted(model, GAPS[complete]), predicted(model, GAPS)[complete], rtol=1e-4, atol=1e-6
-    )
-    model.save(tmp_path / "m")
-    again = predicted(bayesprop.load(tmp_path / "m"), GAPS)
-    np.testing.assert_array_equal(again, predicted(model, GAPS))
-    if hasattr(model, "sample_y"):
-        assert np.isfinite(model.sample_y(GAPS, 3)).all()
-    if hasattr(model, "posterior_features"):
-        assert np.isfinite(model.posterior_features(GAPS)).all()
-    if hasattr(model, "partial_fit"):
-        silently(model.partial_fit, GAPS[:5], y[:5])
-        assert model.predict_dist(GAPS).is_finite.all()
 
 
 @pytest.fixture(scope="module")
@@ -113,26 +80,6 @@ def test_functions_drawn_differ_by_what_is_missing(line):
     assert drawn[1].var() < 0.01
 
 
-def test_several_targets_and_targets_of_their_kind():
-    y = np.stack([X[:, 0], X[:, 1]], axis=1)
-    model = silently(unfitted("mlp", "regression").fit, GAPS, y)
-    p = model.predict_dist(GAPS)
-    assert p.gap_share.shape == (24, 2)
-    assert model.predict_interval(GAPS).shape == (24, 2, 2)
-    for kind, values in (("positive", np.exp(X[:, 0])), ("count", np.floor(np.exp(X[:, 0])))):
-        model = silently(unfitted("mlp", "regression", target_kind=kind).fit, GAPS, values)
-        p = model.predict_dist(GAPS)
-        assert (p.interval(0.9) >= 0.0).all()
-        assert np.isfinite(p.crps(values)).all()
-        assert p.gap_share.max() > 0.0
-
-
-def test_groups_and_weights_go_with_gaps():
-    model = unfitted("mlp", "regression")
-    silently(model.fit, GAPS, X[:, 0], np.ones(24), groups=np.arange(24) // 3)
-    assert model.predict_dist(GAPS).is_finite.all()
-
-
 def test_what_cannot_be_is_said():
     empty = np.where(np.arange(3) == 1, np.nan, X)
     with pytest.raises(ValueError, match=r"a value in every column, got missing ones .* column 1"):
@@ -192,50 +139,3 @@ def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
     with following(replace(Progress(), deadline=time.monotonic() + 600.0)):
         model.fit(X, y)
     assert learnt == [(2, False), *[(3, True)] * 3]
-
-
-@pytest.fixture(scope="module")
-def fits(tmp_path_factory):
-    """Saved and loaded fits of 60 rows without gaps, by what they predict."""
-    x = np.random.default_rng(0).standard_normal((60, 3))
-    level = np.floor(2.0 + x[:, 0]).clip(0.0, 3.0)
-    network = {"hidden_layer_sizes": (3,), "n_epochs": 2, "n_members": 5, "random_state": 0}
-    regressor, classifier = bayesprop.BayesianMLPRegressor, bayesprop.BayesianMLPClassifier
-    models = {
-        "numbers": (BayesianLinearRegressor(), level),
-        "positive": (BayesianLinearRegressor(target_kind="positive"), np.exp(level)),
-        "count": (BayesianLinearRegressor(target_kind="count"), level),
-        "two targets": (BayesianLinearRegressor(), x[:, :2]),
-        "default": (regressor(**network), level),
-        "classes": (classifier(**network), level),
-        "two classes": (BayesianLogisticClassifier(), level > 1.0),
-        "ordered": (classifier(**network, target_kind="ordered"), level),
-    }
-    where = tmp_path_factory.mktemp("fits")
-    for name, (model, y) in models.items():
-        silently(model.fit, x, y).save(where / name)
-    return {name: bayesprop.load(where / name) for name in models}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["numbers", "positive", "count", "two targets", "default", "classes", "two classes", "ordered"],
-)
-@pytest.mark.parametrize("at", [[], [0], [8], [4, 5], list(range(9))])
-def test_rows_in_blocks_are_predicted_as_rows_together(kind, at, fits, monkeypatch):
-    """Gaps in no block, the first, the last, the middle one and all, three rows or one a block."""
-    model, new = fits[kind], np.random.default_rng(1).standard_normal((9, 3))
-    new[at, 1] = np.nan
-    whole = everything_about(model.predict_dist(new))
-    for n_rows in (1, 3):
-        monkeypatch.setattr(fitted, "MOST_ROWS", n_rows * COMPLETIONS)
-        for one, other in zip(everything_about(model.predict_dist(new)), whole, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
-
-
-def everything_about(predictive):
-    if isinstance(predictive, ClassPredictive):
-        return predictive.proba, predictive.expected_entropy, predictive.gap_share
-    y = np.ones(predictive.mean.shape)
-    numbers = predictive.mean, predictive.std, predictive.epistemic_var, predictive.gap_share
-    return *numbers, predictive.quantile(0.1), predictive.log_prob(y), predictive.crps(y)
