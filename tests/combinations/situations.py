@@ -42,6 +42,8 @@ WITH_LEVELS = ("pandas, index shuffled", "polars", "pandas, nullable", "categori
 """Kinds of tables that can hold a column of words."""
 FAST = ("mlp", "linear", "logistic", "pbp", "closed-form-vi", "ebp", "bayes-by-backprop")
 """What `make test` tries: the default, the linear ones, and one method of each other family."""
+CHAOTIC = ("mcmc",)
+"""Whose steps grow the last bit: other units give another chain of the same distribution."""
 WITHOUT_JAX = ("mlp", "linear", "logistic", "pbp")
 """Whose predictions a forked process can make, from arrays."""
 

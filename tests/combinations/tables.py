@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from situations import BLOCK, SIZES
+from situations import BLOCK, CHAOTIC, SIZES
 
 NAMES = ("a", "b", "c")
 LEVELS = np.array(["blue", "green", "red"])
@@ -116,4 +116,6 @@ def typed(s: Mapping[str, str], X: np.ndarray, beside: Mapping[str, Any] | None 
 
 def plain(s: Mapping[str, str]) -> dict[str, str]:
     """The situation with the same values in the plainest dtype, and the plainest unit."""
+    if s["method"] in CHAOTIC and s["dtype"] in UNITS:
+        return dict(s)
     return {**s, "dtype": "words" if has_levels(s) else "float64"}

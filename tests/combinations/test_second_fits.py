@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from invariants import alike, same
 from models import n_rows, unfitted
-from situations import FAST, TASKS_OF_CLASSES, task_of
+from situations import CHAOTIC, FAST, TASKS_OF_CLASSES, task_of
 
 from bayesprop.catalogue import METHODS
 from method_settings import silently
 from tables import rows, target_of
 
-CHAOTIC = ("mcmc",)
-"""Whose steps grow the last bit: other units give another chain of the same distribution."""
 CASES = [
     pytest.param(
         method,
