@@ -26,7 +26,7 @@ from tables import LABELS, rows_to_learn, target_of, typed
 
 KINDS = {"numbers": "numbers", "several outputs": "numbers", "ordered classes": "ordered"}
 KINDS |= dict.fromkeys(("two classes", "many classes"), "classes")
-AT_FIT = ("method", "task", "face", "dtype", "missing", "weights", "groups")
+AT_FIT: tuple[str, ...] = ("method", "task", "face", "dtype", "missing", "weights", "groups")
 N_NEW = 8
 
 
