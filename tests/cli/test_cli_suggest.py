@@ -43,7 +43,7 @@ def test_suggest_agrees_with_python(cli, house_model, candidates):
     saved = load_model(house_model)
     learner = ActiveLearner(saved.estimator, update="stream")
     with pytest.warns(UserWarning, match="Oslo"):
-        X = saved.table.encode(pl.read_csv(candidates)).X
+        X = saved.table.transform(pl.read_csv(candidates))
     chosen = learner.query(X, 4)
     assert [one["row"] for one in told["suggestions"]] == (chosen.indices + 1).tolist()
     np.testing.assert_allclose([one["score"] for one in told["suggestions"]], chosen.scores)
