@@ -23,18 +23,10 @@ def test_names_that_are_not_text_stay_text(cli, fitted):
     assert "\x1b" not in result.out
 
 
-def test_blanks_around_names_and_words_among_numbers_are_no_faults(cli, fitted):
-    rows = [
-        f"7590-V{i}X,{'PRESENT' if i % 9 == 0 else i % 23},{i % 7} kg, {i}\n" for i in range(60)
-    ]
-    text = " id , end , mass , the y \n" + "".join(rows)
-    table, model, result = fitted(text, *FAST, target=" the y ")
-    said = "warning: column 'end' holds numbers, but 'PRESENT' in 7 rows: taken for missing"
-    assert said in result.err
+def test_blanks_around_names_are_no_faults(cli, fitted):
+    rows = [f" {i % 7} kg, {i}\n" for i in range(60)]
+    table, model, _ = fitted(" mass , the y \n" + "".join(rows), *FAST, target=" the y ")
     assert cli("predict", model, table).code == 0
-    soon = cli("predict", model, "-", stdin="end,mass\nPRESENT,2 kg\nsoon,2 kg\n")
-    assert soon.code == 0
-    assert "column 'end' holds numbers, but 'soon' in data row 2: taken for missing" in soon.err
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "suggest", "report", "update"])

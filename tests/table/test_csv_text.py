@@ -86,15 +86,6 @@ def test_unusable_text_is_refused_in_one_line(text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_decimal_commas_are_read_where_semicolons_separate():
-    with pytest.warns(TableWarning, match="decimal commas read as decimal points in 'a'"):
-        assert read("a;b;c\n1,5;2;x,y\n-,5;3;z\n") == {
-            "a": [1.5, -0.5],
-            "b": [2, 3],
-            "c": ["x,y", "z"],
-        }
-
-
 def test_a_tsv_keeps_its_commas_even_when_the_header_has_more_of_them():
     assert read("a,b,c\td\n1\t2\n", separator="\t") == {"a,b,c": [1], "d": [2]}
 

@@ -47,14 +47,6 @@ def test_numbers_and_booleans_stay_and_text_becomes_one_column_a_level():
     np.testing.assert_array_equal(encoding.target(frame), Y.to_numpy())
 
 
-def test_absent_columns_are_all_named():
-    encoding = TableEncoding.fit(table(CITY), "y")
-    with pytest.raises(TableError, match="lacks 2 columns that the model needs: 'x', 'city'"):
-        encoding.encode(pl.DataFrame({"y": [1.0]}))
-    with pytest.raises(TableError, match=r"lacks 1 column .* 'city'; did you mean 'City'\?"):
-        encoding.encode(table(CITY.alias("City")))
-
-
 def test_a_column_that_the_model_needs_is_not_suggested_for_another():
     x = np.arange(40.0)
     frame = pl.DataFrame({"carat": x % 7, "clarity": x % 11, "carats": x % 13, "CARAT": x % 17})

@@ -68,9 +68,7 @@ def test_costs_are_a_mapping_or_text(model: bayesprop.TableModel):
         ({"cost": {"fn": 10}}, "costs must be like fn=10,fp=1 .* got {'fn': 10}"),
         ({"cost": {"fn": 10, "fp": 1, 3: 1}}, "costs must be like fn=10,fp=1"),
         ({"cost": 10}, "costs must be like fn=10,fp=1 .* got 10"),
-        ({"cost": {"fn": "ten", "fp": 1}}, "'ten' in .* must be a number"),
         ({"cost": {"fn": None, "fp": 1}}, "None in .* must be a number"),
-        ({"cost": {"fn": -1, "fp": 1}}, "the cost fn must be a finite number above 0, got -1"),
         ({"rate": 0.9}, "a rate must be like recall=0.9, got 0.9"),
     ],
 )
