@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_encoding import stored_and_back
 
 from bayesprop.table.columns import column_from_dict, fit_column
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.values import BOTH, DECIMAL_COMMA, PLAIN, THOUSANDS, WRITTEN, unmarked
 
 POINTS = {PLAIN: ("", "."), THOUSANDS: (",' ", "."), DECIMAL_COMMA: ("", ","), BOTH: (".' ", ",")}
@@ -68,7 +70,13 @@ def test_numbers_of_one_form_are_read_alone_and_together(numbers):
     assert found.numbers.to_list() == values
     column = fit_column(pl.Series("c", words)).column
     column = column_from_dict(json.loads(json.dumps(column.to_dict())))
+    frame = pl.DataFrame({"x": range(len(words)), "y": words})
+    encoding = stored_and_back(TableEncoding.fit(frame, "y", "regression"))
+    known = [value for value in values if value is not None]
+    assert encoding.target(frame).tolist() == known
+    assert encoding.target(frame[:1]).tolist() == known[:1]
+    assert encoding.text_columns == (() if encoding.marks is None else ("y",))
     rows = np.array(values, float)
     np.testing.assert_array_equal(column.encode(pl.Series("c", words)).X[:, 0], rows)
-    for word, row in zip(words, rows, strict=True):
+    for word, row in [*zip(words, rows, strict=True)][::-5]:
         np.testing.assert_array_equal(column.encode(pl.Series("c", [word], pl.String)).X, [[row]])
