@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from method_settings import predicted, wave
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor
 from bayesprop.moments.network_ensemble import joint_covariance
+from method_settings import predicted, wave
 
 
 @pytest.mark.parametrize("kind", [BayesianMLPRegressor, BayesianMLPClassifier])

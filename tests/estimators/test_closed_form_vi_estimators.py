@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from method_settings import wave
 from sklearn.datasets import load_iris
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from method_settings import wave
 
 
 def regressor(**params):
