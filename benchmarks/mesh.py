@@ -72,7 +72,7 @@ def main() -> None:
     """Measure every method on one device and on all of them."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((_N_ROWS, _N_INPUTS))
-    rows = device_rows(x, rng.integers(0, _N_CLASSES, _N_ROWS), None)
+    rows = device_rows(x, rng.integers(0, _N_CLASSES, _N_ROWS), None, _N_ROWS)
     lines = []
     for name in _METHODS:
         run, state = program(name, rows)

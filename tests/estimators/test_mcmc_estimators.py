@@ -111,11 +111,11 @@ def test_classes_against_the_mode_of_the_same_posterior():
 
 
 # The samplers themselves are tested in tests/sampling.
-@pytest.mark.parametrize("sampler", ["hmc", "random-walk", "sgld", "sghmc"])
+@pytest.mark.parametrize("sampler", ["hmc", "random-walk"])
 @pytest.mark.filterwarnings("ignore:the chains disagree", "ignore:the draws are worth")
 @pytest.mark.filterwarnings("ignore:draws that diverged")
 def test_every_sampler_fits_a_network(sampler):
-    model = MCMCRegressor((3,), sampler=sampler, step_size=1e-3, **FEW)
+    model = MCMCRegressor((3,), sampler=sampler, **FEW)
     mean, std = model.fit(X, Y).predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()
@@ -144,17 +144,6 @@ def test_too_short_chains_are_called_out():
         model = MCMCRegressor((2,), **FEW).fit(X, Y)
     assert [str(warning.message) for warning in said] == model.fit_report_.warnings
     assert "raise n_draws or thin" in model.fit_report_.warnings[-1]
-
-
-def test_steps_that_explode_leave_the_earlier_fit():
-    model = MCMCRegressor((2,), sampler="sgld", step_size=1e-3, **FEW)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = model.fit(X, Y).predict(X)
-        with pytest.raises(FloatingPointError, match="lower step_size"):
-            model.set_params(step_size=1e6).fit(X, Y)
-    model.set_params(step_size=1e-3)
-    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_what_adapts_needs_a_warm_up():

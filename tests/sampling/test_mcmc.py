@@ -12,14 +12,13 @@ import pytest
 from scipy import stats
 
 from bayesprop.model import posterior
-from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
+from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import PosteriorModel
-from bayesprop.numerics import loops
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains, Plan, StochasticPlan
+from bayesprop.sampling.chain_course import Chains, Plan
 from bayesprop.sampling.mcmc import sample_chains
 
 OPTIMISED = True
@@ -159,51 +158,9 @@ def test_log_posterior_is_the_sum_of_its_densities():
 
 
 @in_float64
-def test_batches_of_an_epoch_average_to_the_whole():
-    rng = np.random.default_rng(2)
-    model = tiny_model(Categorical(3))
-    weights = (jnp.asarray(rng.standard_normal((3, 2))), jnp.asarray(rng.standard_normal((3, 3))))
-    rows = Rows(jnp.asarray(rng.standard_normal((7, 2))), jnp.arange(7) % 3, jnp.ones(7))
-    position = posterior.start(model, weights)
-    order = loops.shuffled(jax.random.key(0), 7, 3, 7)
-    estimates = []
-    for place, (at, real) in enumerate(zip(*order, strict=True)):
-        weight = jnp.where(real, 1.0, 0.0)
-        batch = Batch(rows.x[at], rows.y[at], weight, place, 3, jnp.asarray(7.0))
-        estimates.append(posterior.log_posterior_estimate(model, position, batch))
-    whole = posterior.log_posterior(model, position, rows)
-    assert float(np.mean(estimates)) == pytest.approx(float(whole))
-
-
-@in_float64
 def test_known_precision_leaves_its_coordinate_to_its_prior():
     model = tiny_model(KnownNoise(1, 0.5), weight_precision=4.0)
     places = [posterior.Position((jnp.ones((2, 1)),), jnp.asarray(v), ()) for v in (0.0, 0.7)]
     first, second = (float(posterior.log_prior(model, place)) for place in places)
     gamma = stats.loggamma(6.0, loc=-np.log(6.0)).logpdf([0.0, 0.7])
     assert second - first == pytest.approx(gamma[1] - gamma[0])
-
-
-@pytest.mark.parametrize(("dynamics", "step_size"), [("sgld", 0.2), ("sghmc", 0.1)])
-@in_float64
-def test_stochastic_dynamics_have_their_own_stationary_variance(dynamics, step_size):
-    """With all rows in every batch and a Gaussian target of variance s², SGLD's draws have variance
-    s² / (1 - e / 2 s²) exactly; SGHMC's tend to s² for small steps.
-    """
-    n, var = 20, 0.05
-
-    def estimate(w, batch):
-        return -0.5 * (w - 1.0) ** 2 / var + 0.0 * jnp.sum(batch.x)
-
-    data = Rows(jnp.zeros((n, 1)), jnp.zeros(n), jnp.ones(n))
-    steps = {"n_warmup": 500, "n_draws": 200, "thin": 10, "step_size": step_size}
-    plan = StochasticPlan(dynamics, batch_size=n, **steps)
-    starts = [jnp.full((), 0.1 * k) for k in range(24)]
-    draws = sample_chains(estimate, starts, jax.random.key(0), plan, data=(data,)).draws
-    epsilon = step_size / n
-    expected = var / (1.0 - epsilon / (2.0 * var)) if dynamics == "sgld" else var
-    assert standard_errors(draws.mean(axis=1), 1.0) < 5.0
-    squares = ((draws - 1.0) ** 2).mean(axis=1)
-    slack = 0.06 * var if dynamics == "sghmc" else 0.0
-    nearest = np.clip(squares.mean(), expected - slack, expected + slack)
-    assert standard_errors(squares, nearest) < 5.0

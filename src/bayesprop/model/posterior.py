@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from bayesprop.model.gradient_method import Apply
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.numerics.gaussian import LOG_2PI
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Rows
 
 GammaPrior = tuple[float, float]
 """Shape and rate of the prior of a precision."""
@@ -96,14 +96,6 @@ def log_likelihood(model: PosteriorModel, position: Position, rows: Rows) -> Flo
 def log_posterior(model: PosteriorModel, position: Position, rows: Rows) -> Float[Array, ""]:
     """Log p(position, y), nats: the log posterior up to the evidence."""
     return log_prior(model, position) + log_likelihood(model, position, rows)
-
-
-def log_posterior_estimate(
-    model: PosteriorModel, position: Position, batch: Batch
-) -> Float[Array, ""]:
-    """Estimate `log_posterior` from one batch of an epoch; the mean over the epoch is exact."""
-    rows = Rows(batch.x, batch.y, batch.weight)
-    return log_prior(model, position) + batch.n_batches * log_likelihood(model, position, rows)
 
 
 def start(model: PosteriorModel, weights: Any) -> Position:

@@ -62,15 +62,13 @@ def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_STEP) -> Float[np.nd
     return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])
 
 
-def device_rows(
-    x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, n_slots: int | None = None
-) -> Rows:
+def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, n_slots: int) -> Rows:
     """Put rows on the device, in float32; codes of classes stay whole numbers.
 
     n_slots
-        Room for how many rows: the rest is filled with rows of weight zero (None: no filling).
+        Room for how many rows: the rest is filled with rows of weight zero.
     """
     kind = np.int32 if np.issubdtype(y.dtype, np.integer) else np.float32
     weight = np.ones(len(x), np.float32) if weight is None else weight.astype(np.float32)
     columns = x.astype(np.float32), y.astype(kind), weight
-    return filled(*columns, len(x) if n_slots is None else n_slots)
+    return filled(*columns, n_slots)

@@ -15,8 +15,6 @@ from jaxtyping import Array, Bool, Float
 from bayesprop.model.progress import Progress
 
 Sampler = Literal["nuts", "hmc", "random-walk"]
-Dynamics = Literal["sgld", "sghmc"]
-DYNAMICS: tuple[Dynamics, ...] = ("sgld", "sghmc")
 
 N_BLOCKS = 10
 """Of the draws of a chain: between them it can end."""
@@ -73,29 +71,6 @@ class Plan(NamedTuple):
     n_leapfrog: int = 20
 
 
-class StochasticPlan(NamedTuple):
-    """How a chain on mini-batches is run.
-
-    n_warmup, n_draws, thin
-        Steps that are thrown away, draws that are kept, and steps for each of them.
-    step_size
-        Of SGLD the epsilon of w + epsilon g + sqrt(2 epsilon) noise, times the number of rows; of
-        SGHMC that of its inner steps, w + epsilon p and p + epsilon g, times the root of that
-        number: so that a value suits data of any length.
-
-    SGHMC takes 10 inner steps for one draw of the momentum, with the root of the number of rows as
-    its friction alpha. Its integrator is Euler's: where step_size times the curvature of a row's
-    log density is above one it leaves the numbers.
-    """
-
-    dynamics: Dynamics = "sgld"
-    n_warmup: int = 2000
-    n_draws: int = 500
-    thin: int = 10
-    batch_size: int = 32
-    step_size: float = 1e-2
-
-
 @dataclass(frozen=True)
 class Course:
     """The way of chains side by side: warm-up, then blocks of draws, until the time is over.
@@ -107,7 +82,7 @@ class Course:
     """
 
     progress: Progress
-    plan: Plan | StochasticPlan
+    plan: Plan
     n_chains: int
     steps: list[int] = field(default_factory=list)
     is_abandoned: Event = field(default_factory=Event)

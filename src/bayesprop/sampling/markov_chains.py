@@ -34,7 +34,7 @@ from bayesprop.model.trained_network import (
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.forks import random_key
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains, Plan, StochasticPlan
+from bayesprop.sampling.chain_course import Chains, Plan
 from bayesprop.sampling.diagnostics import Diagnostics
 from bayesprop.sampling.mcmc import sample_chains
 
@@ -42,10 +42,6 @@ _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
 _DIVERGED = ".diverged"  # its array in a file, by whose shape all others are checked
-_LEFT_THE_NUMBERS = (
-    "the chains left the finite numbers: lower step_size, or choose sampler='nuts', which rejects "
-    "such steps"
-)
 _ONE_CHAIN = (
     "one chain, or less than four draws, cannot tell whether it has converged: set n_chains to 2 "
     "or more"
@@ -79,13 +75,13 @@ class MarkovChains:
     sizes
         Inputs, hidden units of every layer, outputs.
     plan
-        How a chain is run; a `StochasticPlan` takes batches and rejects nothing.
+        How a chain is run.
     """
 
     model: PosteriorModel
     sizes: tuple[int, ...]
     n_chains: int
-    plan: Plan | StochasticPlan
+    plan: Plan
 
     furthest_input = FURTHEST_INPUT
 
@@ -95,7 +91,7 @@ class MarkovChains:
         return rows_of_draws(self.model.likelihood, self.n_chains * self.plan.n_draws)
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Run the chains; FloatingPointError where they leave the finite numbers."""
+        """Run the chains."""
         started, plan = time.perf_counter(), self.plan
         seed = int(rng.randint(2**31))
         chains = self._sampled(rows, seed, progress)
@@ -118,13 +114,9 @@ class MarkovChains:
         key_start, key = jax.random.split(random_key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
-        density, n_slots = posterior.log_posterior, blocks(len(data.x))
-        if isinstance(self.plan, StochasticPlan):
-            density, n_slots = posterior.log_posterior_estimate, None
-        rows, density = device_rows(*data[:3], n_slots), _of_model(density, self.model)
+        rows = device_rows(*data[:3], blocks(len(data.x)))
+        density = _of_model(posterior.log_posterior, self.model)
         chains = sample_chains(density, starts, key, self.plan, data=(rows,), progress=progress)
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(chains.draws)):
-            raise FloatingPointError(_LEFT_THE_NUMBERS)
         # Files hold numbers, not truth values.
         return chains._replace(diverged=chains.diverged.astype(np.int32))
 

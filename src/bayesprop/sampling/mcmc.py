@@ -1,14 +1,10 @@
-"""Markov chains over any log density of a pytree: NUTS, HMC, random walk, SGLD and SGHMC.
+"""Markov chains over any log density of a pytree: NUTS, HMC and random walk.
 
 A thin adapter over BlackJAX. Chains run side by side in threads, one compiled program each: under
 vmap every NUTS chain would wait for the deepest tree of all. Warm-up is Stan's (step size by dual
 averaging, diagonal mass matrix in growing windows; Hoffman & Gelman 2014) for NUTS and HMC, and for
 the random walk a Robbins-Monro search of the scale at which a quarter of the proposals is accepted
 (Roberts, Gelman & Gilks 1997).
-
-Langevin (Welling & Teh 2011) and Hamiltonian dynamics (Chen, Fox & Guestrin 2014) on mini-batches
-reject nothing, so that their draws have the posterior's distribution only as the step size goes to
-zero; the noise of the gradient widens it.
 """
 
 from __future__ import annotations
@@ -27,22 +23,20 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.threefry import unrolled
-from bayesprop.sampling.chain_course import Chains, Course, Plan, StochasticPlan
+from bayesprop.sampling.chain_course import Chains, Course, Plan
 
 LogDensity = Callable[..., Float[Array, ""]]
 """(position, *data) -> log density up to a constant; its identity keys the compilation."""
 
 _WALK_ACCEPTANCE = 0.234
-_INNER_STEPS = 10
 
 
 def sample_chains(
     log_density: LogDensity,
     starts: Sequence[Any],
     key: PRNGKeyArray,
-    plan: Plan | StochasticPlan,
+    plan: Plan,
     *,
     data: tuple[Any, ...] = (),
     progress: Progress = SILENT,
@@ -52,9 +46,7 @@ def sample_chains(
     Where the time is over, those that have drawn most stay, each with as many draws as all of them.
 
     log_density
-        Called as log_density(position, *data). A finite value at every start is required. With a
-        `StochasticPlan`, an unbiased estimate from (position, batch), the batches drawn with
-        replacement from the `Rows` that are `data`; `Chains` then holds estimates.
+        Called as log_density(position, *data). A finite value at every start is required.
     starts
         Positions, pytrees of one structure of floating-point arrays.
     data
@@ -67,8 +59,7 @@ def sample_chains(
     NothingLearntError where the time was over before there were draws.
     """
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
-    if isinstance(plan, Plan):
-        _check_starts(log_density, positions, data)
+    _check_starts(log_density, positions, data)
     devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
     course = Course(progress, plan, len(starts))
 
@@ -121,11 +112,7 @@ class _Chain(NamedTuple):
     position: Callable[[Any], Any]
 
 
-def _chain(
-    log_density: LogDensity, plan: Plan | StochasticPlan, start: Any, data: tuple[Any, ...]
-) -> _Chain:
-    if isinstance(plan, StochasticPlan):
-        return _chain_on_batches(log_density, plan, start, *data)
+def _chain(log_density: LogDensity, plan: Plan, start: Any, data: tuple[Any, ...]) -> _Chain:
     # The sampler's own arithmetic on one vector is one operation, not one a leaf.
     flat, unravel = ravel_pytree(start)
     is_walk = plan.sampler == "random-walk"
@@ -249,43 +236,3 @@ def _warm_walk(
     start_carry = (first, jnp.log(size).astype(start.dtype), start, start**2)
     (state, log_size, mean, square), _ = jax.lax.scan(adapt, start_carry, times)
     return state, _Scale(jnp.exp(log_size), _spread(mean, square))
-
-
-def _chain_on_batches(estimate: LogDensity, plan: StochasticPlan, start: Any, rows: Rows) -> _Chain:
-    """Warm up by steps that are thrown away; the state is the position."""
-    import blackjax
-
-    n_rows = rows.weight.shape[0]
-    n_total = jnp.sum(rows.weight)
-    size = min(plan.batch_size, n_rows)
-    gradient = jax.grad(estimate)
-    if plan.dynamics == "sgld":
-        kernel: Any = blackjax.sgld(gradient)
-        power = 1.0
-    else:
-        power = 0.5
-        kernel = blackjax.sghmc(gradient, _INNER_STEPS, n_total**power)
-
-    def batch_of(key: Array) -> Batch:
-        chosen = jax.random.randint(key, (size,), 0, n_rows)
-        some: Rows = jax.tree.map(lambda column: column[chosen], rows)
-        n_batches: Any = n_rows / size
-        return Batch(*some, jnp.zeros((), int), n_batches, n_total)
-
-    def step(position: Any, key: Array) -> tuple[Any, None]:
-        key_rows, key_noise = jax.random.split(key)
-        epsilon = plan.step_size / n_total**power
-        return kernel.step(key_noise, position, batch_of(key_rows), epsilon), None
-
-    def stepped(position: Any, n: int, key: Array) -> Any:
-        return jax.lax.scan(step, position, jax.random.split(key, n))[0]
-
-    def draw(position: Any, key: Array) -> tuple[Any, Chains]:
-        key_steps, key_rows = jax.random.split(key)
-        position = stepped(position, plan.thin, key_steps)
-        log_p = estimate(position, batch_of(key_rows))
-        one, never = jnp.ones((), log_p.dtype), jnp.zeros((), bool)
-        fields: Any = position, log_p, never, one, one * plan.step_size
-        return position, Chains(*fields)
-
-    return _Chain(partial(stepped, start, plan.n_warmup), draw, lambda position: position)

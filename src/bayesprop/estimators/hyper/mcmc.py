@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from math import inf
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from bayesprop.estimators.params import (
     BELOW_ONE,
     COUNT,
     NOISE,
-    POSITIVE,
     SIZES,
     HyperParameters,
     OfClasses,
@@ -25,7 +24,7 @@ from bayesprop.estimators.params import (
 )
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
-from bayesprop.sampling.chain_course import DYNAMICS, Dynamics, Plan, Sampler, StochasticPlan
+from bayesprop.sampling.chain_course import Plan, Sampler
 from bayesprop.sampling.markov_chains import MarkovChains, network_posterior
 
 _PRIOR = numbers(
@@ -49,10 +48,9 @@ class _Params(HyperParameters):
 
     Parameters
     ----------
-    sampler : {"nuts", "hmc", "random-walk", "sgld", "sghmc"}
-        The no-U-turn sampler (Hoffman & Gelman 2014), Hamiltonian Monte Carlo, random-walk
-        Metropolis; or without rejection, on batches, stochastic gradient Langevin dynamics
-        (Welling & Teh 2011) and Hamiltonian Monte Carlo (Chen et al. 2014).
+    sampler : {"nuts", "hmc", "random-walk"}
+        The no-U-turn sampler (Hoffman & Gelman 2014), Hamiltonian Monte Carlo, or random-walk
+        Metropolis.
     n_chains : int
         Chains from different starts, on as many cores; two or more, to see whether they agree.
     n_warmup : int
@@ -65,10 +63,6 @@ class _Params(HyperParameters):
         Of "nuts" and "hmc", 0 to 1: nearer to 1 is slower, with fewer divergences.
     n_leapfrog : int
         Steps of a trajectory of "hmc".
-    batch_size : int
-        Rows of a step of "sgld" and "sghmc".
-    step_size : float
-        Of "sgld" and "sghmc", as `sampling.chain_course.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float
@@ -93,15 +87,13 @@ class _Params(HyperParameters):
 
     method_class: ClassVar[type] = MarkovChains
     hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
-    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = "nuts"
+    sampler: Sampler = "nuts"
     n_chains: int = field(default=4, metadata=COUNT)
     n_warmup: int = 500
     n_draws: int = field(default=250, metadata=COUNT)
     thin: int = field(default=1, metadata=COUNT)
     target_acceptance: float = field(default=0.8, metadata=BELOW_ONE)
     n_leapfrog: int = field(default=20, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    step_size: float = field(default=1e-2, metadata=POSITIVE)
     activation: str = field(default="relu", metadata=ACTIVATION)
     weight_precision: tuple[float, float] | float = field(default=SIX, metadata=_PRECISION)
     random_state: Any = None
@@ -117,24 +109,14 @@ class _Params(HyperParameters):
             network_posterior(self.activation, likelihood, *priors),
             layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
             int(self.n_chains),
-            self._plan(),
-        )
-
-    def _plan(self) -> Plan | StochasticPlan:
-        steps = {"n_warmup": int(self.n_warmup), "n_draws": int(self.n_draws)}
-        steps["thin"] = int(self.thin)
-        if self.sampler in DYNAMICS:
-            return StochasticPlan(
-                cast(Dynamics, self.sampler),
-                **steps,
-                batch_size=int(self.batch_size),
-                step_size=float(self.step_size),
-            )
-        return Plan(
-            cast(Sampler, self.sampler),
-            **steps,
-            target_acceptance=float(self.target_acceptance),
-            n_leapfrog=int(self.n_leapfrog),
+            Plan(
+                self.sampler,
+                int(self.n_warmup),
+                int(self.n_draws),
+                int(self.thin),
+                float(self.target_acceptance),
+                int(self.n_leapfrog),
+            ),
         )
 
 
