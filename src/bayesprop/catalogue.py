@@ -156,7 +156,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="mcmc",
             summary="Draws from the exact posterior: NUTS, HMC, random walk",
-            paper="Hoffman & Gelman (2014); Welling & Teh (2011); Chen et al. (2014)",
+            paper="Hoffman & Gelman (2014)",
             cost="seconds to minutes; grows with the rows at every step",
             when="small networks and tables, where nothing may be approximated: the ground truth",
             **_network("mcmc", "MCMC"),
