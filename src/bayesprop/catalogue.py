@@ -132,7 +132,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="laplace",
             summary="A Gaussian around a trained network, by its curvature; evidence; closed form",
-            paper="MacKay (1992), Ritter et al. (2018), Daxberger et al. (2021)",
+            paper="MacKay (1992), Ritter et al. (2018), Immer et al. (2021)",
             cost="a plain network, and a few passes over the rows for the curvature",
             when="error bars for a network trained as usual; prior and noise without held-out rows",
             **_network("laplace", "Laplace"),

@@ -11,7 +11,7 @@ from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 class LaplaceRegressor(LaplaceRegressorParams, BayesianRegressor):
     """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
 
-    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
+    MacKay (1992), Immer et al. (2021): the covariance is the inverse curvature at the mode;
     precisions and noise maximise the evidence; predictions are in closed form, Gaussian, or with
     noise="input" a mixture over the log variance of the noise.
     """
@@ -21,6 +21,6 @@ class LaplaceRegressor(LaplaceRegressorParams, BayesianRegressor):
 class LaplaceClassifier(LaplaceClassifierParams, BayesianClassifier):
     """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
 
-    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
+    MacKay (1992), Immer et al. (2021): the covariance is the inverse curvature at the mode;
     the prior's precisions maximise the evidence; predictions average over Gaussian logits.
     """

@@ -1,17 +1,16 @@
 """The curvature H of a log-likelihood: full, by Kronecker factors, or diagonal; and its posterior.
 
-A structure says what is added up over rows (`add`; of exact second derivatives `add_columns`, which
-Kronecker factors cannot have), what it costs in memory (`gigabytes`), what it is as a matrix
-(`finish`), and how the posterior is drawn from (`draw`) and pushed through the linearised network
-(`output_cov`). A `Curvature` answers for the posterior covariance (b H + P)^-1, with a diagonal
-prior precision P that is constant on every leaf of the weights, and b a factor of the noise
-precision: `spread` describes it, `root` is the pytree that stands for it in `draw` and
+A structure says what is added up over rows (`add`), what it costs in memory (`gigabytes`), what it
+is as a matrix (`finish`), and how the posterior is drawn from (`draw`) and pushed through the
+linearised network (`output_cov`). A `Curvature` answers for the posterior covariance (b H + P)^-1,
+with a diagonal prior precision P that is constant on every leaf of the weights, and b a factor of
+the noise precision: `spread` describes it, `root` is the pytree that stands for it in `draw` and
 `output_cov`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, cast
@@ -25,14 +24,11 @@ from scipy import linalg
 from bayesprop.sampling.jacobians import LayerSlopes, LeafSlopes
 
 Shapes = Sequence[tuple[int, ...]]
-ColumnReader = Callable[[Callable[[Array, Array], Array]], Array]
-"""Maps a function of (column, its number) over the columns of a matrix, some at a time."""
 
 NOT_POSITIVE = (
-    "the posterior precision is not positive definite even where the curvature was taken for flat: "
+    "the posterior precision is not positive definite even after rounding was repaired: "
     "raise prior_prec, or choose structure='diagonal'"
 )
-_NEGATIVE = -1e-9
 _BYTES = 8e-9  # gigabytes of a float64
 
 
@@ -53,27 +49,20 @@ class DenseCurvature:
 
     sizes
         Weights of every leaf.
-    n_repaired
-        Directions in which H curved upwards, and was taken to be flat.
     """
 
     def __init__(self, matrix: Float[np.ndarray, "p p"], shapes: Shapes) -> None:
-        self.sizes, self.n_repaired = leaf_sizes(shapes), 0
+        self.sizes = leaf_sizes(shapes)
         self._matrix = np.asfortranarray(0.5 * (matrix + matrix.T))
         self._places = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
 
-    def flatten(self) -> None:
-        """Take directions of negative curvature for flat, and count them."""
-        values, vectors = linalg.eigh(self._matrix, check_finite=False)
-        self.n_repaired += int(np.sum(values < _NEGATIVE * np.abs(values).max(initial=0.0)))
-        self._matrix = np.asfortranarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
     def _factor(self, prior_prec: np.ndarray, b: float) -> np.ndarray:
-        """Lower Cholesky factor of b H + P; rounding may have to be flattened first."""
+        """Lower Cholesky factor of b H + P; rounding's negative eigenvalues are set to 0."""
         try:
             return self._cholesky(prior_prec, b)
         except linalg.LinAlgError:
-            self.flatten()
+            values, vectors = linalg.eigh(self._matrix, check_finite=False)
+            self._matrix = np.asfortranarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
         try:
             return self._cholesky(prior_prec, b)
         except linalg.LinAlgError:
@@ -104,11 +93,10 @@ def _inverse(factor: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 
 
 class LeafwiseCurvature:
-    """H that is diagonal in a basis of each leaf; negative eigenvalues are taken for flat."""
+    """H that is diagonal in a basis of each leaf; values that rounding made negative are 0."""
 
     def __init__(self, values: Sequence[Float[np.ndarray, "..."]], bases: Sequence[Any]) -> None:
         self.sizes = np.array([leaf.size for leaf in values], dtype=np.float64)
-        self.n_repaired = int(sum(np.sum(leaf < 0.0) for leaf in values))
         self._values = [np.maximum(leaf, 0.0) for leaf in values]
         self._bases = bases
 
@@ -128,7 +116,7 @@ class LeafwiseCurvature:
 
 
 Curvature = DenseCurvature | LeafwiseCurvature
-"""H, the negative second derivatives of the log-likelihood or what stands for them."""
+"""H, the generalised Gauss-Newton matrix of minus the log-likelihood."""
 
 
 class RowTerms(NamedTuple):
@@ -174,10 +162,6 @@ class Full:
         slopes = jnp.concatenate([leaf.rows() for leaf in rows.slopes], axis=-1)
         p = slopes.shape[-1]
         return total + slopes.reshape(-1, p).T @ (rows.middle @ slopes).reshape(-1, p)
-
-    def add_columns(self, total: Any, read: ColumnReader) -> Any:
-        """Keep every column."""
-        return total + read(lambda column, _: column)
 
     def finish(self, total: Any, shapes: Shapes) -> DenseCurvature:
         """Read the sum."""
@@ -246,12 +230,6 @@ class Diagonal(_Leafwise):
         """Leaf after leaf."""
         leaves = zip(total, rows.slopes, strict=True)
         return tuple(leaf + slope.squares(rows.middle) for leaf, slope in leaves)
-
-    def add_columns(self, total: Any, read: ColumnReader) -> Any:
-        """Keep one number a column."""
-        diagonal = read(lambda column, number: column[number])
-        parts = _cut(diagonal, [leaf.shape for leaf in total])
-        return tuple(map(jnp.add, total, parts))
 
     def finish(self, total: Any, shapes: Shapes) -> LeafwiseCurvature:
         """Read the sum."""

@@ -8,57 +8,15 @@ be avoided.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from bayesprop.model.gradient_method import Apply
 from bayesprop.model.networks import Activation, plain_activation
-
-_COLUMNS_AT_ONCE = 32
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Which leaves of the weights are unknown; all others are taken as they were trained.
-
-    places
-        Their numbers in `jax.tree.leaves`, negative ones from the end; None: every leaf.
-    """
-
-    places: tuple[int, ...] | None = None
-
-    def numbers(self, n_leaves: int) -> tuple[int, ...]:
-        """Sorted numbers of the leaves, from 0."""
-        if self.places is None:
-            return tuple(range(n_leaves))
-        wrong = [place for place in self.places if not -n_leaves <= place < n_leaves]
-        if wrong or not self.places:
-            raise ValueError(
-                f"places must name leaves of the {n_leaves} that the weights have, got "
-                f"{self.places!r}"
-            )
-        return tuple(sorted({place % n_leaves for place in self.places}))
-
-    def of(self, weights: Any) -> tuple[Array, ...]:
-        """Take the unknown leaves."""
-        leaves = jax.tree.leaves(weights)
-        return tuple(leaves[place] for place in self.numbers(len(leaves)))
-
-    def put(self, weights: Any, leaves: tuple[Array, ...]) -> Any:
-        """Put other values in their places."""
-        every, structure = jax.tree.flatten(weights)
-        for place, leaf in zip(self.numbers(len(every)), leaves, strict=True):
-            every[place] = leaf
-        return jax.tree.unflatten(structure, every)
-
-
-EVERY_LEAF = Chosen()
 
 
 class ArraySlopes(NamedTuple):
@@ -113,30 +71,24 @@ LeafSlopes = ArraySlopes | LayerSlopes
 
 
 class Linearised(NamedTuple):
-    """Outputs at b rows, and their derivatives by every chosen leaf."""
+    """Outputs at b rows, and their derivatives by every leaf of the weights."""
 
     outputs: Float[Array, "b k"]
     slopes: tuple[LeafSlopes, ...]
 
 
-def linearise(apply: Apply, chosen: Chosen, weights: Any, x: Float[Array, "b ..."]) -> Linearised:
-    """Differentiate the outputs at every row by the chosen leaves."""
+def linearise(apply: Apply, weights: Any, x: Float[Array, "b ..."]) -> Linearised:
+    """Differentiate the outputs at every row by the weights."""
     nonlinearity = plain_activation(apply)
     if nonlinearity is not None:
-        return _layers(nonlinearity, chosen.numbers(len(weights)), weights, x)
-    leaves = chosen.of(weights)
-
-    def outputs(leaves: tuple[Array, ...], row: Array) -> Array:
-        return apply(chosen.put(weights, leaves), row)
-
-    slopes = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(leaves, x)
-    return Linearised(jax.vmap(partial(apply, weights))(x), tuple(map(ArraySlopes, slopes)))
+        return _layers(nonlinearity, weights, x)
+    slopes = jax.vmap(jax.jacrev(apply), in_axes=(None, 0))(weights, x)
+    outputs = jax.vmap(partial(apply, weights))(x)
+    return Linearised(outputs, tuple(map(ArraySlopes, jax.tree.leaves(slopes))))
 
 
-def _layers(
-    nonlinearity: Activation, places: tuple[int, ...], weights: Any, x: Float[Array, "b d"]
-) -> Linearised:
-    """Go forward keeping every layer's inputs, and back no further than needed."""
+def _layers(nonlinearity: Activation, weights: Any, x: Float[Array, "b d"]) -> Linearised:
+    """Go forward keeping every layer's inputs, and back."""
     inputs, bends, z = [], [], x
     for number, w in enumerate(weights):
         if number:
@@ -146,33 +98,11 @@ def _layers(
         z = inputs[-1] @ w
     n_rows, n_outputs = z.shape
     units = jnp.broadcast_to(jnp.eye(n_outputs, dtype=z.dtype), (n_rows, n_outputs, n_outputs))
-    slopes: dict[int, LeafSlopes] = {}
-    for number in reversed(range(places[0], len(weights))):
-        if number in places:
-            slopes[number] = LayerSlopes(inputs[number], units)
-        if number > places[0]:
-            units = (units @ weights[number][:-1].T) * bends[number - 1][:, None, :]
-    return Linearised(z, tuple(slopes[number] for number in places))
-
-
-def map_hessian_columns(
-    loss: Callable[[Any], Array], leaves: Any, read: Callable[[Array, Array], Array]
-) -> Array:
-    """Map `read` of (column, its number) over the second derivatives of a loss, flattened.
-
-    A column is the derivative of the gradient along one weight: no more than some are held.
-    """
-    flat, unravel = ravel_pytree(leaves)
-
-    def column(number: Array) -> Array:
-        along = jnp.zeros_like(flat).at[number].set(1.0)
-        return jax.jvp(jax.grad(lambda flat: loss(unravel(flat))), (flat,), (along,))[1]
-
-    return jax.lax.map(
-        lambda number: read(column(number), number),
-        jnp.arange(flat.size),
-        batch_size=_COLUMNS_AT_ONCE,
-    )
+    slopes = [LayerSlopes(inputs[-1], units)]
+    for number in reversed(range(len(weights) - 1)):
+        units = (units @ weights[number + 1][:-1].T) * bends[number][:, None, :]
+        slopes.append(LayerSlopes(inputs[number], units))
+    return Linearised(z, tuple(reversed(slopes)))
 
 
 def tangent_apply(apply: Apply) -> Callable[[tuple[Any, Any], Array], Array]:

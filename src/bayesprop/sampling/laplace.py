@@ -2,14 +2,13 @@
 
     q(w) = N(w_map, (H + P)^-1)
 
-H is minus the second derivatives of the log-likelihood (MacKay 1992; the lecture prints neither
-sign nor logarithm), or the generalised Gauss-Newton matrix in their place,
+H stands for minus the second derivatives of the log-likelihood (MacKay 1992; the lecture prints
+neither sign nor logarithm). It is the generalised Gauss-Newton matrix,
 
     H ~ sum_n J_n' F_n J_n,   J = df/dw,   F the Fisher information of the outputs f,
 
 which is never negative, and for least squares is the Levenberg-Marquardt approximation. H may be
-full, diagonal, or a Kronecker product a layer (Ritter, Botev & Barber 2018), over all weights or
-some leaves of them, such as the last layer's (Daxberger et al. 2021).
+full, diagonal, or a Kronecker product a layer (Ritter, Botev & Barber 2018).
 
 Precisions and noise maximise the evidence. With b the factor of the noise precision, N values
 observed, Q their squared residuals over the noise variance, and leaf l of the weights w having n_l
@@ -32,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,15 +47,13 @@ from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.curvature import (
     Curvature,
-    DenseCurvature,
     Diagonal,
-    Full,
     Kron,
     RowTerms,
     Shapes,
     Structure,
 )
-from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise, map_hessian_columns
+from bayesprop.sampling.jacobians import linearise
 
 _WORKING_VALUES = 4_000_000
 _BLOCK_ROWS = 64
@@ -69,33 +66,18 @@ class LaplaceModel:
 
     apply
         (weights, one input) -> outputs; any function, but `Kron` needs `plain_apply`.
-    chosen
-        Leaves of the weights that are unknown; the others are taken as trained.
-    exact
-        Second derivatives as they are; else the generalised Gauss-Newton matrix.
     """
 
     apply: Apply
     likelihood: NetworkLikelihood
     structure: Structure
-    chosen: Chosen = EVERY_LEAF
-    exact: bool = False
 
     def __post_init__(self) -> None:
-        if self.exact and isinstance(self.structure, Kron):
-            raise ValueError(
-                f"curvature must be 'ggn' with structure={self.structure.name!r}, got 'hessian': "
-                "choose structure='full' or 'diagonal' for exact second derivatives"
-            )
         if isinstance(self.structure, Kron) and plain_activation(self.apply) is None:
             raise ValueError(
                 "apply must be plain_apply or a partial of it for Kron, which needs to know "
                 f"the layers, got {self.apply!r}: choose Full() or Diagonal()"
             )
-
-    def shapes(self, weights: Any) -> Shapes:
-        """Shapes of the unknown leaves."""
-        return tuple(tuple(leaf.shape) for leaf in self.chosen.of(weights))
 
 
 class Fit(NamedTuple):
@@ -168,11 +150,10 @@ class Posterior(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A posterior, the search for the greatest evidence, which ends at a `Point`, and repairs."""
+    """A posterior, and the search for the greatest evidence, which ends at a `Point`."""
 
     posterior: Posterior
     evidence: Ascent
-    n_repaired: int
 
 
 class OutputMoments(NamedTuple):
@@ -199,7 +180,7 @@ def laplace(
     rows
         The rows of the training.
     prior_prec
-        Of every unknown leaf, or of all; where the evidence starts.
+        Of every leaf, or of all; where the evidence starts.
     evidence
         What is maximised over; `LearnedNoise` alone has a noise to be maximised.
 
@@ -208,35 +189,37 @@ def laplace(
     """
     check_memory(model, mode.weights, max_gigabytes)
     curvature, fit = measure(model, mode, rows)
-    unknown = model.chosen.of(mode.weights)
-    squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
+    leaves = jax.tree.leaves(mode.weights)
+    squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in leaves])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
     ascent = maximise(curvature, fit, squares, prec, evidence)
     likelihood, noise_prec = mode.likelihood, ascent.point.noise_prec
     if isinstance(model.likelihood, LearnedNoise):
         likelihood = likelihood - np.log(noise_prec)
     root = curvature.root(ascent.point.prior_prec, noise_prec)
-    return Fitted(Posterior(Draw(mode.weights, likelihood), root), ascent, curvature.n_repaired)
+    return Fitted(Posterior(Draw(mode.weights, likelihood), root), ascent)
+
+
+def leaf_shapes(weights: Any) -> Shapes:
+    """Shape of every leaf of the weights."""
+    return tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(weights))
 
 
 def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
     """Raise ValueError where the curvature would need more than max_gigabytes."""
-    shapes = model.shapes(weights)
+    shapes = leaf_shapes(weights)
     needed = model.structure.gigabytes(shapes)
     if needed <= max_gigabytes:
         return
     n_weights = sum(int(np.prod(shape)) for shape in shapes)
     rivals: list[Structure] = [Diagonal()]
-    if plain_activation(model.apply) is not None and not model.exact:
+    if plain_activation(model.apply) is not None:
         rivals.insert(0, Kron())
     cheaper = [
         f"structure={rival.name!r} needs {rival.gigabytes(shapes):.2g} GB"
         for rival in rivals
         if rival.gigabytes(shapes) < needed
     ]
-    last = model.structure.gigabytes(shapes[-1:])
-    if len(shapes) > 1 and last < needed:
-        cheaper.append(f"the last layer alone (layers='last') {last:.2g} GB")
     raise ValueError(
         f"structure={model.structure.name!r} needs about {needed:.3g} GB for {n_weights} weights, "
         f"more than max_gigabytes={max_gigabytes:g}: {', '.join(cheaper) or 'raise max_gigabytes'}"
@@ -245,10 +228,8 @@ def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> Non
 
 def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit]:
     """Add up the curvature at the mode over all rows, some at a time; and the network's fit."""
-    shapes = model.shapes(mode.weights)
-    held = jax.eval_shape(
-        lambda x: linearise(model.apply, model.chosen, mode.weights, x), rows.x[:1]
-    )
+    shapes = leaf_shapes(mode.weights)
+    held = jax.eval_shape(partial(linearise, model.apply, mode.weights), rows.x[:1])
     a_row = sum(leaf.size for leaf in jax.tree.leaves(held))
     a_row = model.structure.values_a_row(a_row, shapes, held.outputs.shape[1])
     at_once = min(len(rows.weight), max(1, _WORKING_VALUES // a_row))
@@ -261,44 +242,27 @@ def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit
             "has vanished; lower learning_rate, or give noise as a variance"
         )
     curvature = model.structure.finish(total, shapes)
-    if model.exact and isinstance(curvature, DenseCurvature):
-        curvature.flatten()
     return curvature, Fit(*np.asarray(fit, np.float64).tolist())
 
 
 @partial(jax.jit, static_argnames="model")
 def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, Array]:
     """Sum curvature and fit over batches."""
-    shapes = model.shapes(mode.weights)
+    shapes = leaf_shapes(mode.weights)
     dtype = jax.tree.leaves(mode.weights)[0].dtype
     zero = model.structure.zero(shapes, dtype)
 
     def step(sums: tuple[Any, Array], batch: Rows) -> tuple[tuple[Any, Array], None]:
         total, fit = sums
-        linearised = linearise(model.apply, model.chosen, mode.weights, batch.x)
-        if model.exact:
-            loss = partial(_loss, model, mode, batch)
-            leaves = model.chosen.of(mode.weights)
-            structure = cast(Full | Diagonal, model.structure)
-            total = structure.add_columns(total, partial(map_hessian_columns, loss, leaves))
-        else:
-            information = partial(model.likelihood.information, mode.likelihood)
-            middle = jax.vmap(information)(linearised.outputs) * batch.weight[:, None, None]
-            total = model.structure.add(total, RowTerms(linearised.slopes, middle, batch.weight))
-        return (
-            total,
-            fit + _fit(model.likelihood, mode.likelihood, linearised.outputs, batch),
-        ), None
+        linearised = linearise(model.apply, mode.weights, batch.x)
+        information = partial(model.likelihood.information, mode.likelihood)
+        middle = jax.vmap(information)(linearised.outputs) * batch.weight[:, None, None]
+        total = model.structure.add(total, RowTerms(linearised.slopes, middle, batch.weight))
+        fit += _fit(model.likelihood, mode.likelihood, linearised.outputs, batch)
+        return (total, fit), None
 
     sums, _ = jax.lax.scan(step, (zero, jnp.zeros(3, dtype)), batches)
     return sums
-
-
-def _loss(model: LaplaceModel, mode: Draw, batch: Rows, leaves: tuple[Array, ...]) -> Array:
-    """Minus the log-likelihood of some rows as a function of the unknown leaves."""
-    apply = partial(model.apply, model.chosen.put(mode.weights, leaves))
-    log_p = partial(model.likelihood.log_prob, mode.likelihood)
-    return -jnp.sum(batch.weight * jax.vmap(log_p)(jax.vmap(apply)(batch.x), batch.y))
 
 
 def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Float[Array, " 3"]:
@@ -355,7 +319,7 @@ def predict_linearised(
     """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
 
     def block(x: Array) -> OutputMoments:
-        linearised = linearise(model.apply, model.chosen, posterior.mode.weights, x)
+        linearised = linearise(model.apply, posterior.mode.weights, x)
         return OutputMoments(
             linearised.outputs, model.structure.output_cov(posterior.root, linearised.slopes)
         )
@@ -365,12 +329,11 @@ def predict_linearised(
 
 
 def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:
-    """Draw w - w_map, zero in the leaves that are known."""
-    weights = posterior.mode.weights
-    drawn = model.structure.draw(posterior.root, key, model.shapes(weights))
-    nothing = jax.tree.map(jnp.zeros_like, weights)
-    leaves = zip(drawn, model.chosen.of(nothing), strict=True)
-    return model.chosen.put(nothing, tuple(leaf.astype(zero.dtype) for leaf, zero in leaves))
+    """Draw w - w_map, in the number type of the weights."""
+    leaves, structure = jax.tree.flatten(posterior.mode.weights)
+    drawn = model.structure.draw(posterior.root, key, leaf_shapes(leaves))
+    moves = [move.astype(leaf.dtype) for move, leaf in zip(drawn, leaves, strict=True)]
+    return jax.tree.unflatten(structure, moves)
 
 
 def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:

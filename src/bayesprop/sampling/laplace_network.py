@@ -34,6 +34,7 @@ from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import laplace
+from bayesprop.sampling.curvature import Structure
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import Evidence, Fitted, LaplaceModel, Posterior
 from bayesprop.sampling.point_network import PointState, point_network
@@ -64,19 +65,19 @@ def laplace_draws(
     apply: Apply,
     likelihood: NetworkLikelihood,
     optimizer: optax.GradientTransformation,
-    *shape: Any,
+    structure: Structure,
     prior_prec: float,
 ) -> GradientMethod:
     """Build training to the mode under priors N(0, 1 / p), one p a leaf; draws of the posterior.
 
     The state of training is a `ModeState`, that of draws a `Posterior` at one.
 
-    shape
-        What `LaplaceModel` takes after apply and likelihood.
+    structure
+        Shape of the curvature.
     prior_prec
         Of every leaf at the start.
     """
-    model = LaplaceModel(apply, likelihood, *shape)
+    model = LaplaceModel(apply, likelihood, structure)
 
     def penalty(precs: Float[Array, " l"], weights: Any) -> Float[Array, ""]:
         leaves = jax.tree.leaves(weights)
@@ -174,23 +175,21 @@ class LaplaceNetwork(TrainedNetwork):
     @in_float64
     def _approximated(self, trained: Trained, rows: TrainingRows, max_steps: int) -> Fitted:
         """Approximate the posterior, in float64."""
-        places = np.array(self.model.chosen.numbers(len(trained.state.weights)))
         return laplace.laplace(
             self.model,
             _wide(self.built.gradient.mean(trained.state)),
             filled(*rows[:3], blocks(len(rows.x), 64)),
-            prior_prec=np.asarray(trained.state.prior_prec, np.float64)[places],
+            prior_prec=np.asarray(trained.state.prior_prec, np.float64),
             evidence=Evidence(self.prior, max_steps=max_steps),
             max_gigabytes=self.max_gigabytes,
         )
 
     def _at_evidence(self, trained: Trained, fitted: Fitted) -> ModeState:
         """Put what the evidence chose in its place."""
-        prec = np.array(trained.state.prior_prec)
-        prec[list(self.model.chosen.numbers(len(prec)))] = fitted.evidence.point.prior_prec
         as_float32 = partial(jnp.asarray, dtype=np.float32)
         likelihood = jax.tree.map(as_float32, fitted.posterior.mode.likelihood)
-        return trained.state._replace(likelihood=likelihood, prior_prec=jnp.asarray(prec))
+        prec = as_float32(fitted.evidence.point.prior_prec)
+        return trained.state._replace(likelihood=likelihood, prior_prec=prec)
 
     def _report(
         self, rounds: list[tuple[Trained, Fitted]], rows: TrainingRows, seconds: float
@@ -206,7 +205,6 @@ class LaplaceNetwork(TrainedNetwork):
         in_units = self.log_unit * mass
         evidences = [value - in_units for _, one in rounds for value in one.evidence.trace]
         guards = {
-            "negative_curvature": fitted.n_repaired,
             "evidence_steps_replaced": sum(one.evidence.n_repaired for _, one in rounds),
             "evidence_not_converged": int(not fitted.evidence.converged),
         }
@@ -249,19 +247,13 @@ class LaplaceNetwork(TrainedNetwork):
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
         mode = jax.eval_shape(partial(self.started, 0))
         with jax.enable_x64(True):
-            root = self.model.structure.shape_of_root(self.model.shapes(mode.weights))
+            root = self.model.structure.shape_of_root(laplace.leaf_shapes(mode.weights))
             state = from_named_leaves(Posterior(mode, root), stored.arrays)
         return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
 
 
 def _advice_on(fitted: Fitted) -> list[str]:
     advice = []
-    if fitted.n_repaired:
-        advice.append(
-            f"the log-likelihood curves upwards in {fitted.n_repaired} directions, which were "
-            "taken for flat: the network is not at a mode; raise n_epochs, lower "
-            "learning_rate, or choose curvature='ggn'"
-        )
     if not fitted.evidence.converged:
         advice.append(
             f"the evidence still rose after {len(fitted.evidence.trace) - 1} steps, so that "

@@ -16,12 +16,10 @@ from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, OfClasses, OfNum
 from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
-from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
 from bayesprop.sampling.laplace import LaplaceModel
 from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
 
 STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
-LAYERS = {"all": EVERY_LEAF, "last": Chosen((-1,))}
 PRIORS = {"by-layer": "by-leaf", "one": "one"}
 
 
@@ -34,13 +32,8 @@ class _Params(NetworkParams):
     n_epochs : int
         Passes over the rows, in all.
     structure : {"full", "kron", "diagonal"}
-        Of the curvature: every weight with every other; a Kronecker product a layer; every weight
-        by itself.
-    layers : {"all", "last"}
-        Whose weights are unknown; the others are taken as they were trained.
-    curvature : {"ggn", "hessian"}
-        The generalised Gauss-Newton matrix, never negative; or the exact second derivatives, whose
-        negative directions are taken for flat. Not "hessian" with "kron".
+        Of the curvature, which is the generalised Gauss-Newton matrix: every weight with every
+        other; a Kronecker product a layer; every weight by itself.
     prior_prec : "by-layer", "one" or float
         Precision of the Gaussian prior of the weights, in standardised units: the one of greatest
         evidence for every layer, or for all of them; or given.
@@ -72,8 +65,6 @@ class _Params(NetworkParams):
 
     method_class: ClassVar[type] = LaplaceNetwork
     structure: Literal["full", "kron", "diagonal"] = "kron"
-    layers: Literal["all", "last"] = "all"
-    curvature: Literal["ggn", "hessian"] = "ggn"
     prior_prec: Literal["by-layer", "one"] | float = field(
         default="by-layer", metadata=number_or(*PRIORS)
     )
@@ -85,13 +76,13 @@ class _Params(NetworkParams):
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
         likelihood = likelihood_of(task, self)
         known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
-        shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"
+        structure = STRUCTURES[self.structure]
         network = built(
             laplace_draws,
             likelihood,
             self.activation,
             optimizer_of(self),
-            *shape,
+            structure,
             prior_prec=known or 1.0,
         )
         return LaplaceNetwork(
@@ -100,7 +91,7 @@ class _Params(NetworkParams):
             self.n_epochs,
             self.batch_size,
             self.n_draws,
-            LaplaceModel(network.apply, likelihood, *shape),
+            LaplaceModel(network.apply, likelihood, structure),
             prior="known" if known else PRIORS[str(self.prior_prec)],
             n_rounds=self.n_rounds,
             is_linearised=self.prediction == "linearised",
