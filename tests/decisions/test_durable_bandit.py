@@ -283,7 +283,7 @@ def test_threads_take_turns(file):
         assert shop.bandit.n_learnt_ == 60
 
 
-def test_the_records_are_a_log_to_compare_policies_by(file):
+def test_the_records_are_a_log_of_actions_rewards_and_propensities(file):
     def make():
         return EpsilonGreedy("linear", ["a", "b"], epsilon=0.5, room=3).begin(2)
 
@@ -299,7 +299,7 @@ def test_the_records_are_a_log_to_compare_policies_by(file):
         log = policy_log(file, first=5)  # while the bandit is at work
     order = np.arange(59, 4, -1)
     assert log.arms == ("a", "b", "c")
-    assert log.action.tolist() == [chosen[k].action for k in order]
+    assert log.action == [chosen[k].action for k in order]
     np.testing.assert_array_equal(log.reward, rewards[order])
     np.testing.assert_array_equal(log.context, CONTEXTS[order])
     assert log.propensity.tolist() == [chosen[k].probability for k in order]
@@ -308,7 +308,7 @@ def test_the_records_are_a_log_to_compare_policies_by(file):
         rows = [shop.select(CONTEXTS[0]).id for _ in range(2)]
         for one in rows:
             shop.settle(one, 1.0)
-    assert len(policy_log(file)) == 2  # of the rest only the bandit knows
+    assert len(policy_log(file).reward) == 2  # of the rest only the bandit knows
 
 
 def test_unknown_propensities_are_said(file):
@@ -320,7 +320,7 @@ def test_unknown_propensities_are_said(file):
     with DurableBandit(file, propensity_draws=10) as shop:
         for row in CONTEXTS[4:8]:
             shop.settle(shop.select(row), 1.0)
-    assert len(policy_log(file, first=4)) == 4
+    assert len(policy_log(file, first=4).reward) == 4
 
 
 def test_inverse_estimated_propensities_are_unbiased_but_for_the_stated_share(file):

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.bandits import (
@@ -25,7 +26,6 @@ from bayesprop.decisions.bandits import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import kind_class, kind_of
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Stored, prefixed, unprefixed
@@ -188,11 +188,31 @@ def write_snapshot(file: sqlite3.Connection, bandit: Bandit, n_records: int) -> 
     file.execute("INSERT INTO snapshot VALUES (?, ?)", (n_records, content))
 
 
-def policy_log(path: str | Path, *, first: int = 0) -> Log:
+class PolicyLog(NamedTuple):
+    """Settled decisions of a bandit, n of them, in the order of rewards.
+
+    action
+        Names of the arms chosen.
+    reward, propensity
+        What each paid, and the probability with which it was chosen.
+    arms
+        Names of all arms that could be chosen.
+    context
+        What was known before each choice.
+    """
+
+    action: list[Any]
+    reward: Float[np.ndarray, " n"]
+    propensity: Float[np.ndarray, " n"]
+    arms: tuple[Any, ...]
+    context: Float[np.ndarray, "n d"]
+
+
+def policy_log(path: str | Path, *, first: int = 0) -> PolicyLog:
     """Return the settled decisions of a file with their propensities, in the order of rewards.
 
-    For `bayesprop.decisions.offline`, at any time: a bandit that uses the file is not disturbed.
-    Arms that came or went on the way are all listed; decisions of others (`note`) are not.
+    At any time: a bandit that uses the file is not disturbed. Arms that came or went on the way
+    are all listed; decisions of others (`note`) are not.
 
     first
         Id of the decision to begin with; earlier ones are left out.
@@ -213,10 +233,10 @@ def policy_log(path: str | Path, *, first: int = 0) -> Log:
         )
     chosen = [json.loads(arguments) for _, _, arguments, _ in rows]
     added_names = [json.loads(arguments)[0] for (arguments,) in added]
-    return Log(
+    return PolicyLog(
         action=[action for _, action in chosen],
         reward=np.array([json.loads(arguments)[1] for *_, arguments in rows]),
         propensity=np.array([probability for _, probability, *_ in rows]),
-        arms=list(dict.fromkeys([*bandit.arms.names, *added_names])),
+        arms=tuple(dict.fromkeys([*bandit.arms.names, *added_names])),
         context=np.array([context for context, _ in chosen]),
     )
