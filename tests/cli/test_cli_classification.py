@@ -168,25 +168,3 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
         header = predicted.out.splitlines()[0].split(",")
         assert header[:2] == ["row", f"predicted_{name}"]
         assert len(set(header)) == len(header)
-
-
-@pytest.mark.exhaustive
-def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
-    seen = {}
-    monkeypatch.setattr("bayesprop.report.contents.collect", lambda **given: seen.update(given))
-    monkeypatch.setattr("bayesprop.report.page.write_report", lambda *_: None)
-    out = tmp_path / "m"
-    words = ("--report", tmp_path / "r.html", "--quiet")
-    assert cli("fit", "digits", "-o", out, *FAST, *words).code == 0
-    pixels = seen["metadata"]["image_pixels"]
-    assert seen["metadata"]["image_shape"] == [8, 8]
-    assert len(pixels) == seen["train"].X.shape[1] < 64
-    from sklearn.datasets import load_digits
-
-    pictures = load_digits().images.reshape(1797, 64)
-    rows = [int(name) - 1 for name in seen["test"].numbers]
-    np.testing.assert_array_equal(seen["test"].X, pictures[rows][:, pixels])
-    seen.clear()
-    assert cli("report", out, "digits", "--out", tmp_path / "l.html", "--quiet").code == 0
-    assert seen["metadata"]["image_pixels"] == pixels
-    assert list(seen["models"]) == ["model", "constant", "logistic"]

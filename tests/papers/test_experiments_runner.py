@@ -186,6 +186,7 @@ def test_what_is_left_beside_the_rows(tmp_path):
     assert table[5]["config.broken"] == str(broken)
     assert not any("curve" in name for name in table[0])
     page = (tmp_path / "slow.html").read_text()
+    assert "img-src data:" in page
     assert page.count("<img") == 1
     picture = base64.b64decode(page.partition("data:image/svg+xml;base64,")[2].partition('"')[0])
     assert picture == (tmp_path / "slow.svg").read_bytes()

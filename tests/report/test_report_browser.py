@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_fakes import DIGITS, FRAUD, METADATA, NUMBERS, given, halves
+from report_fakes import FRAUD, NUMBERS, given, halves
 
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
@@ -61,20 +61,18 @@ def many_classes() -> tuple:
     return halves(x, np.array([f"class number {k % 28}" for k in range(900)]))
 
 
-SHAPES = {"image_shape": [8, 8], "image_pixels": list(range(64))}
 MADE = {
-    "regression": (NUMBERS, {}, 10),
-    "two classes": (FRAUD, {}, 14),
-    "pictures": (DIGITS, SHAPES, 8),
-    "many classes": (many_classes(), {}, 11),
+    "regression": (NUMBERS, 10),
+    "two classes": (FRAUD, 14),
+    "many classes": (many_classes(), 11),
 }
 
 
 @pytest.fixture(scope="module", params=MADE)
 def page(request, tmp_path_factory) -> tuple[Path, int]:
     path = tmp_path_factory.mktemp("browser") / "r.html"
-    task, shapes, n_figures = MADE[request.param]
-    write_report(path, collect(**given(*task, metadata=METADATA | shapes)))
+    task, n_figures = MADE[request.param]
+    write_report(path, collect(**given(*task)))
     return path, n_figures
 
 

@@ -135,9 +135,8 @@ def test_the_least_sure_and_the_most_wrong_classes():
     contents = collected(FRAUD)
     model = classifier(TRAIN).predict_dist(TEST.X)
     order = np.argsort(model.confidence, kind="stable")[:10]
-    assert [row.place for row in contents.unsure] == list(order)
+    assert [row.number for row in contents.unsure] == list(TEST.numbers[order])
     first, top = contents.unsure[0], order[0]
-    assert first.number == TEST.numbers[top]
     sure, (other, answer) = model.confidence[top], model.classes[np.argsort(model.proba[top])]
     text = f"{answer} ({100 * sure:.0f} %), {other} ({100 * (1 - sure):.0f} %)"
     assert first.answer.text[0].replace("\N{NO-BREAK SPACE}", " ") == text
@@ -145,7 +144,7 @@ def test_the_least_sure_and_the_most_wrong_classes():
     assert first.answer.epistemic_share == pytest.approx(share)
     wrong = np.flatnonzero(model.label != TEST.y)
     least = wrong[np.argmin(model.log_prob(TEST.y)[wrong])]
-    assert contents.wrong[0].place == least
+    assert contents.wrong[0].number == TEST.numbers[least]
     assert all(row.answer.is_missed for row in contents.wrong)
 
 
@@ -218,9 +217,6 @@ def test_classes_and_confusions_equal_scikit_learn():
     first = pairs[0]
     assert off[int(first.actual), int(first.answered)] == first.n_rows
     assert first.share == pytest.approx(first.n_rows / np.sum(test.y == int(first.actual)))
-    for row in first.examples:
-        assert test.y[row] == int(first.actual)
-        assert model.label[row] == int(first.answered)
 
 
 def test_of_many_classes_the_worst_are_listed(monkeypatch):

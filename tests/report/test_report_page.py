@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from page_reader import HOSTILE, Page, plain
 from report_fakes import (
-    DIGITS,
     FRAUD,
     METADATA,
     NUMBERS,
@@ -205,20 +204,6 @@ def test_several_classes(tmp_path):
     assert re.search(r"Of the actual class class_\d ?class_\d \d+ ?\d+ %", text)
     assert "the class that the feature moves most" in text
     assert "positive class" not in text
-
-
-def test_pictures(tmp_path):
-    shapes = {"image_shape": [8, 8], "image_pixels": list(range(64))}
-    page = written(tmp_path, DIGITS, metadata=METADATA | shapes)
-    parsed = Page(page)
-    assert parsed.tags["img"] >= 20
-    sources = re.findall(r'<img class="row" src="([^"]*)" alt="([^"]*)"', page)
-    assert len(sources) == parsed.tags["img"]
-    assert all(uri.startswith("data:image/png;base64,") and alt for uri, alt in sources)
-    text = plain(parsed.text)
-    assert "What moves the prediction" not in text
-    assert "Most unusual values" not in text
-    assert re.search(r"\d \(\d+ %\), \d \(\d+ %\), \d \(", text)
 
 
 def test_a_hundred_classes_stay_readable(tmp_path):

@@ -18,8 +18,6 @@ from bayesprop.cli import main
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
 
-PICTURE = {"image_shape": [1, 2], "image_pixels": [0, 1]}
-
 
 @cache
 def fitted():
@@ -29,7 +27,7 @@ def fitted():
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "kind": kind})
     how = {"method": "logistic", "cost": "fn=3,fp=1", "test_fraction": 0.3}
     model = bayesprop.fit(frame, target="kind", **how)
-    notes = json.loads(json.dumps(model.saved.metadata)) | PICTURE
+    notes = json.loads(json.dumps(model.saved.metadata))
     return model, frame, [one for one in altered(notes) if isinstance(one, dict)]
 
 
@@ -39,11 +37,6 @@ def test_altered_notes_break_nothing(place, as_json, monkeypatch, capsys):
     model, frame, notes = fitted()
     saved = replace(model.saved, metadata=notes[place % len(notes)])
     again = TableModel(saved, model.encoding, Notes(saved))
-    rows, columns = again.notes.picture.get("image_shape", [1, 2])
-    pixels = again.notes.picture.get("image_pixels", [0, 1])
-    assert min(rows, columns) > 0
-    assert sorted(pixels) == [0, 1]
-    assert 2 <= rows * columns <= 2**20
     assert str(again).startswith("target")
     assert ("decision" in again.predict(frame[:2])) == (again.notes.rule is not None)
     assert again.positive.label in ("bad", "paid")

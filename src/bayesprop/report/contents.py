@@ -17,7 +17,6 @@ from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.effects import Effects, effects, features_of, moments, probabilities
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
-from bayesprop.report.pictures import Pictures
 from bayesprop.report.scores import Rival, Score, rivals, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
@@ -131,8 +130,6 @@ class Contents(Generic[Details]):
         What the judged rows would make of the error bars, in a sentence; empty where they cannot.
     unsure, wrong, listed
         Rows of most doubt, wrong answers of least doubt, and a sample of all.
-    pictures
-        By place among the judged rows, those that are shown, where rows are pictures.
     """
 
     target: str
@@ -158,7 +155,6 @@ class Contents(Generic[Details]):
     unsure: tuple[UnsureRow, ...]
     wrong: tuple[UnsureRow, ...]
     listed: tuple[UnsureRow, ...]
-    pictures: Mapping[int, str]
     fit: FitReport
     is_standardised: bool
     weights: Weights | None
@@ -206,9 +202,7 @@ def collect(
         baselines and peers among `models`). "seed", which also draws the rows of the figures;
         "versions", a dict of library versions. "rule", the `Rule` by which two classes are decided
         (default: none); "base_rate", what the weights of the fit did to the shares of the classes
-        (default: nothing). Where its rows are pictures, "image_shape" is [height, width], and
-        "image_pixels" says which value of the picture each column is. "remarks", where there are
-        any, are sentences on how it was judged.
+        (default: nothing). "remarks", where there are any, are sentences on how it was judged.
     """
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
@@ -219,12 +213,10 @@ def collect(
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
     standardise = (scaler if is_standardised else Standardiser.fit(reference.filled)).transform
-    pictures = Pictures.of(metadata, judged.X)
-    # What sets a picture apart is not a pixel.
     background = reference.X
     if np.isnan(background).any():
         background = estimator.fitted_.filled(background)
-    features = features_of(encoding, background) if pictures is None else ()
+    features = features_of(encoding, background)
     drawn = sample(len(y), seed)
     unsure, wrong, listed = (
         describe(
@@ -246,7 +238,6 @@ def collect(
     learnt = getattr(getattr(estimator, "task_", None), "map", None)
     support = (-np.inf, np.inf) if learnt is None else learnt.support
     view = moments(support) if classes is None else probabilities(predicted)
-    shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
     # On training rows the more flexible model wins, whatever it is worth.
     others = () if test is None else rivals(models, y, judged.group)
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
@@ -280,10 +271,9 @@ def collect(
         unsure=unsure,
         wrong=wrong,
         listed=listed,
-        pictures={row: pictures.uri(judged.X[row]) for row in sorted(shown)} if pictures else {},
         fit=estimator.fit_report_,
         is_standardised=is_standardised,
-        weights=weights_of(estimator, encoding.feature_names) if pictures is None else None,
+        weights=weights_of(estimator, encoding.feature_names),
         details=details,
     )
 

@@ -34,7 +34,6 @@ _N_THRESHOLDS = 181
 MAX_MATRIX, MAX_CLASSES = 30, 200
 LEFT_OUT = 0.1
 _MAX_PAIRS = 20
-_N_EXAMPLES = 3
 _N_TOP = 3
 _CONFORMAL = 0.9
 
@@ -182,13 +181,12 @@ class ClassScore(NamedTuple):
 
 
 class Confused(NamedTuple):
-    """Rows of one class that are taken for another; `examples` are those taken most surely."""
+    """Rows of one class that are taken for another."""
 
     actual: str
     answered: str
     n_rows: int
     share: float
-    examples: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -229,11 +227,6 @@ class ClassDetails:
     def positive(self) -> str:
         """The positive one of two classes; empty where there are more."""
         return "" if self.two is None else self.two.positive
-
-    @property
-    def examples(self) -> tuple[int, ...]:
-        """Places of rows that are shown besides the least sure."""
-        return tuple(row for pair in self.confused for row in pair.examples)
 
     @property
     def error_without(self) -> float | None:
@@ -309,23 +302,17 @@ def _class_scores(
 
 
 def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused, ...]:
-    """Return the pairs of classes that are confused most often, each with its surest rows."""
+    """Return the pairs of classes that are confused most often."""
     codes, answered = predicted.codes(y), predicted.proba.argmax(axis=1)
     rows = np.flatnonzero(codes != answered)
     c = len(predicted.classes)
-    pairs, at, count = np.unique(
-        codes[rows] * c + answered[rows], return_inverse=True, return_counts=True
-    )
-    confidence, names = predicted.confidence, list(map(str, predicted.classes))
+    pairs, count = np.unique(codes[rows] * c + answered[rows], return_counts=True)
+    names = list(map(str, predicted.classes))
     confused = []
     for k in np.argsort(-count, kind="stable")[:_MAX_PAIRS]:
         actual, answer = divmod(int(pairs[k]), c)
-        mine = rows[at == k]
-        surest = mine[np.argsort(-confidence[mine], kind="stable")][:_N_EXAMPLES]
         share = float(count[k] / np.sum(codes == actual))
-        confused.append(
-            Confused(names[actual], names[answer], int(count[k]), share, tuple(surest.tolist()))
-        )
+        confused.append(Confused(names[actual], names[answer], int(count[k]), share))
     return tuple(confused)
 
 

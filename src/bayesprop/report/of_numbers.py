@@ -58,7 +58,6 @@ class NumberDetails:
     groups: tuple[ErrorGroup, ...]
     is_even: bool
     template: ClassVar[str] = "numbers.html"
-    examples: ClassVar[tuple[int, ...]] = ()
 
 
 def details(

@@ -37,14 +37,12 @@ class Answer(NamedTuple):
 class UnsureRow(NamedTuple):
     """A row, what was predicted, and the values that set it most apart from the training rows.
 
-    place, number
-        Among the judged rows, from 0; in their table.
+    number
+        In the table of the judged rows.
     unusual
-        "name = value (+3.1 std)", the most unusual first; std is that of the training rows. Empty
-        where the rows are pictures.
+        "name = value (+3.1 std)", the most unusual first; std is that of the training rows.
     """
 
-    place: int
     number: int
     answer: Answer
     unusual: tuple[str, ...]
@@ -67,7 +65,6 @@ def describe(
     z = standardise(rows.X[places])
     return tuple(
         UnsureRow(
-            int(row),
             int(rows.numbers[row]),
             answer,
             unlike_training(rows.X[row], z[k], gap_shares[k], features),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.datasets import registry
 from bayesprop.decisions.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
@@ -124,7 +123,6 @@ class Fitted(NamedTuple):
                 "positive": self.positive and self.positive.label,
                 "decision": self.rule and self.rule.to_dict(),
                 "base_rate": self.base_rate,
-                **_picture(request, self.encoding),
             }
         )
 
@@ -342,17 +340,3 @@ def _of_kind(
     noise = make().get_params(deep=False).get("noise")
     settings = settings_of_kind(request, encoding, train, target, listener, noise=noise)
     return lambda: make().set_params(**settings)
-
-
-def _picture(request: FitRequest, encoding: TableEncoding) -> dict[str, Any]:
-    """Say which pixel of a picture each input is, where the rows of a known set are pictures."""
-    known = registry.find(request.table)
-    if known is None or known.image_shape is None:
-        return {}
-    pixels = {name: place for place, name in enumerate(known.pixel_names)}
-    if not set(encoding.feature_names) <= set(pixels):
-        return {}
-    return {
-        "image_shape": list(known.image_shape),
-        "image_pixels": [pixels[name] for name in encoding.feature_names],
-    }

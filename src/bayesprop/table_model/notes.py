@@ -15,7 +15,6 @@ from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
 
-_MOST_PIXELS = 2**20  # of one picture, so that no file makes a page draw more
 _Kind = TypeVar("_Kind", Baselines, Rule)
 
 
@@ -33,8 +32,6 @@ class Notes:
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate
         What the weights of the fit did to the shares of the classes, in a sentence.
-    picture
-        Where rows are pictures, "image_shape" and the pixel of each input, "image_pixels".
     """
 
     def __init__(self, saved: SavedModel) -> None:
@@ -63,8 +60,6 @@ class Notes:
         self.judged_by: str = noted("judged_by", str)
         self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
-        shape, pixels = noted("image_shape", list), noted("image_pixels", list)
-        self.picture = _picture(shape, pixels, saved.fitted.n_inputs)
 
     def for_report(self) -> dict[str, Any]:
         """Return the notes that the report page shows, dated today."""
@@ -76,7 +71,6 @@ class Notes:
             "seed": self.seed,
             "rule": self.rule,
             "base_rate": self.base_rate,
-            **self.picture,
         }
 
     def learning(self, table: str) -> RowRequest:
@@ -122,12 +116,3 @@ def _scores(stored: dict[str, Any]) -> Scores | None:
 def _is_figure(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that a float can be."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53)
-
-
-def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, Any]:
-    if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
-        return {}
-    is_right = len(pixels) == len(set(pixels)) == n_inputs
-    is_small = min(shape) > 0 and shape[0] * shape[1] <= _MOST_PIXELS
-    is_inside = is_small and all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
-    return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
