@@ -1,12 +1,10 @@
-"""How a fit went: its length and its guards in words, its course and its chains in pictures."""
+"""How a fit went: a sentence, the counts of its guards, its course and its chains in pictures."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
-from importlib import resources
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,11 +15,8 @@ from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
-from bayesprop.report.words import join, label, number, percent, plural
+from bayesprop.report.words import join, label, number, plural
 
-TEXTS = tomllib.loads(
-    (resources.files("bayesprop.report") / "templates/fit_course.toml").read_text("utf-8")
-)
 _EVIDENCE = {"prequential": "prequential (every row predicted before it was absorbed)"}
 _COLOURS = (BLUE, ORANGE, INK, MUTED)
 _MOST_BINS, _DRAWS_A_BIN = 20, 10
@@ -29,15 +24,6 @@ _NAMES = {
     "log_weight_precision": "Log precision of the weights",
     "log_noise_var": "Log noise variance",
 }
-
-
-class Guard(NamedTuple):
-    """How often a guard fired, and what that means; a count that is no trouble never fires."""
-
-    name: str
-    how_often: str
-    meaning: str
-    fired: bool
 
 
 def fit_sentence(fit: FitReport) -> str:
@@ -53,100 +39,52 @@ def fit_sentence(fit: FitReport) -> str:
     return f"{text} Estimated log evidence: {join(evidence)}." if evidence else text
 
 
-def traces(fit: FitReport) -> list[tuple[str, str]]:
-    """Title and explanation of every diagnostic of training; its own name where it is unknown."""
-    return [
-        (text["name"], f"{text['meaning']} {_ends(values)}".strip())
-        for name, values in fit.trace.items()
-        for text in [_text("traces", name)]
-    ]
+def ends(values: Sequence[float]) -> str:
+    """Give the first and the last value of a trace."""
+    if not values:
+        return "No steps."
+    return f"From {number(values[0])} at first to {number(values[-1])} at last."
 
 
-def guards(fit: FitReport) -> list[Guard]:
-    """Put every guard count in words."""
-    words = []
-    for key, count in fit.guards.items():
-        text = _text("guards", key)
-        attempts = _attempts(fit, key)
-        share = f" ({percent(count / attempts, 1)} of {attempts:,})" if count and attempts else ""
-        fired = count > 0 and text.get("is_trouble", True)
-        words.append(Guard(text["name"], f"{count:,}{share}", text["meaning"], fired))
-    return words
-
-
-def guard_sentence(fit: FitReport) -> str:
-    """Say whether any guard fired."""
-    fired = [guard.name.lower() for guard in guards(fit) if guard.fired]
-    if not fit.guards:
-        return "This method counts no guarded updates."
-    if not fired:
-        return "No numerical guard fired: every update was applied as computed."
-    return f"Numerical guards fired: {join(fired)}."
-
-
-def _text(kind: str, name: str) -> dict[str, Any]:
-    return TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
-
-
-def _in_words(name: str) -> str:
+def in_words(name: str) -> str:
+    """Write the name of a guard or a trace as words: "noise_kept" is "Noise kept"."""
     words = label(name, 40).replace("_", " ").strip()
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _attempts(fit: FitReport, guard: str) -> int:
-    """How often a guard could have fired; 0 if unknown."""
-    if guard == "weights_undone":
-        return fit.n_updates
-    # The prior factor of every weight is refreshed once an epoch, not once a row.
-    return fit.n_updates // max(fit.n_rows, 1) if guard.startswith("prior_") else 0
-
-
 def draw_fit(contents: Contents[Any]) -> dict[str, str]:
     """Draw trace-0, ..., and chain-0, rank-0, chain-1, ... in the order of the contents."""
-    drawn = {}
-    for i, (name, values) in enumerate(contents.fit.trace.items()):
-        drawn[f"trace-{i}"] = inline_svg(trace(contents, name, values), f"trace-{i}")
-    for i, chains in enumerate(contents.fit.chains.values()):
+    drawn, fit = {}, contents.fit
+    for i, values in enumerate(fit.trace.values()):
+        figure = trace(values, fit.n_epochs, fit.step)
+        drawn[f"trace-{i}"] = inline_svg(figure, f"trace-{i}")
+    for i, chains in enumerate(fit.chains.values()):
         values = np.asarray(chains.values, dtype=np.float64)
         drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}")
         drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", labels=f"chain-{i}")
     return drawn
 
 
-def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure:
-    """One diagnostic of training, step by step; under its own name where it is not known."""
-    course = np.asarray(values, dtype=np.float64)
-    power = 0
-    if name == "epistemic_share":
-        course = 100 * course
-    elif np.all(np.isfinite(course)):
+def trace(values: Sequence[float], n_epochs: int, step: str) -> Figure:
+    """One diagnostic of training, step by step."""
+    course, power = np.asarray(values, dtype=np.float64), 0
+    if np.all(np.isfinite(course)):
         (course,), power = scaled(course)
     ax = new_axes(SMALL)
-    last = max(contents.fit.n_epochs, len(course))
+    last = max(n_epochs, len(course))
     steps = last / len(course) * np.arange(1, len(course) + 1)
     ax.plot(steps, course, color=BLUE, linewidth=1.6)
     if len(course) < 12:
         ax.plot(steps, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     set_limits(ax, steps, course[np.isfinite(course)])
-    unit = label(name, 30).replace("_", " ")
-    if name in TEXTS["traces"]:
-        own = label(contents.unit) if 0 < len(contents.unit) <= 20 else ""
-        of_target = own or f"units of {label(contents.target, 28)}"
-        unit = TEXTS["traces"][name].get("unit") or of_target
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    return named(ax, contents.fit.step.capitalize(), times(unit, power))
-
-
-def _ends(values: Sequence[float]) -> str:
-    if not values:
-        return "No steps."
-    return f"From {number(values[0])} at first to {number(values[-1])} at last."
+    return named(ax, step.capitalize(), times("", power))
 
 
 def name_of(key: str) -> str:
     """Put the name of a traced quantity in words; log_noise_var[1] is that of the second target."""
     stem, _, place = key.partition("[")
-    words = _NAMES.get(stem, _in_words(stem))
+    words = _NAMES.get(stem, in_words(stem))
     return f"{words}, target {int(place[:-1]) + 1}" if place[:-1].isdigit() else words
 
 
