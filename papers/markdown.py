@@ -119,7 +119,7 @@ def origin(rows: Sequence[Row]) -> str:
     """Say what command, versions and time stand behind the figures."""
     newest = max(rows, key=lambda row: row.finished_at)
     seeds = sorted({row.config.get("seed", 1) for row in rows})
-    command = f"bayesprop reproduce {newest.experiment}"
+    command = f"python -m papers {newest.experiment}"
     each = [command if seed == 1 else f"{command} --seed {seed}" for seed in seeds]
     commands = ", ".join(f"`{one}`" for one in each)
     commit = f", commit {newest.commit}" if newest.commit else ""

@@ -34,7 +34,7 @@ CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
 PLACEHOLDER = "NAME=VALUE"
 TASKS = ("regression", "classification")
 PARSER = typer.main.get_command(app)
-PARSER.commands["reproduce"] = PARSER.commands["papers"] = typer.main.get_command(papers)
+PARSER.commands["papers"] = typer.main.get_command(papers)
 
 
 class Printed(NamedTuple):

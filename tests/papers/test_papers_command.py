@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from bayesprop.cli import main
 from command_result import Result
 from papers import command, rows
 from papers.protocol import Cell, Experiment
@@ -136,22 +135,3 @@ def test_bad_requests(cli, words, expected):
     result = cli(*words)
     assert result.code == 2
     assert expected in result.error
-
-
-def test_reproduce_passes_its_words_on(cli, capfd, tmp_path):
-    words = ("pbp-toy", "--quick", "--only", "yacht", "--seed", "4", "-o", str(tmp_path), "--json")
-    expected = cli(*words)
-    assert main(["reproduce", *words]) == 0
-    assert capfd.readouterr().out == expected.out
-    assert main(["reproduce", "--help"]) == 0
-    assert "Usage: bayesprop reproduce [OPTIONS]" in capfd.readouterr().out
-    assert main(["reproduce", "pbp-toy", "--jobs", "0"]) == 2
-    refusal = "error: --jobs must be 1 or more, or -1 for one a core; got 0\n"
-    assert capfd.readouterr().err == refusal
-
-
-@pytest.mark.parametrize("word", ["--list", "--help", "pbp-toy"])
-def test_without_a_checkout_reproduce_says_where_they_are(word, capfd, monkeypatch, tmp_path):
-    monkeypatch.setattr("bayesprop.cli.CHECKOUT", tmp_path)
-    assert main(["reproduce", word]) == 2
-    assert "`papers` of its source tree" in capfd.readouterr().err

@@ -24,11 +24,8 @@ import platformdirs
 import typer
 
 from bayesprop.cli import actions, console, further_rows
-from bayesprop.table_model.refusals import InputError
 
 A = TypeVar("A", bound=actions.Action)
-CHECKOUT = Path(__file__).resolve().parents[3]
-"""Folder of `src`, `tests` and `papers` if this package runs from its source tree."""
 _PLACE_IN_HELP = {"seed": 1, "as_json": 2, "quiet": 3}  # after all others
 _MOST_BYTES, _WORTH_KEEPING_SECONDS = 256 * 2**20, 0.2
 _CPU = Path("/proc/cpuinfo")
@@ -200,7 +197,7 @@ def _bayesprop(
     del version  # its callback has answered
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
-    elif ctx.invoked_subcommand != "reproduce":  # whose seconds hold what compiling takes
+    else:
         keep_programs()
 
 
@@ -219,22 +216,3 @@ for _action in (
     actions.Warm,
 ):
     add_command(app, _action)
-
-
-@app.command(
-    "reproduce",
-    short_help="Run an experiment of a paper again.",
-    add_help_option=False,  # its words, --help too, are for the experiments
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def _reproduce(ctx: typer.Context) -> None:
-    """Run an experiment of a paper again: `python -m papers` in a checkout."""
-    if not (CHECKOUT / "papers" / "__main__.py").is_file():
-        raise InputError(
-            "the experiments are not installed with the package: they are the folder `papers` of "
-            "its source tree, where `python -m papers --list` names them and `python -m papers "
-            "NAME` runs one"
-        )
-    if str(CHECKOUT) not in sys.path:
-        sys.path.insert(0, str(CHECKOUT))
-    raise typer.Exit(import_module("papers.command").main(ctx.args, name=ctx.command_path))
