@@ -1,15 +1,15 @@
-"""Write a page for every experiment that has rows, their rows beside it, and the index of pages.
+"""Write a page for every experiment that has rows, and the index of pages; publish the rows.
 
-`python -m papers.results --rows results --docs docs/records/results.md`
+`python -m papers.results --rows results`
 
-Published rows are read like any others: `--rows docs/records/rows` writes the pages anew after
-their words have changed, and `docs/records/rows/NAME.jsonl` copied into `results` is a run to go on
-with.
+Published rows are read like any others: `--rows papers/rows` writes the pages anew after their
+words have changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import re
 import shutil
 from collections.abc import Iterator
@@ -28,22 +28,27 @@ _HEAD = """| experiment | what is measured | cells | last run |
 | --- | --- | ---: | --- |
 """
 _RUN = re.compile(r"; ([\d,]+) cells?, the last on ([\d-]+)")
+_PUBLISHED = Path("papers/rows")
 
-_ROWS = "rows"  # folder beside the pages
 
-
-def write_results(rows_folder: Path, index: Path) -> list[str]:
+def write_results(rows_folder: Path, index: Path, published: Path) -> list[str]:
     """Write the page of every experiment that has rows below a folder; return their names.
 
-    Other pages stay as they are. Pages and pictures go beside the index, rows to `rows` there.
+    Other pages stay as they are. Pages and pictures go beside the index, rows, packed, to the
+    folder `published`.
     """
     written = []
     for name, found in _found(rows_folder):
         section = EXPERIMENTS[name].load().section(row_files.read(found))
-        text = f"{page_of(section)}\n\n[All rows]({_ROWS}/{found.name}).\n"
-        write_text(index.parent / f"{name}.md", text)
-        _copy(found, index.parent / _ROWS)
-        _copy(found.with_suffix(".svg"), index.parent)
+        rows = f"All rows: `{_PUBLISHED}/{name}.jsonl.gz` of a checkout."
+        write_text(index.parent / f"{name}.md", f"{page_of(section)}\n\n{rows}\n")
+        if found.suffix != ".gz":
+            published.mkdir(parents=True, exist_ok=True)
+            packed = gzip.compress(found.read_bytes(), mtime=0)
+            (published / f"{found.name}.gz").write_bytes(packed)
+        picture = found.with_name(f"{name}.svg")
+        if picture.exists():
+            shutil.copyfile(picture, index.parent / picture.name)
         written.append(name)
     write_text(index, _index(index.parent))
     return written
@@ -71,16 +76,10 @@ def _index(folder: Path) -> str:
 def _found(folder: Path) -> Iterator[tuple[str, Path]]:
     """Find the newest file of rows of every experiment."""
     for name in EXPERIMENTS:
-        files = sorted(folder.rglob(f"{name}.jsonl"), key=lambda path: path.stat().st_mtime)
+        both = (*folder.rglob(f"{name}.jsonl"), *folder.rglob(f"{name}.jsonl.gz"))
+        files = sorted(both, key=lambda path: path.stat().st_mtime)
         if files:
             yield name, files[-1]
-
-
-def _copy(file: Path, folder: Path) -> None:
-    """Copy a file, if there is one, and if it does not lie in the folder anyway."""
-    if file.exists() and file.resolve().parent != folder.resolve():
-        folder.mkdir(exist_ok=True)
-        shutil.copyfile(file, folder / file.name)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -89,8 +88,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=Path, default=Path("results"), help="folder of the rows")
     page = Path("docs/records/results.md")
     parser.add_argument("--docs", type=Path, default=page, help="the index of pages")
+    parser.add_argument("--published", type=Path, default=_PUBLISHED, help="folder of packed rows")
     chosen = parser.parse_args(arguments)
-    print("\n".join(write_results(chosen.rows, chosen.docs)))
+    print("\n".join(write_results(chosen.rows, chosen.docs, chosen.published)))
 
 
 if __name__ == "__main__":

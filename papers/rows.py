@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gzip
 import json
 import math
 import os
@@ -120,7 +121,7 @@ def one_line(error: BaseException) -> str:
 def read(path: Path) -> list[Row]:
     """Read the rows of a file, none if it does not exist; a line cut short by a kill is left out.
 
-    A whole row at the end is one even if an editor took its line's end.
+    A whole row at the end is one even if an editor took its line's end. `.gz` is unpacked.
 
     Raises RowsError where a whole line is not a row.
     """
@@ -128,6 +129,8 @@ def read(path: Path) -> list[Row]:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
     *lines, last = content.split(b"\n")
     lines += [last] if _is_row(last) else []
     return [_parsed(path, number, line) for number, line in enumerate(lines, 1)]

@@ -12,7 +12,8 @@ from papers.results import main, page_of, write_results
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs" / "records"
-PUBLISHED = sorted(path.stem for path in (DOCS / "rows").glob("*.jsonl"))
+ROWS = REPOSITORY / "papers" / "rows"
+PUBLISHED = sorted(path.name.removesuffix(".jsonl.gz") for path in ROWS.glob("*.jsonl.gz"))
 
 
 def test_pages_are_written_and_listed(reproduce, tmp_path):
@@ -22,25 +23,26 @@ def test_pages_are_written_and_listed(reproduce, tmp_path):
     kept, new = (index.parent / f"{name}.md" for name in ("pbp-toy", "closed-form-relu"))
     kept.write_text("# Kept\n\n`x`; 1,203 cells, the last on 2026-11-20; y\n")
     new.write_text("stale text")
-    main(["--rows", str(tmp_path), "--docs", str(index)])
+    published = tmp_path / "published"
+    main(["--rows", str(tmp_path), "--docs", str(index), "--published", str(published)])
     page = new.read_text()
     assert page.startswith("# A Gaussian through the ReLU")
-    assert "[All rows](rows/closed-form-relu.jsonl)" in page
+    assert "All rows: `papers/rows/closed-form-relu.jsonl.gz`" in page
     assert new.with_suffix(".svg").exists()
-    published = index.parent / "rows" / "closed-form-relu.jsonl"
-    assert published.read_bytes() == (tmp_path / "closed-form-relu.jsonl").read_bytes()
+    packed, plain = published / "closed-form-relu.jsonl.gz", tmp_path / "closed-form-relu.jsonl"
+    assert rows.read(packed) == rows.read(plain)
     listed = index.read_text()
     assert "| [closed-form-relu](closed-form-relu.md) | moments of a Gaussian" in listed
     assert "[pbp-toy](pbp-toy.md)" in listed
     assert "| 1,203 | 2026-11-20 |" in listed
 
-    assert write_results(index.parent / "rows", index) == ["closed-form-relu"]
+    assert write_results(published, index, published) == ["closed-form-relu"]
     assert (new.read_text(), index.read_text()) == (page, listed)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_our_page_says_what_its_rows_say(name):
-    section = EXPERIMENTS[name].load().section(rows.read(DOCS / "rows" / f"{name}.jsonl"))
+    section = EXPERIMENTS[name].load().section(rows.read(ROWS / f"{name}.jsonl.gz"))
     assert page_of(section) in (DOCS / f"{name}.md").read_text("utf-8")
 
 
