@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import ChoiceLoader, PackageLoader
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from markupsafe import Markup, escape
 
 from bayesprop.report.page import environment
 
@@ -33,7 +33,7 @@ def page(name: str, text: str, pictures: Mapping[str, bytes], facts: Mapping[str
         title, tokens = tokens[1].content, tokens[3:]
     for token in tokens:
         token.children = _offline(token.children)
-    body = Markup(_reader().renderer.render(tokens, _reader().options, {"pictures": pictures}))
+    body = _reader().renderer.render(tokens, _reader().options, {"pictures": pictures})
     templates = environment()
     templates.loader = ChoiceLoader([PackageLoader("papers"), PackageLoader("bayesprop.report")])
     return templates.get_template("experiment.html").render(
@@ -63,7 +63,7 @@ def _offline(children: Sequence[Token] | None) -> list[Token] | None:
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, given: Any) -> str:
-    source, text = str(tokens[at].attrGet("src")), escape(tokens[at].content)
+    source, text = str(tokens[at].attrGet("src")), html.escape(tokens[at].content)
     content = given["pictures"].get(source)
     kind = _KINDS.get(source[source.rfind(".") :])
     if content is None or kind is None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from matplotlib import rc_context
 
 from bayesprop import __version__
@@ -40,7 +39,7 @@ def write_report(path: str | PathLike[str], contents: Contents[Any]) -> None:
     templates.globals |= {
         "c": contents,
         "d": contents.details,
-        "figures": {name: Markup(svg) for name, svg in figures.items()},
+        "figures": figures,
         "fit": fit_course,
         "min_rows": MIN_ROWS,
         "max_balanced": MAX_BALANCED,
@@ -69,8 +68,8 @@ def environment() -> Environment:
     style, script = (templates.get_template(name).render() for name in ("style.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     templates.globals |= {
-        "style": Markup(style),
-        "script": Markup(script),
+        "style": style,
+        "script": script,
         "script_digest": f"sha256-{digest}",
         "sections": [],
         "version": __version__,
