@@ -39,7 +39,7 @@ import numpy as np
 
 from bayesprop import catalogue
 from bayesprop.atomic import write_atomically
-from bayesprop.model.method import Stored
+from bayesprop.codec import Stored
 
 if TYPE_CHECKING:
     from bayesprop.model.fitted import Fitted

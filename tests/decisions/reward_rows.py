@@ -25,5 +25,5 @@ def state(bandit):
     header, arrays = bandit_files.to_stored(bandit)
     rewards = header["rewards"]["state"]
     if rewards.get("model") is not None:
-        rewards["model"]["model"].pop("fit_report")  # which has the seconds
+        rewards["model"]["model"]["fit"].pop("report")  # which has the seconds
     return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}

@@ -138,7 +138,7 @@ def test_a_saved_model_is_the_same_model_and_goes_on(fitted, tmp_path):
     loaded = bayesprop.load(tmp_path / "model")
     assert loaded.get_params() == model.get_params()
     np.testing.assert_array_equal(predicted(loaded, X), before)
-    assert type(loaded.fit_report_).from_dict(loaded.fit_report_.to_dict()) == model.fit_report_
+    assert loaded.fit_report_ == model.fit_report_
     if hasattr(loaded, "partial_fit"):
         longer = silently(copy.copy(model).partial_fit, X[:5], targets(task)[:5])
         silently(loaded.partial_fit, X[:5], targets(task)[:5])
@@ -157,15 +157,14 @@ def test_arrays_of_another_kind_are_refused(fitted):
     array = arrays[name]
     other_type = np.float64 if array.dtype == np.float32 else np.float32
     for forged in (np.full_like(array, np.nan), array[None], array.astype(other_type)):
-        with pytest.raises(ValueError, match=r"finite|float64|shape|do not fit together"):
+        with pytest.raises(ValueError, match=r"array .* must be"):
             estimator_from_stored(header, arrays | {name: forged})
-    with pytest.raises((ValueError, KeyError)):
+    with pytest.raises(ValueError, match="is missing"):
         estimator_from_stored(header, {n: a for n, a in arrays.items() if n != name})
-    model = header["model"]
     for scale in (0.0, -1.0):
-        forged = model | {"x_scaler": model["x_scaler"] | {"std": [1.0, scale, 1.0]}}
-        with pytest.raises(ValueError, match=r"x_scaler must hold numbers > 0 as std"):
-            estimator_from_stored(header | {"model": forged}, arrays)
+        forged = {"fit.encoding.scaler.std": np.array([1.0, scale, 1.0])}
+        with pytest.raises(ValueError, match="std of a column must be > 0"):
+            estimator_from_stored(header, arrays | forged)
 
 
 def test_a_refused_fit_leaves_the_earlier_one(fitted):

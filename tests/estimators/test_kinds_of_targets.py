@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bayesprop import BayesianLinearRegressor, BayesianMLPRegressor
 from bayesprop.catalogue import REGRESSION
 from bayesprop.decisions.doubt import functions_of
 from bayesprop.estimators.online_network import begun
+from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 from method_settings import ALL, X, silently, unfitted
 
@@ -95,14 +97,13 @@ def test_a_saved_model_is_the_same_and_goes_on(fitted, tmp_path):
 
 
 def test_files_whose_map_is_another_are_refused(fitted):
-    header, arrays = estimator_to_stored(fitted[0])
-    other = {"kind": "share"} if fitted[1] != "share" else {"kind": "positive", "scale": 1.0}
-    forged = header | {"model": header["model"] | {"y_map": other}}
-    with pytest.raises(ValueError, match="target_kind"):
-        estimator_from_stored(forged, arrays)
-    without = {name: value for name, value in header["model"].items() if name != "y_map"}
-    with pytest.raises(ValueError, match="target_kind"):
-        estimator_from_stored(header | {"model": without}, arrays)
+    model, kind = fitted[:2]
+    other = Logit() if kind != "share" else SoftplusInverse(1.0)
+    for map in (other, None):
+        forged = copy.copy(model)
+        forged.task_ = replace(model.task_, map=map, exposure=None)
+        with pytest.raises(ValueError, match="target_kind"):
+            estimator_from_stored(*estimator_to_stored(forged))
 
 
 def test_linear_features_are_those_of_the_mapped_target_times_its_slope():
@@ -219,16 +220,18 @@ def test_exposures_are_checked(of_rates, change, value, rule):
         BayesianLinearRegressor(**({"target_kind": "count"} | change)).fit(x, y)
 
 
-@pytest.mark.parametrize("change", [{"y_exposure": 3}, {"y_exposure": True}, {"y_map": "slopes"}])
-def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates, change):
-    header, arrays = of_rates[0].to_stored()
-    header = copy.deepcopy(header)
-    if "y_map" in change:
-        header["y_map"]["slopes"].append(0.0)
-    else:
-        header |= change
-    with pytest.raises(ValueError, match=r"y_exposure must be|a slope an input"):
-        BayesianLinearRegressor.from_stored(header, arrays)
+def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates):
+    model = of_rates[0]
+    tendency = model.task_.map.tendency
+    wide = tendency._replace(slopes=np.append(tendency.slopes, 0.0))
+    for task, rule in (
+        (replace(model.task_, exposure=3), "the same exposure"),
+        (replace(model.task_, map=replace(model.task_.map, tendency=wide)), "a slope an input"),
+    ):
+        forged = copy.copy(model)
+        forged.task_ = task
+        with pytest.raises(ValueError, match=rule):
+            BayesianLinearRegressor.from_stored(*forged.to_stored())
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.5, np.inf), (-np.inf, 0.8), (-0.5, 0.8)])

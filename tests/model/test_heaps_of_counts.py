@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop import codec
 from bayesprop.model import count_scores
-from bayesprop.model.target_kinds import learnt_map, map_from_dict
-from bayesprop.model.target_maps import COUNT
+from bayesprop.model.target_kinds import learnt_map
+from bayesprop.model.target_maps import COUNT, TargetMap
 
 
 def learnt(y):
@@ -110,7 +111,7 @@ def test_heaps_are_saved_and_drawn_within_their_counts():
     scores = learnt_map(COUNT, x, y)
     z = scores.encode(y, np.random.RandomState(0), x)
     np.testing.assert_array_equal(scores.observed(z), y)
-    again = map_from_dict(scores.to_dict())
+    again = codec.from_json(TargetMap, codec.to_json(scores, TargetMap))
     np.testing.assert_array_equal(again.forward(y), scores.forward(y))
 
 

@@ -126,17 +126,20 @@ def test_what_is_not_a_stored_baseline_is_refused():
     labels = Baselines.fit(x, y, np.unique(y)).to_dict()
     numbers = Baselines.fit(x, (y == "fraud") * 1.0).to_dict()
     counts = Baselines.fit(x, (y == "fraud") * 1.0, kind="count").to_dict()
+
+    def with_line(stored, **parts):
+        ((kind, line),) = stored["line"].items()
+        return stored | {"line": {kind: line | parts}}
+
     for damaged in (
-        numbers | {"linear": numbers["linear"] | {"noise_var": -1.0}},
-        numbers | {"linear": numbers["linear"] | {"weight_mean": [1.0]}},
-        numbers | {"linear": numbers["linear"] | {"weight_cov": [[None]]}},
-        labels | {"logistic": labels["logistic"] | {"weight": [[1.0, 2.0]]}},
-        labels | {"task": "regression"},
-        labels | {"share": [0.2, 0.3, 0.5]},
-        labels | {"share": [0.2, None]},
+        with_line(numbers, noise_var=-1.0),
+        with_line(numbers, weight_mean=[1.0]),
+        with_line(numbers, weight_cov=[[None]]),
+        with_line(labels, weight=[[1.0, 2.0]]),
+        labels | {"constant": {"FrequencyBaseline": {"share": [0.2, 0.8]}}},
         counts | {"target": {}},
         *(counts | {"target": counts["target"] | {"exposure": bad}} for bad in (-1, "a", 1.5)),
-        counts | {"target": counts["target"] | {"map": {"kind": "count"}}},
+        counts | {"target": counts["target"] | {"map": {"CountScores": {}}}},
     ):
         with pytest.raises((KeyError, ValueError, TypeError)):
             Baselines.from_dict(damaged)
@@ -148,7 +151,7 @@ def test_what_is_not_a_stored_baseline_is_refused():
 def test_wide_tables_and_many_classes_say_why_there_is_no_line():
     x, y = np.random.default_rng(0).standard_normal((5, 70)), np.arange(5.0)
     stored = Baselines.fit(x, y).to_dict()
-    assert stored["linear"] is None
+    assert stored["line"] is None
     assert "64" in stored["note"]
     labels = np.array(["a", "b"] * 5)
     many = Baselines.fit(np.zeros((300, 99)), np.arange(300), np.arange(300))

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from bayesprop import codec
 from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.report import fit_course
 
@@ -36,9 +37,10 @@ def test_the_course_of_every_chain_is_drawn():
 def test_a_fit_report_keeps_its_chains():
     chains = {"log_density": ChainTrace([[1.0, 2.0], [3.0, 4.0]], 1.5, None)}
     report = FitReport(3, 2, 0.1, 4, {}, {}, step="draw", chains=chains)
-    assert FitReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
-    with pytest.raises(ValueError, match="not a fit report"):
-        FitReport.from_dict(report.to_dict() | {"chains": {"a": {"values": 1}}})
+    stored = json.loads(json.dumps(codec.to_json(report, FitReport)))
+    assert codec.from_json(FitReport, stored) == report
+    with pytest.raises(ValueError, match=r"chains\.a must hold"):
+        codec.from_json(FitReport, stored | {"chains": {"a": {"values": 1}}})
 
 
 def test_names_in_words():

@@ -65,8 +65,8 @@ def test_results_do_not_depend_on_the_workers(n_workers):
     serial = fit_shards(model, shards, rounds=2)
     with ThreadPoolExecutor(n_workers) as pool:
         parallel = fit_shards(model, shards, rounds=2, executor=pool)
-    for name, array in serial.state_.to_arrays().items():
-        np.testing.assert_array_equal(parallel.state_.to_arrays()[name], array)
+    for name, array in serial.to_stored().arrays.items():
+        np.testing.assert_array_equal(parallel.to_stored().arrays[name], array)
     assert not hasattr(model, "learned_")
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bayesprop import codec
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
+from bayesprop.model.fit_report import FitReport
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
@@ -50,7 +52,7 @@ def _facts(saved: SavedModel, notes: Notes) -> dict[str, Any]:
         "rows": notes.rows or None,
         "features": _features(saved),
         "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
-        "fit": estimator.fit_report_.to_dict(),
+        "fit": codec.to_json(estimator.fit_report_, FitReport),
         "judged_by": notes.judged_by or None,
         "held_out": notes.held_out,
         "standard_errors": notes.errors or None,

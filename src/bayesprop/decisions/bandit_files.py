@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int64
 
+from bayesprop import codec
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.bandits import (
     Bandit,
@@ -28,7 +30,6 @@ from bayesprop.decisions.bandits import (
 )
 from bayesprop.decisions.rewards import kind_class, kind_of
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.store import ModelFileError, believing, seal, unseal
 
 SCHEMA = 1
@@ -51,6 +52,14 @@ SELECT chosen.decision, chosen.probability, chosen.arguments, settled.arguments
 FROM records AS settled JOIN records AS chosen ON chosen.decision = settled.decision
 WHERE settled.call = 'settle' AND chosen.call = 'select' AND chosen.decision >= ?
 ORDER BY settled.number"""
+
+
+class Pending(NamedTuple):
+    """Decisions whose rewards have not come yet: their ids, arms and contexts."""
+
+    id: Int64[np.ndarray, " n"]
+    arm: Int64[np.ndarray, " n"]
+    context: Float64[np.ndarray, "n d"]
 
 
 def to_stored(bandit: Bandit) -> Stored:
@@ -81,12 +90,15 @@ def to_stored(bandit: Bandit) -> Stored:
     }
     ids = sorted(bandit.pending_)
     contexts = np.array([bandit.pending_[i][0] for i in ids], np.float64)
-    pending = {
-        "id": np.array(ids, np.int64),
-        "arm": np.array([bandit.pending_[i][1] for i in ids], np.int64),
-        "context": contexts.reshape(len(ids), bandit.n_features_),
-    }
-    return Stored(header, prefixed("rewards.", arrays) | prefixed("pending.", pending))
+    pending = codec.write(
+        Pending(
+            np.array(ids, np.int64),
+            np.array([bandit.pending_[i][1] for i in ids], np.int64),
+            contexts.reshape(len(ids), bandit.n_features_),
+        )
+    )
+    header["pending"] = pending.header
+    return Stored(header, prefixed("rewards.", arrays) | prefixed("pending.", pending.arrays))
 
 
 def from_stored(stored: Stored, kind: type, source: str) -> Any:
@@ -112,15 +124,15 @@ def _rebuilt(policy: Any, stored: Stored) -> Any:
     for name in ("n_features", "n_selected", "n_learnt"):
         check_int(name, header[name], least=name == "n_features")
         np.int64(header[name])  # OverflowError: more than there can be
-    ids, numbers = arrays["pending.id"], arrays["pending.arm"]
-    contexts = stored.floats("pending.context", len(ids), n_features)
+    pending = Stored(header["pending"], unprefixed("pending.", arrays))
+    ids, numbers, contexts = codec.read(Pending, pending, d=n_features)
     seed, learnt = header["random_state"], Stored(header["rewards"], unprefixed("rewards.", arrays))
     rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms, seed)
     bandit = policy(rewards, ["-"], random_state=seed, **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
     bandit.n_selected_, bandit.n_learnt_ = header["n_selected"], header["n_learnt"]
-    if not ids.dtype == numbers.dtype == np.int64 or len(np.unique(ids)) != len(ids):
-        raise ValueError("the pending decisions have damaged ids or arms")
+    if len(np.unique(ids)) != len(ids):
+        raise ValueError("the pending decisions have damaged ids")
     for of_ids, end in ((ids, bandit.n_selected_), (numbers, len(arms.names))):
         if not ((of_ids >= 0) & (of_ids < end)).all():
             raise ValueError("there are pending decisions that were never taken")

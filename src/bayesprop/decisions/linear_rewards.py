@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
+from bayesprop.codec import Stored
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import POSITIVE, numbers
-from bayesprop.model.method import Stored
 
 _REFRESH = 512
 ABOVE_ONE = numbers("a finite number > 1", lambda number: 1.0 < number < float("inf"))

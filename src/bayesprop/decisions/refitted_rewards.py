@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import clone
 
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE
-from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32

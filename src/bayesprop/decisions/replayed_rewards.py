@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.linear_rewards import ABOVE_ONE, Regressions, StudentT
 from bayesprop.decisions.pool import bounded, finite
@@ -26,7 +27,6 @@ from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.model.method import Stored, prefixed, unprefixed
 from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.numerics.filling import padded
 from bayesprop.store import estimator_from_stored, estimator_to_stored

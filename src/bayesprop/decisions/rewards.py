@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.codec import Stored
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.estimators.params import check_choice, check_fields
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
-from bayesprop.model.method import Stored
 
 Draws = Float[np.ndarray, "s k"]
 """Functions drawn from the posterior, evaluated for k arms."""

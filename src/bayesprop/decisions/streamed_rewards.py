@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.codec import Stored
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.model.method import Stored
 from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 
@@ -122,13 +122,15 @@ class StreamedRewards(Rewards):
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
-        return Stored(about, self.stream_.to_arrays())
+        stream = self.stream_.to_stored()
+        return Stored(about | {"stream": stream.header}, stream.arrays)
 
     def restore(self, state: Stored) -> None:
         """Take back what `state` gave."""
         header, arrays = state
         self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
-        self.stream_ = self.stream_.restored(arrays, n_seen=self._n_seen, **self._recall)
+        stream = Stored(header["stream"], arrays)
+        self.stream_ = self.stream_.restored(stream, n_seen=self._n_seen, **self._recall)
         if not 0.0 <= self._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
         self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.codec import Stored
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
 from bayesprop.estimators.stored import from_stored, to_stored
@@ -25,7 +26,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import DrawsFunctions, Features, Learned, Stored, Streams
+from bayesprop.model.method import DrawsFunctions, Features, Learned, Streams
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Encoding, Standardiser, classes_of
 from bayesprop.model.transformed_predictive import TransformedPredictive

@@ -5,19 +5,22 @@ What predicts comes back without scikit-learn.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from bayesprop import codec
 from bayesprop.catalogue import estimator_class, method_and_task
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import HyperParameters, OfClasses
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import InputModel, KnownInputs
-from bayesprop.model.method import Learned, Stored
-from bayesprop.model.task import Classes, Encoding, Standardiser, task_from_dict
+from bayesprop.model.method import Learned
+from bayesprop.model.task import Classes, Encoding, Task
 
 
 @dataclass(frozen=True)
@@ -72,24 +75,48 @@ def unfitted_from_stored(header: dict[str, Any]) -> Any:
     return with_params(kind, header["params"])
 
 
+class FitContents(NamedTuple):
+    """What a file holds of a fit, but for hyper-parameters and the method's own state."""
+
+    task: Task
+    encoding: Encoding
+    report: FitReport
+    n_iter: int
+    inputs: InputModel | None
+    pruned: Pruned | None
+
+    def validate(self) -> None:
+        """Raise ValueError unless targets and inputs are those of the same columns."""
+        n = len(self.encoding.scaler.mean)
+        if self.encoding.exposure != getattr(self.task, "exposure", None):
+            raise ValueError("inputs and targets must have the same exposure")
+        tendency = getattr(getattr(self.task, "map", None), "tendency", None)
+        if isinstance(getattr(self.task, "map", None), CountScores) and (
+            tendency is not None and len(tendency.slopes) != n
+        ):
+            raise ValueError("the tendency of counts must have a slope an input")
+        if self.inputs is not None and len(self.inputs.block) < n:
+            raise ValueError("how inputs go together must be known of all of them")
+
+
 def to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
-    fitted, names = estimator.fitted_, getattr(estimator, "feature_names_in_", None)
-    state = fitted.method.to_stored(fitted.learned.state)
-    header = {
-        "params": stored_params(estimator),
-        "n_features_in": estimator.n_features_in_,
-        "feature_names_in": None if names is None else [str(name) for name in names],
-        "n_iter": fitted.learned.n_iter,
-        "x_scaler": fitted.encoding.scaler.to_dict(),
-        "fit_report": fitted.learned.report.to_dict(),
-        **({"pruned": asdict(estimator.pruned_)} if hasattr(estimator, "pruned_") else {}),
-    }
-    inputs = {} if fitted.inputs is None else fitted.inputs.model.to_arrays()
-    return Stored(header | fitted.task.to_dict() | state.header, state.arrays | inputs)
+    fitted, learned = estimator.fitted_, estimator.fitted_.learned
+    joint, pruned = fitted.inputs, getattr(estimator, "pruned_", None)
+    contents = FitContents(
+        fitted.task,
+        fitted.encoding,
+        learned.report,
+        learned.n_iter,
+        None if joint is None else joint.model,
+        pruned,
+    )
+    fit, state = codec.write(contents, FitContents), fitted.method.to_stored(learned.state)
+    header = {"params": stored_params(estimator), "fit": fit.header, "state": state.header}
+    return Stored(header, prefixed("fit.", fit.arrays) | prefixed("state.", state.arrays))
 
 
 class Restored(NamedTuple):
@@ -110,25 +137,19 @@ def restored(
     """
     params = with_params(kind, header["params"])
     params.check_params()
-    n_inputs, names = int(header["n_features_in"]), header["feature_names_in"]
-    if n_inputs < 1 or (names is not None and len(names) != n_inputs):
-        raise ValueError(f"the header names {names!r} for {n_inputs} inputs")
-    scaler = Standardiser.from_dict(header["x_scaler"], "x_scaler", n_inputs)
-    names = None if names is None else np.asarray(names, dtype=object)
-    task = task_from_dict(header)
+    if not all(name.startswith(("fit.", "state.")) for name in arrays):
+        raise ValueError("every array must be of the fit or of the method's state")
+    fit = codec.read(FitContents, Stored(header["fit"], unprefixed("fit.", arrays)))
+    task = fit.task
     if isinstance(task, Classes) != issubclass(kind, OfClasses):
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
     if task.kind != params.target_kind:
-        raise ValueError(f"y_map, or order, must be that of target_kind={params.target_kind!r}")
-    pruned = Pruned(**header["pruned"]) if "pruned" in header else None
-    method = params.build_method(task, n_inputs)
-    inputs, arrays = InputModel.from_arrays(arrays, n_inputs)
-    state = method.from_stored(Stored(header, arrays))
-    report = FitReport.from_dict(header["fit_report"])
-    learned = Learned(state, report, int(header["n_iter"]))
-    encoding = Encoding(scaler, names, getattr(task, "exposure", None))
-    joint = None if inputs is None else KnownInputs(None, inputs)
-    return Restored(params, Fitted(method, task, encoding, learned, joint), pruned)
+        raise ValueError(f"map, or order, must be that of target_kind={params.target_kind!r}")
+    method = params.build_method(task, len(fit.encoding.scaler.mean))
+    state = method.from_stored(Stored(header["state"], unprefixed("state.", arrays)))
+    learned = Learned(state, fit.report, fit.n_iter)
+    joint = None if fit.inputs is None else KnownInputs(None, fit.inputs)
+    return Restored(params, Fitted(method, task, fit.encoding, learned, joint), fit.pruned)
 
 
 def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:

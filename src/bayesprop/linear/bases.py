@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.model.method import Stored
 from bayesprop.model.task import Standardiser
 from bayesprop.numerics.evidence import FIXED, Groups
 
@@ -74,6 +73,11 @@ class Polynomial:
     mean: Float[np.ndarray, " k"]
     std: Float[np.ndarray, " k"]
 
+    def validate(self) -> None:
+        """Raise ValueError where there are no such columns."""
+        if (self.powers < 0).any() or not (self.std > 0.0).all():
+            raise ValueError("the powers of a basis must be >= 0, and its std > 0")
+
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Columns of some rows."""
         return (_products(x, self.powers) - self.mean) / self.std
@@ -108,6 +112,11 @@ class Radial:
 
     centres: Float[np.ndarray, "k d"]
     width: float
+
+    def validate(self) -> None:
+        """Raise ValueError where bumps have no width."""
+        if not 0.0 < self.width < np.inf:
+            raise ValueError(f"width must be a finite number > 0, got {self.width!r}")
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Columns of some rows."""
@@ -210,49 +219,6 @@ def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray
     joint = np.ones((len(phi), phi.shape[1] + 1))
     joint[:, 1:] = phi
     return joint
-
-
-def to_stored(basis: Basis | None) -> Stored:
-    """Return header and arrays; TypeError for a function, which a file without code cannot hold."""
-    if basis is None:
-        return Stored({"kind": "inputs"}, {})
-    if isinstance(basis, Polynomial):
-        arrays = {"powers": basis.powers, "basis_mean": basis.mean, "basis_std": basis.std}
-        return Stored({"kind": "polynomial"}, arrays)
-    if isinstance(basis, Radial):
-        return Stored({"kind": "radial", "width": basis.width}, {"centres": basis.centres})
-    raise TypeError(
-        "a model file holds no code, and this basis is a function or a transformer: apply it to X "
-        "before fit, or use basis='polynomial' or 'radial'"
-    )
-
-
-def from_stored(stored: Stored, n_inputs: int) -> Basis | None:
-    """Rebuild what `to_stored` gave; ValueError where it does not fit."""
-    kind = stored.header["kind"]
-    if kind == "inputs":
-        return None
-    if kind == "radial":
-        width = float(stored.header["width"])
-        if not 0.0 < width < np.inf:
-            raise ValueError(f"width must be a finite number > 0, got {width!r}")
-        return Radial(_of_inputs(stored.arrays["centres"], n_inputs), width)
-    if kind != "polynomial":
-        raise ValueError(f"the basis must be polynomial, radial or inputs, got {kind!r}")
-    powers = _of_inputs(stored.arrays["powers"], n_inputs)
-    if powers.min(initial=0) < 0:
-        raise ValueError(f"the powers of a basis must be >= 0, got {powers.min()}")
-    k = len(powers)
-    return Polynomial(
-        powers, stored.floats("basis_mean", k), stored.positive_floats("basis_std", k)
-    )
-
-
-def _of_inputs(wide: np.ndarray, n_inputs: int) -> np.ndarray:
-    """Return an array with a column for every input; ValueError where it is none."""
-    if wide.ndim != 2 or wide.shape[1] != n_inputs or not np.isfinite(wide).all():
-        raise ValueError(f"the basis must be of {n_inputs} inputs, got an array {wide.shape}")
-    return wide
 
 
 def _checked(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:

@@ -10,19 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
 from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
-from bayesprop.model.method import (
-    MOST_ROWS,
-    Drawn,
-    Learned,
-    Stored,
-    TrainingRows,
-    merged_report,
-)
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, TrainingRows, merged_report
 from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.model.progress import Progress
 
@@ -212,42 +207,38 @@ class LinearModel:
 
     def to_stored(self, state: LinearState) -> Stored:
         """Return a state as a header and named arrays; TypeError for a basis that is code."""
-        basis = bases.to_stored(state.basis)
-        named = state.statistics._asdict() | state.posterior._asdict()
-        weight_sum, dof = named.pop("weight_sum"), named.pop("dof")
-        header = {"log_evidence": state.log_evidence, "weight_sum": weight_sum}
-        arrays = basis.arrays | named | {"prior_prec": state.prior_prec}
-        if self.integrates_noise:
-            arrays = arrays | {"dof": dof}
-        return Stored(header | {"basis": basis.header}, arrays)
+        if isinstance(state.basis, bases.Given):
+            raise TypeError(
+                "a model file holds no code, and this basis is a function or a transformer: apply "
+                "it to X before fit, or use basis='polynomial' or 'radial'"
+            )
+        return codec.write(state, LinearState)
 
     def from_stored(self, stored: Stored) -> LinearState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
-        header, o = stored.header, self.n_outputs
-        basis = bases.from_stored(stored._replace(header=header["basis"]), self.n_inputs)
-        k = bases.design(basis, np.zeros((1, self.n_inputs))).shape[1]
-        statistics = Statistics(
-            stored.floats("design", k, k),
-            stored.floats("target", k, o),
-            stored.floats("residual", o, o),
-            float(header["weight_sum"]),
-        )
-        dof = np.full(o, np.inf)
+        state, o = codec.read(LinearState, stored), self.n_outputs
+        k = bases.design(state.basis, np.zeros((1, self.n_inputs))).shape[1]
+        weights, per_output = np.zeros((o, k)), np.zeros(o)
+        posterior = LinearPosterior(weights, np.zeros((o, k, k)), *[per_output] * 3)
+        example = LinearState(state.basis, sums.init(k, o), posterior, weights, 0.0)
+        if codec.shapes(state) != codec.shapes(example):
+            raise ValueError(f"the arrays must be those of {k} columns and {o} outputs")
+        self._check_noise(state)
+        return state
+
+    def _check_noise(self, state: LinearState) -> None:
+        """Raise ValueError unless the noise is one that this method can have learnt."""
+        dof = state.posterior.dof
+        if not (state.posterior.noise_var > 0.0).all():
+            raise ValueError("the variance of the noise must be > 0")
         if isinstance(self.noise, NoisePrior):
-            dof = np.full(o, 2.0 * self.noise.shape_after(statistics.weight_sum))
+            is_right = dof == 2.0 * self.noise.shape_after(state.statistics.weight_sum)
         elif self.integrates_noise:
-            dof = stored.positive_floats("dof", o)
-            if np.any(dof < regression.LEAST_DOF):
-                raise ValueError(f"dof must be at least {regression.LEAST_DOF:g}, got {dof.min()}")
-        posterior = LinearPosterior(
-            stored.floats("mean", o, k),
-            stored.floats("root", o, k, k),
-            stored.positive_floats("noise_var", o),
-            dof,
-            stored.floats("log_evidence", o),
-        )
-        prior_prec = stored.floats("prior_prec", o, k)
-        return LinearState(basis, statistics, posterior, prior_prec, float(header["log_evidence"]))
+            is_right = (dof >= regression.LEAST_DOF) & (dof < np.inf)
+        else:
+            is_right = dof == np.inf
+        if not np.all(is_right):
+            raise ValueError(f"the degrees of freedom do not fit the noise, got {dof}")
 
 
 def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:

@@ -6,24 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    FURTHEST_INPUT,
-    MOST_ROWS,
-    Learned,
-    Stored,
-    TrainingRows,
-    merged_report,
-)
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, TrainingRows, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
 
@@ -180,16 +175,17 @@ class LogisticModel:
 
     def to_stored(self, state: LogisticState) -> Stored:
         """Return a state as a header and named arrays."""
-        arrays = state.posterior._asdict() | {"prior_prec": state.prior_prec}
-        return Stored({"log_evidence": state.log_evidence}, arrays)
+        return codec.write(state)
 
     def from_stored(self, stored: Stored) -> LogisticState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
         k = self.n_inputs + 1
         p = self.n_logits * k
-        posterior = logistic.GaussianWeights(stored.floats("mean", p), stored.floats("root", p, p))
-        prior_prec = stored.positive_floats("prior_prec", k)
-        return LogisticState(posterior, prior_prec, float(stored.header["log_evidence"]))
+        posterior = logistic.GaussianWeights(np.zeros(p), np.zeros((p, p)))
+        state = codec.read(LogisticState(posterior, np.zeros(k), cast(Any, float)), stored)
+        if not (state.prior_prec > 0.0).all():
+            raise ValueError("the precisions of the prior must be > 0")
+        return state
 
 
 def _advice(info: logistic.FitInfo, best: logistic.Maximised | None, max_steps: int) -> list[str]:

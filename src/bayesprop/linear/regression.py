@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
+from bayesprop.codec import UNBOUNDED
 from bayesprop.linear.sums import Statistics, triangle
 from bayesprop.numerics import evidence
 from bayesprop.numerics.evidence import Ascent, Bounds, Groups, Weights
@@ -57,7 +58,7 @@ class LinearPosterior(NamedTuple):
     mean: Float[np.ndarray, "o k"]
     root: Float[np.ndarray, "o k k"]
     noise_var: Float[np.ndarray, " o"]
-    dof: Float[np.ndarray, " o"]
+    dof: Annotated[Float[np.ndarray, " o"], UNBOUNDED]
     log_evidence: Float[np.ndarray, " o"]
 
 

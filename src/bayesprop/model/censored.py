@@ -49,20 +49,10 @@ class Tendency(NamedTuple):
         low, high = ((bound - m) / self.std for bound in bounds)
         return _drawn_between(low, high, u, (otherwise - m) / self.std) * self.std + m
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON."""
-        return {"slopes": self.slopes.tolist(), "intercept": self.intercept, "std": self.std}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Tendency | None:
-        """Rebuild from `to_dict`, None where there is none; ValueError where it is damaged."""
-        if "slopes" not in stored:
-            return None
-        slopes = np.asarray(stored["slopes"], np.float64)
-        intercept, std = float(stored["intercept"]), float(stored["std"])
-        if slopes.ndim != 1 or not np.isfinite([*slopes, intercept, std]).all() or std <= 0.0:
+    def validate(self) -> None:
+        """Raise ValueError unless it is finite, and its std positive."""
+        if not np.isfinite([self.intercept, self.std]).all() or self.std <= 0.0:
             raise ValueError("the tendency of scores must be finite, its std > 0")
-        return cls(slopes, intercept, std)
 
 
 class CensoredMap(TargetMap):

@@ -145,23 +145,15 @@ class CountScores(CensoredMap):
         slope = np.select([z < self.scores[0], z < self.scores[-1]], [below, within], beyond)
         return slope * self._unit
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON; exposures are their rows' own."""
-        stored = {"kind": self.kind, "knots": self.knots.tolist(), "scores": self.scores.tolist()}
-        return stored if self.tendency is None else stored | self.tendency.to_dict()
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> CountScores:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        knots, scores = (np.asarray(stored[name], np.float64) for name in ("knots", "scores"))
-        if knots.ndim != 1 or knots.shape != scores.shape or not len(knots):
-            raise ValueError("the knots and scores of counts must be as many")
-        for name, column in (("knots", knots), ("scores", scores)):
-            if not np.isfinite(column).all() or (np.diff(column) <= 0.0).any():
-                raise ValueError(f"the {name} of counts must be finite and rise")
+    def validate(self) -> None:
+        """Raise ValueError where knots or scores are none; exposures are their rows' own."""
+        knots, scores = self.knots, self.scores
+        if not len(knots) or (np.diff(knots) <= 0.0).any() or (np.diff(scores) <= 0.0).any():
+            raise ValueError("the knots and scores of counts must rise")
         if knots[0] <= -0.5 or knots[-1] > 1e300 or np.abs(scores).max() > 30.0:
             raise ValueError("the knots of counts must lie above -1/2, their scores within 30")
-        return cls(knots, scores, Tendency.from_dict(stored))
+        if self.exposure is not None:
+            raise ValueError("a file holds no exposures of rows")
 
 
 def learnt_scores(

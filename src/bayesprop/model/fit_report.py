@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
 ORDER_IS_NOT_LEARNT = (
@@ -62,31 +61,3 @@ class FitReport:
     warnings: list[str] = field(default_factory=list)
     step: str = "epoch"
     chains: dict[str, ChainTrace] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> FitReport:
-        """Rebuild from `to_dict`; ValueError where it holds something else."""
-        try:
-            return cls(
-                n_rows=int(stored["n_rows"]),
-                n_epochs=int(stored["n_epochs"]),
-                seconds=float(stored["seconds"]),
-                n_updates=int(stored["n_updates"]),
-                guards={str(k): int(v) for k, v in stored["guards"].items()},
-                trace={str(k): [float(x) for x in v] for k, v in stored["trace"].items()},
-                log_evidence={str(k): float(v) for k, v in stored["log_evidence"].items()},
-                warnings=[str(sentence) for sentence in stored["warnings"]],
-                step=str(stored["step"]),
-                chains={str(k): _chain_trace(v) for k, v in stored["chains"].items()},
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a fit report: {error!r}") from None
-
-
-def _chain_trace(stored: dict[str, Any]) -> ChainTrace:
-    numbers = (None if x is None else float(x) for x in (stored["r_hat"], stored["ess"]))
-    return ChainTrace([[float(x) for x in chain] for chain in stored["values"]], *numbers)

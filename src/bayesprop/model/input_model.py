@@ -87,40 +87,19 @@ class InputModel:
         draw = rng.random_sample
         return self._filled(X, 1, lambda n: draw((n, 1, self._n_drawn)))[:, 0]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return named arrays for a file."""
-        return {_ARRAYS + name: array for name, array in vars(self).items()}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, np.ndarray], n_inputs: int
-    ) -> tuple[InputModel | None, dict[str, np.ndarray]]:
-        """Undo `to_arrays`: the model and the arrays that are not its; None where there is none.
-
-        ValueError where they do not fit together, KeyError where one is missing.
-        """
-        others = {name: array for name, array in arrays.items() if not name.startswith(_ARRAYS)}
-        if len(others) == len(arrays):
-            return None, others
-        knots, loadings, block = (arrays[_ARRAYS + name] for name in ("knots", "loadings", "block"))
-        d = block.size
+    def validate(self) -> None:
+        """Raise ValueError where the arrays do not fit together."""
+        (n_knots, _), (_, n_factors) = self.knots.shape, self.loadings.shape
         is_right = (
-            d >= n_inputs
-            and knots.shape[1:] == (d,)
-            and loadings.shape[:1] == (d,)
-            and (knots.ndim, loadings.ndim, block.ndim) == (2, 2, 1)
-            and 1 <= len(knots) <= _MOST_KNOTS
-            and 1 <= loadings.shape[1] <= _MOST_FACTORS
-            and (knots.dtype, loadings.dtype, block.dtype.kind) == (np.float64, np.float64, "i")
-            and np.isfinite(knots).all()
-            and (np.diff(knots, axis=0) >= 0.0).all()
-            and bool(np.all(np.sum(loadings**2, axis=1) < 1.0))
-            and block[0] == 0
-            and np.isin(np.diff(block), (0, 1)).all()
+            1 <= n_knots <= _MOST_KNOTS
+            and 1 <= n_factors <= _MOST_FACTORS
+            and (np.diff(self.knots, axis=0) >= 0.0).all()
+            and bool(np.all(np.sum(self.loadings**2, axis=1) < 1.0))
+            and (self.block[:1] == 0).all()
+            and np.isin(np.diff(self.block), (0, 1)).all()
         )
         if not is_right:
             raise ValueError("the arrays of how inputs go together do not fit together")
-        return cls(knots, loadings, block), others
 
     @property
     def _n_drawn(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from scipy import special
 
 from bayesprop.model.censored import CensoredMap, Tendency
 from bayesprop.model.left_out import Ridge
-from bayesprop.model.target_maps import CENSORED, NONNEGATIVE, SHARE, SoftplusInverse, stored_whole
+from bayesprop.model.target_maps import CENSORED, NONNEGATIVE, SHARE, SoftplusInverse, check_whole
 
 _SCALES = (30.0, 10.0, 3.0, 1.0)
 """In medians of what is above 0; a log from nearer on has no bound on what is far above."""
@@ -182,22 +182,13 @@ class CensoredArsinh(LimitedMap):
         where = [(z <= low) | (z >= high), z < 0.0, z < self._last]
         return np.select(where, [0.0, self.least / self.gap, middle], self._last_slope)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON."""
-        names = ("kind", "least", "scale", "largest", "gap")
-        stored = {name: getattr(self, name) for name in names}
-        return stored if self.tendency is None else stored | self.tendency.to_dict()
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        names = ("least", "scale", "largest", "gap")
-        least, scale, largest, gap = numbers = [float(stored[name]) for name in names]
+    def validate(self) -> None:
+        """Raise ValueError where the parts are not those of a map."""
+        numbers = (self.least, self.scale, self.largest, self.gap)
         if not all(1.0 / _LARGEST <= number < _LARGEST for number in numbers):
             raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
-        if not least < largest:
+        if not self.least < self.largest:
             raise ValueError("the largest number of a map must be above its least")
-        return cls(least, scale, largest, gap, Tendency.from_dict(stored))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,17 +221,12 @@ class CensoredShare(CensoredArsinh):
         """Whether each target is 0, the whole or between."""
         return (y >= 0.0) & (y <= self.whole)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON."""
-        return super().to_dict() | {"whole": self.whole}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        map = replace(super().from_dict(stored), whole=stored_whole(stored))
-        if not map.largest < map.whole:
+    def validate(self) -> None:
+        """Raise ValueError where the parts are not those of a map."""
+        super().validate()
+        check_whole(self.whole)
+        if not self.largest < self.whole:
             raise ValueError("the largest share of a map must be below its whole")
-        return map
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,25 +300,13 @@ class CensoredNumbers(LimitedMap):
         slope = np.ones(np.shape(z)) if self.positive is None else self.positive.inverse_slope(z)
         return np.where((z <= low) | (z >= high), 0.0, slope)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON."""
-        limits = {"low": self.low, "high": self.high}
-        stored: dict[str, Any] = {name: end for name, end in limits.items() if np.isfinite(end)}
-        if self.positive is not None:
-            stored["scale"] = self.positive.scale
-        own = {} if self.tendency is None else self.tendency.to_dict()
-        return {"kind": self.kind} | stored | own
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        low, high = float(stored.get("low", -np.inf)), float(stored.get("high", np.inf))
+    def validate(self) -> None:
+        """Raise ValueError where the limits are none."""
+        low, high = self.low, self.high
         if not low < high or not (np.isfinite(low) or np.isfinite(high)):
             raise ValueError(f"limits must be one or two, rising, got {low:g} and {high:g}")
-        positive = SoftplusInverse.from_dict(stored) if "scale" in stored else None
-        if positive is not None and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
+        if self.positive is not None and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
             raise ValueError(f"limits of positive numbers must be > 0, got {low:g} and {high:g}")
-        return cls(low, high, positive, Tendency.from_dict(stored))
 
     def _bare(self, y: np.ndarray) -> np.ndarray:
         return y if self.positive is None else self.positive.forward(y)

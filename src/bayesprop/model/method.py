@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.codec import Stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import Predictive
@@ -91,37 +92,6 @@ class Learned(NamedTuple):
     state: Any
     report: FitReport
     n_iter: int
-
-
-class Stored(NamedTuple):
-    """A header for JSON, and named arrays."""
-
-    header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-    def floats(self, name: str, *shape: int) -> np.ndarray:
-        """Return an array; ValueError unless it is finite, float64 and of this shape."""
-        array = self.arrays[name]
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
-        return array
-
-    def positive_floats(self, name: str, *shape: int) -> np.ndarray:
-        """Return `floats`; ValueError unless they are all positive."""
-        array = self.floats(name, *shape)
-        if not (array > 0.0).all():
-            raise ValueError(f"array {name} must be positive")
-        return array
-
-
-def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Put a prefix before the names of arrays."""
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float
@@ -100,17 +100,6 @@ def _learnt_softplus(ridge: Ridge, y: np.ndarray, weight: np.ndarray) -> Softplu
     z = np.stack([one.forward(y[ridge.at]) for one in maps], axis=1)
     log_slope = [np.average(one.log_slope(y), weights=weight) for one in maps]
     return maps[int(np.argmax(ridge.left_out_log_likelihood(z) + log_slope))]
-
-
-def map_from_dict(stored: dict[str, Any]) -> TargetMap:
-    """Rebuild a map from `to_dict`; ValueError where it is none."""
-    kind = stored["kind"]
-    if kind == SHARE and "scale" not in stored:
-        return Logit.from_dict(stored)
-    if kind not in UNLEARNT:
-        kinds = ", ".join(UNLEARNT)
-        raise ValueError(f"the target must be of kind {kinds}, got {str(kind)[:40]!r}")
-    return cast(Any, UNLEARNT[kind]).from_dict(stored)
 
 
 def guessed_kind(

@@ -106,10 +106,6 @@ class TargetMap(ABC):
         """Bring the bounds of intervals of targets into the support."""
         return np.clip(interval, *self.support)
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `map_from_dict` reads, for JSON."""
-
 
 @dataclass(frozen=True, eq=False)
 class SoftplusInverse(TargetMap):
@@ -136,13 +132,10 @@ class SoftplusInverse(TargetMap):
         scales = [scale * median for scale in _SCALES]
         return [cls(largest), *(cls(scale) for scale in scales if scale <= largest)]
 
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        scale = float(stored["scale"])
-        if not 1e-300 < scale < 1e300:
-            raise ValueError(f"the scale of positive targets must be > 0, got {scale!r}")
-        return cls(scale)
+    def validate(self) -> None:
+        """Raise ValueError where the scale is none."""
+        if not 1e-300 < self.scale < 1e300:
+            raise ValueError(f"the scale of positive targets must be > 0, got {self.scale!r}")
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is positive."""
@@ -171,10 +164,6 @@ class SoftplusInverse(TargetMap):
         """Return dg/dz = scale / (1 + exp(-z))."""
         return self.scale * special.expit(z)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `map_from_dict` reads, for JSON."""
-        return {"kind": self.kind, "scale": self.scale}
-
 
 @dataclass(frozen=True, eq=False)
 class Logit(TargetMap):
@@ -193,10 +182,9 @@ class Logit(TargetMap):
         "the whole from the start, or take 'numbers'"
     )
 
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild a map from `to_dict`; ValueError where it is none."""
-        return cls(stored_whole(stored))
+    def validate(self) -> None:
+        """Raise ValueError where the whole is none."""
+        check_whole(self.whole)
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target lies between 0 and the whole."""
@@ -229,10 +217,6 @@ class Logit(TargetMap):
         """Return y (1 - y / whole) at y = g(z)."""
         return self.whole * special.expit(z) * special.expit(-z)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `map_from_dict` reads, for JSON."""
-        return {"kind": self.kind, "whole": self.whole}
-
     def _share(self, y: np.ndarray) -> np.ndarray:
         return np.clip(y / self.whole, _TINY, _BELOW_ONE)
 
@@ -242,9 +226,7 @@ def whole_of(y: np.ndarray) -> float:
     return PER_CENT if np.max(y, initial=0.0) > 1.0 else 1.0
 
 
-def stored_whole(stored: dict[str, Any]) -> float:
-    """Return the whole of a map of shares from a file; ValueError where it is none."""
-    whole = stored.get("whole", 1.0)  # of other maps
+def check_whole(whole: float) -> None:
+    """Raise ValueError where shares have no such whole."""
     if whole not in (1.0, PER_CENT):
-        raise ValueError(f"the whole of shares must be 1 or {PER_CENT:g}, got {str(whole)[:40]!r}")
-    return float(whole)
+        raise ValueError(f"the whole of shares must be 1 or {PER_CENT:g}, got {whole:g}")

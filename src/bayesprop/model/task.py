@@ -13,17 +13,16 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.codec import Labels
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.target_kinds import map_from_dict
 from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.transformed_predictive import transformed
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 CLASSES, ORDERED = "classes", "ordered"
 KINDS_OF_CLASSES = (CLASSES, ORDERED)
-_LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
@@ -80,27 +79,10 @@ class Standardiser:
         """One standardised unit in the original units."""
         return self.std * self.unit
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the three vectors as lists, exactly."""
-        return {k: getattr(self, k).tolist() for k in ("unit", "mean", "std")}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any], name: str, size: int | None = None) -> Standardiser:
-        """Rebuild from `to_dict`: ValueError unless finite, positive and of one size.
-
-        name
-            For the message.
-        size
-            Number of columns; None: any.
-        """
-        size = len(stored["mean"]) if size is None else size
-        for part, values in stored.items():
-            column = np.asarray(values, dtype=np.float64)
-            if column.shape != (size,) or not np.isfinite(column).all():
-                raise ValueError(f"{name} must hold {size} finite numbers as {part}")
-            if part != "mean" and not (column > 0.0).all():
-                raise ValueError(f"{name} must hold numbers > 0 as {part}")
-        return cls(*(np.asarray(stored[k], dtype=np.float64) for k in ("unit", "mean", "std")))
+    def validate(self) -> None:
+        """Raise ValueError unless columns can be divided by their units."""
+        if not (self.unit > 0.0).all() or not (self.std > 0.0).all():
+            raise ValueError("unit and std of a column must be > 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,12 +159,12 @@ class Numbers:
             else np.clip(self.map.inverse(z), *self.map.support)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `task_from_dict` reads, for JSON."""
-        stored = {"y_is_vector": self.is_vector, "y_scaler": self.scaler.to_dict()}
-        if self.exposure is not None:
-            stored["y_exposure"] = self.exposure
-        return stored if self.map is None else stored | {"y_map": self.map.to_dict()}
+    def validate(self) -> None:
+        """Raise ValueError where a map is not that of the targets."""
+        if self.map is not None and self.n_outputs != 1:
+            raise ValueError(f"a map is of one target, got {self.n_outputs}")
+        if self.exposure is not None and not isinstance(self.map, CountScores):
+            raise ValueError("an exposure is that of counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +175,7 @@ class Classes:
         These places from the lowest class to the highest; None: the classes have no order.
     """
 
-    labels: np.ndarray
+    labels: Labels
     order: tuple[int, ...] | None = None
 
     name = CLASSIFICATION
@@ -236,17 +218,11 @@ class Classes:
         proba = proba / proba.sum(axis=1, keepdims=True)
         return ClassPredictive(proba, entropy, self.labels, predictive.gap_entropy, self.order)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `task_from_dict` reads, for JSON; TypeError for labels of several kinds."""
-        labels = self.labels.tolist()
-        for name, kind in _LABEL_KINDS.items():
-            if all(type(label) is kind for label in labels):
-                is_text = self.labels.dtype.kind == "U"
-                stored = {"classes": labels, "label_kind": name, "is_text_array": is_text}
-                return stored if self.order is None else stored | {"order": list(self.order)}
-        raise TypeError(
-            f"only labels of one kind, text, bool or numbers, can be saved, got {labels}"
-        )
+    def validate(self) -> None:
+        """Raise ValueError unless there are two classes, or where the order is not theirs."""
+        n = len(self.labels)
+        if n < 2 or (self.order is not None and sorted(self.order) != [*range(n)]):
+            raise ValueError(f"order must hold the places of two classes or more, got {self.order}")
 
 
 def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Classes:
@@ -275,32 +251,6 @@ def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Cl
 
 
 Task = Numbers | Classes
-
-
-def task_from_dict(stored: dict[str, Any]) -> Task:
-    """Rebuild what `to_dict` of either gave; ValueError where it does not fit together."""
-    if "classes" not in stored:
-        scaler = Standardiser.from_dict(stored["y_scaler"], "y_scaler")
-        learnt = map_from_dict(stored["y_map"]) if "y_map" in stored else None
-        if learnt is not None and len(scaler.mean) != 1:
-            raise ValueError(f"y_map is of one target, and y_scaler of {len(scaler.mean)}")
-        exposure = stored.get("y_exposure")
-        tendency = getattr(learnt, "tendency", None)
-        if tendency is not None and len(tendency.slopes) != int(stored["n_features_in"]):
-            raise ValueError("the tendency of counts must have a slope an input")
-        is_column = type(exposure) is int and 0 <= exposure < int(stored["n_features_in"])
-        if exposure is not None and not (is_column and isinstance(learnt, CountScores)):
-            raise ValueError(f"y_exposure must be a column, of counts, got {exposure!r}")
-        return Numbers(scaler, bool(stored["y_is_vector"]), learnt, exposure)
-    kind, labels = _LABEL_KINDS[stored["label_kind"]], stored["classes"]
-    if len(labels) < 2 or not all(type(label) is kind for label in labels):
-        raise ValueError(f"classes must be two labels or more of kind {stored['label_kind']}")
-    is_object = kind is str and not stored["is_text_array"]
-    order = stored.get("order")
-    if order is not None and sorted(order) != list(range(len(labels))):
-        raise ValueError(f"order must hold the places of {len(labels)} classes, got {order!r}")
-    labels = np.asarray(labels, dtype=object if is_object else kind)
-    return Classes(labels, None if order is None else tuple(order))
 
 
 def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarray, "n d"]:
@@ -371,8 +321,15 @@ class Encoding:
     """
 
     scaler: Standardiser
-    names: np.ndarray | None = None
+    names: Labels | None = None
     exposure: int | None = None
+
+    def validate(self) -> None:
+        """Raise ValueError unless names and exposure are those of the columns."""
+        n = len(self.scaler.mean)
+        is_named = self.names is None or len(self.names) == n
+        if not is_named or not (self.exposure is None or 0 <= self.exposure < n):
+            raise ValueError(f"names and exposure must be those of {n} columns")
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""

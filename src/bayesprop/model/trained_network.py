@@ -10,18 +10,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, Stored, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, TrainingRows
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
@@ -291,12 +293,16 @@ class TrainedNetwork:
 
     def to_stored(self, state: NetworkState) -> Stored:
         """Return seed and arrays."""
-        return Stored({"seed": state.seed}, named_leaves(state.network))
+        return codec.write(jax.device_get(state))
 
     def from_stored(self, stored: Stored) -> NetworkState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        like = jax.eval_shape(partial(self.started, 0))
-        return NetworkState(from_named_leaves(like, stored.arrays), int(stored.header["seed"]))
+        return on_device(codec.read(self.example, stored))
+
+    @property
+    def example(self) -> NetworkState:
+        """A state of the shapes of this network."""
+        return NetworkState(jax.eval_shape(partial(self.started, 0)), cast(Any, int))
 
 
 class BlockNetwork(TrainedNetwork):
@@ -363,26 +369,6 @@ def wide(parts: Any, n_rows: int) -> list[np.ndarray]:
     return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
 
 
-def named_leaves(tree: Any) -> dict[str, np.ndarray]:
-    """Return the arrays of a pytree by their paths."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
-
-
-def from_named_leaves(like: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild a pytree of the structure and shapes of `like`; ValueError for anything else."""
-    expected, structure = jax.tree_util.tree_flatten_with_path(like)
-    names = [jax.tree_util.keystr(path) for path, _ in expected]
-    if sorted(names) != sorted(arrays):
-        raise ValueError("the stored arrays are not those of this network")
-    leaves = []
-    for name, (_, leaf) in zip(names, expected, strict=True):
-        array = arrays[name]
-        if array.shape != leaf.shape or array.dtype != leaf.dtype or not np.isfinite(array).all():
-            finite = "" if np.isfinite(array).all() else ", not all of it finite"
-            raise ValueError(
-                f"array {name} must be finite {leaf.dtype} of shape {leaf.shape}, got "
-                f"{array.dtype} of shape {array.shape}{finite}"
-            )
-        leaves.append(jnp.asarray(array))
-    return jax.tree.unflatten(structure, leaves)
+def on_device(state: Any) -> Any:
+    """Put the arrays of a state that was read onto JAX's device."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if hasattr(leaf, "dtype") else leaf, state)

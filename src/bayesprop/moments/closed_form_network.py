@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
     Learned,
     Parts,
-    Stored,
     TrainingRows,
     WeightGaussians,
     merged_report,
@@ -27,7 +28,13 @@ from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import BlockNetwork, Built, Trained, is_finite
+from bayesprop.model.trained_network import (
+    BlockNetwork,
+    Built,
+    Trained,
+    is_finite,
+    on_device,
+)
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
@@ -162,16 +169,11 @@ class ClosedFormNetwork(BlockNetwork):
         n_iter = max(part.n_iter for part in parts)
         return Learned(parts[0].state._replace(network=state), report, n_iter)
 
-    def to_stored(self, state: Any) -> Stored:
-        """Return seed, the derivative and arrays."""
-        header, arrays = super().to_stored(state)
-        return Stored(header | {"gradient_norm": state.gradient_norm}, arrays)
-
     def from_stored(self, stored: Stored) -> Any:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        norm = stored.header["gradient_norm"]
-        network, seed = super().from_stored(stored)
-        return ClosedFormState(network, seed, None if norm is None else float(norm))
+        network, seed = self.example
+        example = ClosedFormState(network, seed, cast(Any, float | None))
+        return on_device(codec.read(example, stored))
 
     def gaussians(self, state: Any) -> WeightGaussians:
         """Return the posterior of the weights."""

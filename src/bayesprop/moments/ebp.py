@@ -29,8 +29,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import special
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.method import Stored, TrainingRows
+from bayesprop.model.method import TrainingRows
 from bayesprop.model.networks import dense_apply, dense_propagate
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.numerics import activation_moments
@@ -356,11 +358,9 @@ class EBPNetwork(RowPasses):
 
     def to_stored(self, state: EBPState) -> Stored:
         """Return the parameter of every weight."""
-        return Stored({}, {f"h.{layer}": np.asarray(h) for layer, h in enumerate(state.h)})
+        return codec.write(EBPState(tuple(map(np.asarray, state.h))))
 
     def from_stored(self, stored: Stored) -> EBPState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        h = []
-        for layer, (n_in, n_out) in enumerate(pairwise(self.sizes)):
-            h.append(stored.floats(f"h.{layer}", n_in + 1, n_out))
-        return EBPState(tuple(h))
+        shapes = [(n_in + 1, n_out) for n_in, n_out in pairwise(self.sizes)]
+        return codec.read(EBPState(tuple(map(np.zeros, shapes))), stored)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from inspect import get_annotations
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -73,50 +73,30 @@ class Known(NamedTuple):
 class KeptRows:
     """Rows that are asked: the base of dataclasses all of whose fields are arrays.
 
-    Which they all have are x, weight and log_lengths. What has rows, by its annotation, is of FLOAT
-    or, if it is `code`, int32; all else is float64.
+    Which they all have are x, weight and log_lengths.
     """
 
     OWNER: ClassVar = "the neighbours'"
-    FLOAT: ClassVar[type] = np.float32
     N_ROWS: ClassVar = (N_NEAREST + 1, MOST_ROWS)
     x: Float[np.ndarray, "n d"]
     weight: Float[np.ndarray, " n"]
     log_lengths: Float[np.ndarray, " d"]
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array."""
-        return {name: np.asarray(getattr(self, name)) for name in get_annotations(type(self))}
-
-    @classmethod
-    def checked(cls, arrays: dict[str, np.ndarray], **sizes: int) -> Self:
-        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit.
-
-        sizes
-            Of all axes but n.
-        """
-        kinds = get_annotations(cls, eval_str=True)
-        rows = cls(**{name: arrays[name] for name in kinds})
-        sizes["n"] = n = np.size(rows.weight)
-        for name, kind in kinds.items():
-            axes = kind.dim_str.split()
-            values, shape = getattr(rows, name), tuple(sizes[axis] for axis in axes)
-            dtype = np.float64 if "n" not in axes else np.int32 if name == "code" else cls.FLOAT
+    def validate(self) -> None:
+        """Raise ValueError where numbers are too large, or rows too few or too many."""
+        for name in get_annotations(type(self)):
             most = MOST_LOGARITHM if name.startswith("log_") else _LARGEST
-            if values.shape != shape or values.dtype != dtype or not (np.abs(values) < most).all():
-                raise ValueError(
-                    f"{cls.OWNER} {name} must be {dtype.__name__} of shape {shape}, below {most:g}"
-                )
-        least, most = cls.N_ROWS
+            if not (np.abs(getattr(self, name)) < most).all():
+                raise ValueError(f"{self.OWNER} {name} must be below {most:g}")
+        (least, most), n = self.N_ROWS, len(self.weight)
         if not least <= n <= most:
-            raise ValueError(f"{cls.OWNER} rows must be {least} to {most}, got {n}")
-        if (rows.weight <= 0.0).any():
-            raise ValueError(f"{cls.OWNER} weight must be > 0")
-        return rows
+            raise ValueError(f"{self.OWNER} rows must be {least} to {most}, got {n}")
+        if (self.weight <= 0.0).any():
+            raise ValueError(f"{self.OWNER} weight must be > 0")
 
     def __reduce__(self) -> tuple:
         """Leave out what can be computed again."""
-        return type(self), tuple(self.to_arrays().values())
+        return type(self), tuple(getattr(self, name) for name in get_annotations(type(self)))
 
     @cached_property
     def _places(self) -> Any:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from bayesprop import codec
+from bayesprop.codec import Labels
 from bayesprop.model.censored import CensoredMap
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import over_gaps
@@ -21,7 +23,7 @@ from bayesprop.model.count_scores import CountScores
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.left_out import Ridge
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.model.target_kinds import learnt_map, map_from_dict
+from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.task import Standardiser
 from bayesprop.model.transformed_predictive import transformed
@@ -31,7 +33,6 @@ MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
 MAX_WEIGHTS = 20_000
 _MAX_VALUES = 10_000_000
-_CLASSES = "classification"
 _DAMAGED = "the stored baselines are damaged: fit the model again"
 SIMPLE = ("constant", "linear", "logistic")
 """Names of what any model should beat; others are those of peers."""
@@ -66,7 +67,7 @@ class ConstantBaseline:
 class FrequencyBaseline:
     """The same probabilities for every row: the share of each class among the training rows."""
 
-    classes: np.ndarray
+    classes: Labels
     share: Float[np.ndarray, " c"]
 
     @classmethod
@@ -99,7 +100,7 @@ class LinearBaseline:
     y_scaler: Standardiser
     weight_mean: Float[np.ndarray, " d"]
     weight_cov: Float[np.ndarray, "d d"]
-    noise_var: float | np.ndarray
+    noise_var: float
 
     @classmethod
     def fit(cls, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> LinearBaseline:
@@ -128,7 +129,7 @@ class LogisticBaseline:
         For standardised inputs; the prior is N(0, 1) for every weight and flat for the intercepts.
     """
 
-    classes: np.ndarray
+    classes: Labels
     x_scaler: Standardiser
     weight: Float[np.ndarray, "d c"]
     intercept: Float[np.ndarray, " c"]
@@ -209,18 +210,20 @@ class MappedTarget:
         """Bring a prediction of mapped targets to the units of y."""
         return transformed(predictive, self.of_rows(x))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON."""
-        return {"map": self.map.to_dict(), "exposure": self.exposure}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> MappedTarget:
-        """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is none."""
-        map, exposure = map_from_dict(stored["map"]), stored["exposure"]
-        is_place = isinstance(map, CountScores) and isinstance(exposure, int) and exposure >= 0
-        if exposure is not None and not is_place:
+    def validate(self) -> None:
+        """Raise ValueError where an exposure is no column, or not of counts."""
+        is_place = isinstance(self.map, CountScores) and (self.exposure or 0) >= 0
+        if self.exposure is not None and not is_place:
             raise ValueError(_DAMAGED)
-        return cls(map, exposure)
+
+
+class _StoredBaselines(NamedTuple):
+    """What a file holds of baselines: the simple ones."""
+
+    constant: ConstantBaseline | FrequencyBaseline
+    line: LinearBaseline | LogisticBaseline | None
+    note: str
+    target: MappedTarget | None
 
 
 @dataclass(frozen=True)
@@ -314,34 +317,28 @@ class Baselines:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
-        constant, note, line = self.models["constant"], self.note, self.models.get("linear")
-        if isinstance(constant, FrequencyBaseline):
-            classes, share = constant.classes.tolist(), constant.share.tolist()
-            head = {"task": _CLASSES, "classes": classes, "share": share}
-            return {**head, "logistic": _to_dict(self.models.get("logistic")), "note": note}
-        if line is not None and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
+        note, line = self.note, self.models.get("linear", self.models.get("logistic"))
+        if isinstance(line, LinearBaseline) and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
             line = None
             note = (
                 "The linear baseline was not stored with the model, which has more than "
                 f"{MAX_STORED_FEATURES} encoded features."
             )
-        stored = {"constant": [constant.mean, constant.var], "linear": _to_dict(line), "note": note}
-        return stored if self.target is None else stored | {"target": self.target.to_dict()}
+        stored = _StoredBaselines(self.models["constant"], line, note, self.target)
+        return codec.to_json(stored, _StoredBaselines)
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Baselines:
         """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is not one."""
-        note = str(stored.get("note", ""))
-        if "task" not in stored:
-            constant = ConstantBaseline(*map(float, stored["constant"]))
-            target = MappedTarget.from_dict(stored["target"]) if "target" in stored else None
-            line = _from_dict(LinearBaseline, "linear", stored)
-            return cls({"constant": constant, **line}, note, target)
-        classes, share = np.asarray(stored["classes"]), _numbers(stored["share"])
-        if stored["task"] != _CLASSES or share.shape != classes.shape:
+        constant, line, note, target = codec.from_json(_StoredBaselines, stored)
+        if line is None:
+            return cls({"constant": constant}, note, target)
+        # What does not fit together cannot predict a row.
+        predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
+        if not np.all(predicted.is_finite):
             raise ValueError(_DAMAGED)
-        line = _from_dict(LogisticBaseline, "logistic", stored, classes=classes)
-        return cls({"constant": FrequencyBaseline(classes, share), **line}, note)
+        name = "linear" if isinstance(line, LinearBaseline) else "logistic"
+        return cls({"constant": constant, name: line}, note, target)
 
 
 def _line(
@@ -362,39 +359,3 @@ def _line(
         return {name: LogisticBaseline.fit(x, y, classes)}, ""
     note = f"The logistic baseline was fitted to {most:,} of the {n:,} training rows."
     return {name: LogisticBaseline.fit(*sampled(most, x, y), classes)}, note
-
-
-def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:
-    if line is None:
-        return None
-    return {
-        name: value.to_dict() if isinstance(value, Standardiser) else np.asarray(value).tolist()
-        for name, value in vars(line).items()
-        if name != "classes"
-    }
-
-
-def _from_dict(
-    kind: type[LinearBaseline | LogisticBaseline], name: str, stored: dict[str, Any], **classes: Any
-) -> dict[str, LinearBaseline | LogisticBaseline]:
-    if stored[name] is None:
-        return {}
-    values: dict[str, Any] = {
-        part: Standardiser(**{own: _numbers(column) for own, column in value.items()})
-        if part.endswith("_scaler")
-        else _numbers(value)
-        for part, value in stored[name].items()
-    }
-    line = kind(**values, **classes)
-    # What does not fit together cannot predict a row.
-    predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
-    if not np.all(predicted.is_finite):
-        raise ValueError(_DAMAGED)
-    return {name: line}
-
-
-def _numbers(stored: Any) -> np.ndarray:
-    values = np.asarray(stored, dtype=np.float64)
-    if not np.all(np.isfinite(values)):
-        raise ValueError(_DAMAGED)
-    return values

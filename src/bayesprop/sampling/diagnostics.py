@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.codec import UNBOUNDED
 from bayesprop.model.fit_report import ChainTrace
 from bayesprop.sampling.chain_course import Chains
 
@@ -40,9 +41,9 @@ class Diagnostics(NamedTuple):
     """
 
     names: list[str]
-    r_hat: Float[np.ndarray, " k"]
-    ess_bulk: Float[np.ndarray, " k"]
-    ess_tail: Float[np.ndarray, " k"]
+    r_hat: Annotated[Float[np.ndarray, " k"], UNBOUNDED]
+    ess_bulk: Annotated[Float[np.ndarray, " k"], UNBOUNDED]
+    ess_tail: Annotated[Float[np.ndarray, " k"], UNBOUNDED]
     n_divergent: int
     acceptance: Float[np.ndarray, " c"]
 
@@ -56,23 +57,6 @@ class Diagnostics(NamedTuple):
         """Smallest effective number of draws of any coordinate, bulk or tail."""
         both = np.concatenate([self.ess_bulk, self.ess_tail])
         return float(np.min(np.where(np.isnan(both), 0.0, both)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads, for JSON, in which NaN has no place."""
-        return {name: _plain(value) for name, value in self._asdict().items()}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Self:
-        """Rebuild what `to_dict` gave."""
-        others = {name: stored[name] for name in ("names", "n_divergent")}
-        arrays: Any = {k: np.array(v, np.float64) for k, v in stored.items() if k not in others}
-        return cls(**others, **arrays)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return [None if np.isnan(x) else float(x) for x in value]
-    return value
 
 
 def coordinates(draws: Any) -> dict[str, Float[np.ndarray, "c s"]]:
@@ -105,12 +89,12 @@ def diagnose(chains: Chains, *, of: Any = None) -> Diagnostics:
     named = coordinates(chains.draws if of is None else of)
     stacked = np.stack(list(named.values()), axis=-1)
     with jax.numpy_rank_promotion("allow"):
-        found = [np.atleast_1d(measure) for measure in _measures()(stacked)]
+        found = [np.atleast_1d(np.float64(one)) for one in _measures()(stacked)]
     return Diagnostics(
         list(named),
         *found,
         n_divergent=int(chains.diverged.sum()),
-        acceptance=chains.acceptance,
+        acceptance=chains.acceptance.astype(np.float64),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,15 +18,17 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Learned, TrainingRows
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
-from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork, from_named_leaves
+from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork
 from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI
@@ -248,8 +250,7 @@ class LaplaceNetwork(TrainedNetwork):
         mode = jax.eval_shape(partial(self.started, 0))
         with jax.enable_x64(True):
             root = self.model.structure.shape_of_root(laplace.leaf_shapes(mode.weights))
-            state = from_named_leaves(Posterior(mode, root), stored.arrays)
-        return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
+        return codec.read(NetworkState(Posterior(mode, root), cast(Any, int)), stored)
 
 
 def _advice_on(fitted: Fitted) -> list[str]:

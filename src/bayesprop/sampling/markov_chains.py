@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model import draws, posterior
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Drawn, Learned, Stored, TrainingRows
+from bayesprop.model.method import Drawn, Learned, TrainingRows
 from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
@@ -25,8 +27,6 @@ from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import (
     FURTHEST_INPUT,
-    from_named_leaves,
-    named_leaves,
     predictive,
     rows_of_draws,
     wide,
@@ -41,7 +41,7 @@ from bayesprop.sampling.mcmc import sample_chains
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
-_DIVERGED = ".diverged"  # its array in a file, by whose shape all others are checked
+_DIVERGED = "chains.diverged"  # its array in a file, by whose shape all others are checked
 _ONE_CHAIN = (
     "one chain, or less than four draws, cannot tell whether it has converged: set n_chains to 2 "
     "or more"
@@ -162,9 +162,7 @@ class MarkovChains:
 
     def to_stored(self, state: ChainState) -> Stored:
         """Return seed, diagnostics and all draws."""
-        found = state.diagnostics
-        header = {"seed": state.seed, "diagnostics": None if found is None else found.to_dict()}
-        return Stored(header, named_leaves(state.chains))
+        return codec.write(state)
 
     def from_stored(self, stored: Stored) -> ChainState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit these chains."""
@@ -172,13 +170,8 @@ class MarkovChains:
         most = self.n_chains, self.plan.n_draws
         if len(shape) != 2 or not all(0 < n <= m for n, m in zip(shape, most, strict=True)):
             raise ValueError(f"draws must be those of {most} chains and draws at most, got {shape}")
-        chains = from_named_leaves(self._shape_of_chains(shape), stored.arrays)
-        found = stored.header["diagnostics"]
-        return ChainState(
-            jax.tree.map(np.asarray, chains),
-            None if found is None else Diagnostics.from_dict(found),
-            int(stored.header["seed"]),
-        )
+        kinds: Any = self._shape_of_chains(shape), Diagnostics | None, int
+        return codec.read(ChainState(*kinds), stored)
 
     def _shape_of_chains(self, shape: tuple[int, ...]) -> Chains:
         """Say what a file of so many chains and draws of each must hold."""

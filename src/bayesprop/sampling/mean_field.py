@@ -8,7 +8,6 @@ steps and draws, and a network that can be pruned and is then small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -18,18 +17,20 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.gradient_method import Draw
-from bayesprop.model.method import Stored, WeightGaussians
+from bayesprop.model.method import WeightGaussians
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Activation
 from bayesprop.model.priors import ClosedPrior
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import BlockNetwork, NetworkState, from_named_leaves
+from bayesprop.model.trained_network import BlockNetwork, NetworkState, on_device
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal
 
-_M, _RHO, _KEPT = ".q.m", ".q.rho", "kept"
+_M, _RHO, _KEPT = "network.q.m", "network.q.rho", "kept"
 
 
 class MeanField(NamedTuple):
@@ -189,16 +190,15 @@ class PrunableNetwork(BlockNetwork):
         stored = super().to_stored(state)
         if state.network.optimizer != ():
             return stored
-        shapes = {name: list(array.shape) for name, array in stored.arrays.items()}
-        return Stored(stored.header | {"shapes": shapes}, _packed(stored.arrays))
+        return stored._replace(arrays=_packed(stored.arrays))
 
     def from_stored(self, stored: Stored) -> NetworkState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        if "shapes" not in stored.header:
+        if not any(name.startswith(_KEPT) for name in stored.arrays):
             return super().from_stored(stored)
-        like = jax.eval_shape(partial(self.started, 0))._replace(optimizer=())
-        arrays = _unpacked(stored.arrays, stored.header["shapes"])
-        return NetworkState(from_named_leaves(like, arrays), int(stored.header["seed"]))
+        example = self.example._replace(network=self.example.network._replace(optimizer=()))
+        arrays = _unpacked(stored.arrays, codec.shapes(example))
+        return on_device(codec.read(example, stored._replace(arrays=arrays)))
 
 
 def _packed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -212,7 +212,9 @@ def _packed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return packed
 
 
-def _unpacked(packed: dict[str, np.ndarray], shapes: dict[str, list[int]]) -> dict[str, np.ndarray]:
+def _unpacked(
+    packed: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
     """Undo `_packed`; ValueError where bits, numbers and shapes do not fit together."""
     arrays = {name: values for name, values in packed.items() if not name.startswith(_KEPT)}
     for leaf in [name.removeprefix(_KEPT) for name in packed if name.startswith(_KEPT)]:

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesprop import codec
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, Stored, TrainingRows, prefixed, unprefixed
+from bayesprop.model.method import Learned, TrainingRows
 from bayesprop.store import (
     ModelFileError,
     believing,
@@ -81,7 +83,7 @@ class Checkpoint:
         arrays = prefixed("start/", arrays)
         for k, one in enumerate(rounds.learned):
             stored = method.to_stored(one.state)
-            parts.append([stored.header, one.report.to_dict(), one.n_iter])
+            parts.append([stored.header, codec.to_json(one.report, FitReport), one.n_iter])
             arrays |= prefixed(f"{k}/", stored.arrays)
         header = {"settings": self.settings, "start": start, "parts": parts}
         plain = {name: getattr(rounds, name) for name in _PLAIN}
@@ -129,7 +131,7 @@ def _rounds(stored: Stored) -> Rounds:
     method, learned = start.fitted_.method, []
     for k, (of_state, report, n_iter) in enumerate(header["parts"]):
         state = method.from_stored(Stored(of_state, unprefixed(f"{k}/", stored.arrays)))
-        learned.append(Learned(state, FitReport.from_dict(report), n_iter))
+        learned.append(Learned(state, codec.from_json(FitReport, report), n_iter))
     plain = {name: header[name] for name in _PLAIN}
     return Rounds(start=start, learned=learned, **plain)
 

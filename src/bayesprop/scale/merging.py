@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop import codec
 from bayesprop.model.method import Learned, Merges
 from bayesprop.model.task import Classes, Numbers, Standardiser
 
@@ -187,10 +188,10 @@ def _check_alike(first: Any, model: Any, number: int) -> None:
 
 
 def _check_units(first: Any, model: Any, number: int) -> None:
-    pairs = [(first.x_scaler_.to_dict(), model.x_scaler_.to_dict())]
-    if isinstance(first.task_, Numbers):
-        pairs.append((first.task_.to_dict(), model.task_.to_dict()))
-    if any(ours != theirs for ours, theirs in pairs):
+    ours, theirs = (codec.to_json(one.x_scaler_, Standardiser) for one in (first, model))
+    if isinstance(first.task_, Numbers) and ours == theirs:
+        ours, theirs = (codec.to_json(one.task_, Numbers) for one in (first, model))
+    if ours != theirs:
         raise ValueError(
             f"models must share one scaling, that of the start, and model {number} has its own: "
             "let each go on from a copy of the start by partial_fit"

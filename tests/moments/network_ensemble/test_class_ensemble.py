@@ -13,6 +13,7 @@ from class_networks import OF_CLASSES as SETTINGS
 from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import optimize, stats
 
+from bayesprop import codec
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ClassState
@@ -240,28 +241,24 @@ def test_what_data_would_tell_grows_with_the_distance(fitted):
 
 def test_a_state_comes_back_from_its_arrays(fitted):
     x, _, (state, _) = fitted
-    arrays = state.to_arrays()
-    again = ClassState.from_arrays(arrays, 2)
+    again = codec.read(ClassState, codec.write(state, ClassState))
     np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
-    for name, value, message in (
-        ("shares", np.full(3, 1 / 3), "shares must be 5 numbers"),
-        ("shares", np.array([2.0, -1.0, 0.0, 0.0, 0.0]), "shares must be 5 numbers from 0 on"),
-        ("constant", np.ones(3), "constant must be 3 numbers"),
-        ("constant", np.full((3, 1), 1 / 3), "constant must be 3 numbers"),
-        ("power", -np.ones(1), "power must be one number > 0"),
-        ("points", np.zeros((0, 3), np.float32), "points must have rows"),
-        ("power", np.full(1, np.nan), "power must be finite"),
-        ("surprise", np.ones(1), "surprise must be one number from 0 to 1"),
-        ("points", np.zeros((4, 2), np.float32), "and 3 columns"),
-        ("ramps.n_knots", np.zeros(2, int), "knots and centres"),
-        ("ramps.n_knots", np.zeros(3, int), "n_knots must hold the knots"),
-        ("family.0.mean.0.w_m", np.zeros((3, 2, 8)), "float32"),
-        ("family.0.mean.0.w_m", np.zeros((3, 3, 8), np.float32), "fit together"),
+    ramps, families = state.ramps, state.families
+    wide = families[0][0].mean[0]._replace(w_m=np.zeros((3, 8), np.float32))
+    broken = families[0][0]._replace(mean=(wide, *families[0][0].mean[1:]))
+    for change, message in (
+        ({"shares": np.full(3, 1 / 3)}, "shares must be 5 numbers"),
+        ({"shares": np.array([2.0, -1.0, 0.0, 0.0, 0.0])}, "shares must be 5 numbers from 0 on"),
+        ({"constant": np.ones(3)}, "constant must be 3 numbers"),
+        ({"power": -np.ones(1)}, "power must be one number > 0"),
+        ({"points": np.zeros((0, 3), np.float32)}, "points must have rows"),
+        ({"surprise": np.ones(1)}, "surprise must be one number from 0 to 1"),
+        ({"points": np.zeros((4, 2), np.float32)}, "points must be"),
+        ({"ramps": ramps._replace(n_knots=np.zeros(2, int))}, "knots and centres"),
+        ({"families": ((broken, *families[0][1:]), *families[1:])}, r"families\.0\.0\.mean\.0\.w"),
     ):
         with pytest.raises(ValueError, match=message):
-            ClassState.from_arrays(arrays | {name: value}, 2)
-    with pytest.raises(ValueError, match=r"ramps\.centres"):
-        ClassState.from_arrays({n: a for n, a in arrays.items() if n != "ramps.centres"}, 2)
+            codec.read(ClassState, codec.write(state._replace(**change), ClassState))
 
 
 def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):

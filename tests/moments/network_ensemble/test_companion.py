@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from bayesprop import codec
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
@@ -107,24 +108,24 @@ def test_the_share_is_the_most_likely_one():
 
 def test_arrays_come_back(fitted):
     x = np.random.default_rng(6).uniform(-2.0, 2.0, (20, 2))
-    arrays = fitted.to_arrays()
-    again = EnsembleState.from_arrays(arrays)
+    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
     np.testing.assert_array_equal(nn.predict(again, x).f_mean, nn.predict(fitted, x).f_mean)
-    for name, value, message in (
-        ("beside.share", np.array([1.0]), "between 0 and 1"),
-        ("beside.ramps.centres", arrays["beside.ramps.centres"][1:], "as many as n_knots says"),
-        ("beside.ramps.knots", arrays["beside.ramps.knots"] * np.nan, "must be finite"),
-        ("beside.ramps.centres", arrays["beside.ramps.centres"] + 1e300, "means of shares"),
+    companion = fitted.companion
+    ramps = companion.ramps
+    fewer = ramps._replace(
+        knots=ramps.knots[1:],
+        n_knots=ramps.n_knots - np.array([1, 0]),
+        centres=ramps.centres[1:],
+    )
+    for change, message in (
+        ({"share": 1.0}, "between 0 and 1"),
+        ({"ramps": ramps._replace(centres=ramps.centres[1:])}, "as many as n_knots says"),
+        ({"ramps": ramps._replace(centres=ramps.centres + 1e300)}, "means of shares"),
+        ({"ramps": fewer}, "inputs and ramps of the others"),
     ):
+        forged = fitted._replace(companion=companion._replace(**change))
         with pytest.raises(ValueError, match=message):
-            EnsembleState.from_arrays(arrays | {name: value})
-    n_knots = arrays["beside.ramps.n_knots"] - np.array([1, 0])
-    fewer = {f"beside.ramps.{name}": arrays[f"beside.ramps.{name}"][1:] for name in _CUT}
-    with pytest.raises(ValueError, match="inputs and ramps of the others"):
-        EnsembleState.from_arrays(arrays | fewer | {"beside.ramps.n_knots": n_knots})
-    without = {name: array for name, array in arrays.items() if name != "beside.share"}
-    with pytest.raises(ValueError, match="missing"):
-        EnsembleState.from_arrays(without)
+            codec.read(EnsembleState, codec.write(forged, EnsembleState))
 
 
 def test_no_companion_where_there_is_nothing_to_judge_it_by(table):

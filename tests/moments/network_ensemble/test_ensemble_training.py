@@ -12,6 +12,7 @@ import pytest
 from ensemble_objective import Schedule, member_loss, member_output, soft_relu
 from scipy import integrate, special, stats
 
+from bayesprop import codec
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_outputs
@@ -21,7 +22,7 @@ from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, ini
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, Priors
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_member import advance
-from bayesprop.moments.network_ensemble.member import Member, flat
+from bayesprop.moments.network_ensemble.member import NOTHING, Member, flat
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
@@ -56,7 +57,7 @@ def start_of(settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, seed: 
         }
         widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in one.log_widths)
         networks = unsure(one.mean, rng), unsure(one.noise, rng)
-        members.append(Member(*networks, **numbers, log_widths=widths))
+        members.append(Member(*networks, **numbers, thresholds=NOTHING, log_widths=widths))
     return state._replace(members=tuple(members))
 
 
@@ -170,8 +171,9 @@ def trained() -> EnsembleState:
 
 
 def same(a: EnsembleState, b: EnsembleState) -> None:
-    for name, value in a.to_arrays().items():
-        np.testing.assert_array_equal(value, b.to_arrays()[name], err_msg=name)
+    others = codec.write(b).arrays
+    for name, value in codec.write(a).arrays.items():
+        np.testing.assert_array_equal(value, others[name], err_msg=name)
 
 
 def test_neither_looks_nor_threads_nor_progress_change_anything(monkeypatch: pytest.MonkeyPatch):

@@ -24,7 +24,7 @@ from bayesprop.moments.network_ensemble.gaussian_network import (
     dead_units,
     prior_variances,
 )
-from bayesprop.moments.network_ensemble.member import Member
+from bayesprop.moments.network_ensemble.member import NOTHING, Member
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
 CASES = [
@@ -66,7 +66,7 @@ def ensemble(case, settings: nn.EnsembleSettings, n: int) -> tuple[EnsembleState
         widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in one.log_widths)
         numbers = (np.float32(rng.standard_normal(n_out)) for _ in range(3))
         networks = unsure(one.mean, rng), unsure(one.noise, rng)
-        members.append(Member(*networks, *numbers, log_widths=widths))
+        members.append(Member(*networks, *numbers, NOTHING, widths))
     return state._replace(members=tuple(members)), rows
 
 

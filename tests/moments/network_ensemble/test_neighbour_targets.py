@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 from test_neighbours import rows
 
+from bayesprop import codec
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import neighbour_targets as targets
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
@@ -177,25 +178,22 @@ def test_they_are_saved_and_checked():
     fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], learnt(x, y)
     assert known is not None
     fitted = fitted._replace(nearby=(known, None))
-    arrays, x = fitted.to_arrays(), heights(50, 9)[0]
-    again = EnsembleState.from_arrays(arrays)
+    x, n = heights(50, 9)[0], len(known.y)
+    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
-    assert len(pickle.dumps(known)) < 1.2 * sum(a.nbytes for a in known.to_arrays().values())
-    name, n = "nearby.0.", len(known.y)
+    size = sum(array.nbytes for array in codec.write(known).arrays.values())
+    assert len(pickle.dumps(known)) < 1.2 * size
     refused = {
-        "neighbours' y must be float32": {"y": known.y.astype(np.float64)},
-        "neighbours' x must be float32 of shape": {"x": known.x[:, :2]},
-        "below 60": {"log_count": np.array(99.0)},
+        "log_count must be below 60": {"log_count": np.array(99.0)},
         "weight must be > 0": {"weight": np.zeros(n, np.float32)},
         "least_std must be at least 0": {"least_std": np.array(-1.0)},
         "are_twins_silent must be 0 or 1": {"are_twins_silent": np.array(0.5)},
         "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
     }
     for message, parts in refused.items():
+        forged = codec.write(replace(known, **parts), NeighbourTargets)
         with pytest.raises(ValueError, match=message):
-            EnsembleState.from_arrays(arrays | {name + part: a for part, a in parts.items()})
-    with pytest.raises(ValueError, match="is missing"):
-        EnsembleState.from_arrays({a: b for a, b in arrays.items() if a != name + "weight"})
+            codec.read(NeighbourTargets, forged)
 
 
 @pytest.mark.exhaustive

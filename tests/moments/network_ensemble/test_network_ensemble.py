@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprop import metrics
+from bayesprop import codec, metrics
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_method
 from bayesprop.moments.network_ensemble import gaussian_network as gn
@@ -241,30 +241,23 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
 
 
 def test_arrays_that_do_not_fit_are_refused(fitted):
-    arrays = fitted[0].to_arrays()
-    for name, value, message in (
-        ("mean.1.w_m", arrays["mean.1.w_m"][:, :-1], "do not fit together"),
-        ("raw_dof", arrays["raw_dof"][:, :0], "do not fit together"),
-        ("raw_dof", arrays["raw_dof"][:1], "do not fit together"),
-        ("log_noise", np.full_like(arrays["log_noise"], np.nan), "must be finite"),
-        ("log_floor", np.full_like(arrays["log_floor"], np.nan), "must be finite"),
-        ("deviations", arrays["deviations"][:, :, 1:], "must have shape"),
-        ("mean.0.w_m", arrays["mean.0.w_m"].astype("U8"), "must be finite numbers"),
-        ("mean.0.w_m", arrays["mean.0.w_m"].ravel(), "do not fit together"),
-        ("noise.0.b_m", np.float32(1.0), "do not fit together"),
-        ("log_widths.0", arrays["log_widths.0"][:, :-1], "do not fit together"),
-        ("log_widths.1", arrays["log_widths.0"], "do not fit together"),
+    state = fitted[0]
+    first = state.members[0]
+    for change, message in (
+        ({"raw_dof": first.raw_dof[:0]}, "raw_dof must be"),
+        ({"mean": first.mean[1:]}, "hidden layer"),
+        ({"noise": first.noise[1:]}, "hidden layer|fit together"),
+        ({"log_widths": first.log_widths[:0]}, "fit together"),
+    ):
+        forged = state._replace(members=(first._replace(**change), *state.members[1:]))
+        with pytest.raises(ValueError, match=message):
+            codec.read(EnsembleState, codec.write(forged, EnsembleState))
+    for change, message in (
+        ({"log_floor": np.full_like(state.log_floor, np.nan)}, "must be finite"),
+        ({"deviations": state.deviations[:, :, 1:]}, "must have shape"),
     ):
         with pytest.raises(ValueError, match=message):
-            EnsembleState.from_arrays(arrays | {name: value})
-    for network in ("mean", "noise"):
-        shallow = {k: v for k, v in arrays.items() if not k.startswith(f"{network}.1.")}
-        with pytest.raises(ValueError, match="must have a hidden layer"):
-            EnsembleState.from_arrays(shallow)
-    for name, message in (("noise.0.b_m", "missing"), ("log_widths.0", "missing")):
-        without = {key: value for key, value in arrays.items() if key != name}
-        with pytest.raises(ValueError, match=message):
-            EnsembleState.from_arrays(without)
+            codec.read(EnsembleState, codec.write(state._replace(**change), EnsembleState))
 
 
 def layer(mean, std) -> gn.GaussianLayer:

@@ -13,6 +13,7 @@ from class_networks import OF_CLASSES as SETTINGS
 from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import special
 
+from bayesprop import codec
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES, ORDERED_FAMILIES, ClassState
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
@@ -135,7 +136,7 @@ def test_families_with_an_order_stand_beside_the_others(fitted):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     share = np.bincount(codes) / 150
     assert -log_p.mean() < info.left_out_loss < -(share @ np.log(share))
-    again = ClassState.from_arrays(state.to_arrays(), 2)
+    again = codec.read(ClassState, codec.write(state, ClassState))
     np.testing.assert_array_equal(ce.predict(again, x).proba, proba)
 
 
@@ -155,9 +156,8 @@ def test_two_classes_have_the_families_of_classes():
     assert state.kinds == FAMILIES
 
 
-def test_arrays_of_another_likelihood_are_refused(fitted):
+def test_networks_of_another_likelihood_are_refused(fitted):
     _, _, (state, _) = fitted
-    arrays = state.to_arrays()
-    for name in ("family.4.thresholds", "family.7.mean.1.w_m"):
-        with pytest.raises(ValueError, match="network"):
-            ClassState.from_arrays({k: a for k, a in arrays.items() if k != name}, 2)
+    forged = state._replace(families=state.families[:4] * 2)
+    with pytest.raises(ValueError, match="networks must lead"):
+        codec.read(ClassState, codec.write(forged, ClassState))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_left_out_rows import fit, output
 
+from bayesprop import codec
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
@@ -53,7 +54,7 @@ def test_inputs_are_found_to_the_last_bit():
     x[4, 1] = 0.0
     numbered, nothing = np.arange(20.0)[:, None], np.zeros((20, 1))
     remembered = replicates.Replicates.of(x[:20], numbered, nothing, np.zeros(1))
-    remembered.check(3, 1)
+    remembered.validate()
     asked = x[[30, 4, 19, 4]]
     asked[3, 1] = -0.0
     asked = np.vstack([asked, np.nextafter(np.float32(x[:1]), np.float32(9.0))])
@@ -61,7 +62,7 @@ def test_inputs_are_found_to_the_last_bit():
     np.testing.assert_array_equal(places, [1, 2, 3])
     np.testing.assert_array_equal(remembered.m[numbers, 0], [4.0, 19.0, 4.0])
     with pytest.raises(ValueError, match="sorted by their bits"):
-        remembered._replace(rows=remembered.rows[::-1]).check(3, 1)
+        remembered._replace(rows=remembered.rows[::-1]).validate()
     assert len(replicates.Replicates.none(3, 1).find(asked)[0]) == 0
 
 
@@ -186,14 +187,11 @@ def test_of_two_outputs_one_comes_back():
 @pytest.mark.exhaustive
 def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
     x, _, state, before = recipes
-    again = EnsembleState.from_arrays(state.to_arrays())
+    again = codec.read(EnsembleState, codec.write(state, EnsembleState))
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
-    arrays = state.to_arrays() | {"known.m": state.replicates.m[:5]}
-    with pytest.raises(ValueError, match=r"replicates' m must have shape \(200, 1\)"):
-        EnsembleState.from_arrays(arrays)
-    arrays = state.to_arrays() | {"known.v": -state.replicates.v - 1.0}
+    negative = state.replicates._replace(v=-state.replicates.v - 1.0)
     with pytest.raises(ValueError, match="v must be at least 0"):
-        EnsembleState.from_arrays(arrays)
+        codec.read(EnsembleState, codec.write(state._replace(replicates=negative), EnsembleState))
     without = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
     assert len(without.replicates.rows) == 0
     assert len(nn.without_replicates(state).replicates.rows) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesprop import codec
 from bayesprop.moments.pbp.engine import Run
 from bayesprop.moments.pbp.state import GammaPrior, init
 
@@ -41,6 +42,6 @@ def train(state, x, y, orders, weight=None, **rule):
 
 def assert_states_close(a, b, *, rtol, atol=0.0):
     """Compare two states array by array."""
-    arrays = b.to_arrays()
-    for name, array in a.to_arrays().items():
+    arrays = codec.write(b).arrays
+    for name, array in codec.write(a).arrays.items():
         np.testing.assert_allclose(array, arrays[name], rtol=rtol, atol=atol, err_msg=name)

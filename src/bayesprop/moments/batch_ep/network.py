@@ -10,8 +10,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned, Stored, TrainingRows
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned, TrainingRows
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
@@ -129,21 +131,20 @@ class BatchEPNetwork:
 
     def to_stored(self, state: ep.Posterior) -> Stored:
         """Return the moments of every part."""
-        parts = state._asdict().items()
-        moments = {f"{n}.{name}": part for n, q in parts for name, part in q._asdict().items()}
-        return Stored({}, {name: np.asarray(part) for name, part in moments.items()})
+        return codec.write(state)
 
     def from_stored(self, stored: Stored) -> ep.Posterior:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
         n_inputs, k, o = self.sizes
-        d, read = n_inputs + 1, cast(Any, stored.floats)
-        scales = (d,) if self.per_input else ()
-        return ep.Posterior(
-            Joint(read("w.m", k, d), read("w.cov", k, d, d)),
-            Joint(read("v.m", o, k + 1), read("v.cov", o, k + 1, k + 1)),
-            Gaussian(read("noise.m", o), read("noise.v", o)),
-            Gaussian(read("input_scale.m", *scales), read("input_scale.v", *scales)),
+        d, zeros = n_inputs + 1, cast(Any, np.zeros)
+        scale = zeros((d,) if self.per_input else ())
+        example = ep.Posterior(
+            Joint(zeros((k, d)), zeros((k, d, d))),
+            Joint(zeros((o, k + 1)), zeros((o, k + 1, k + 1))),
+            Gaussian(zeros(o), zeros(o)),
+            Gaussian(scale, scale),
         )
+        return codec.read(example, stored)
 
 
 def _noise_var(q: ep.Posterior) -> Float[np.ndarray, " o"]:

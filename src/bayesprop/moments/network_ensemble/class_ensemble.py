@@ -19,19 +19,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float, Float32, Float64, Int
 from scipy import special
 
-from bayesprop.model.method import Parts, prefixed, unprefixed
+from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import ensemble_outputs, neighbour_labels, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import Doubtful, class_outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
-from bayesprop.moments.network_ensemble.ensemble_state import (
-    members_of,
-    stacked,
-)
 from bayesprop.moments.network_ensemble.ensemble_training import (
     FitInfo,
     Job,
@@ -43,7 +39,7 @@ from bayesprop.moments.network_ensemble.ensemble_training import (
 from bayesprop.moments.network_ensemble.gaussian_network import dead_units
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_classes import N_PAIRS, advance_classes
-from bayesprop.moments.network_ensemble.member import Member, init_classes, init_ordered, is_part
+from bayesprop.moments.network_ensemble.member import Member, init_classes, init_ordered
 from bayesprop.moments.network_ensemble.neighbour_labels import Labelled, NeighbourLabels
 from bayesprop.numerics.dense import one_blas_thread
 
@@ -98,55 +94,22 @@ class ClassState(NamedTuple):
 
     families: tuple[tuple[Member, ...], ...]
     ramps: Ramps
-    constant: Float[np.ndarray, " c"]
-    shares: Float[np.ndarray, " f"]
-    power: Float[np.ndarray, " one"]
+    constant: Float64[np.ndarray, " c"]
+    shares: Float64[np.ndarray, " f"]
+    power: Float64[np.ndarray, " one"]
     points: Float32[np.ndarray, "p c"]
     seed: int
     neighbours: NeighbourLabels | None = None
-    surprise: Float[np.ndarray, " one"] = _NONE
+    surprise: Float64[np.ndarray, " one"] = _NONE
 
     @property
     def kinds(self) -> tuple[Family, ...]:
         """What the families are."""
         return FAMILIES if len(self.families) == len(FAMILIES) else ORDERED_FAMILIES
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array; those of a family's members have these as their first axis."""
-        arrays = {}
-        for f, members in enumerate(self.families):
-            arrays |= prefixed(f"family.{f}.", stacked(members))
-        arrays |= prefixed("ramps.", self.ramps._asdict())
-        arrays |= {name: getattr(self, name) for name in _OWN}
-        if self.neighbours is not None:
-            arrays |= prefixed(_NEAR, self.neighbours.to_arrays())
-        return arrays | {"seed": np.asarray(self.seed)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> ClassState:
-        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
-        for name, array in arrays.items():
-            if name != "seed" and not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite")
-        try:
-            is_ordered = f"family.{len(FAMILIES)}.mean.0.w_m" in arrays
-            kinds = ORDERED_FAMILIES if is_ordered else FAMILIES
-            families = tuple(_family(arrays, f) for f in range(len(kinds)))
-            near = unprefixed(_NEAR, arrays)
-            ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
-            own = {name: arrays[name] for name in _OWN}
-            n_classes = own["constant"].size
-            labels = NeighbourLabels.from_arrays(near, n_inputs, n_classes) if near else None
-            state = cls(families, ramps, **own, seed=int(arrays["seed"]), neighbours=labels)
-        except KeyError as missing:
-            raise ValueError(f"the array {missing} is missing") from None
-        state._check(n_inputs)
-        return state
-
-    def _check(self, n_inputs: int) -> None:
-        """Raise ValueError unless the arrays belong to one ensemble."""
-        self.ramps.check(n_inputs)
-        n_classes = self.constant.size
+    def validate(self) -> None:
+        """Raise ValueError unless all parts belong to one ensemble."""
+        n_inputs, n_classes = len(self.ramps.n_knots), len(self.constant)
         for name, size in (("constant", n_classes), ("shares", len(self.kinds) + 1)):
             share = getattr(self, name)
             if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
@@ -155,25 +118,19 @@ class ClassState(NamedTuple):
             raise ValueError("power must be one number > 0")
         if self.surprise.shape != (1,) or not 0.0 <= self.surprise[0] < 1.0:
             raise ValueError("surprise must be one number from 0 to 1")
-        if self.points.shape != (max(len(self.points), 1), n_classes):
+        if not len(self.points) or self.points.shape[1] != n_classes:
             raise ValueError(f"points must have rows, and {n_classes} columns")
+        near = self.neighbours
+        if near is not None and (near.x.shape[1], near.proba.shape[1]) != (n_inputs, n_classes):
+            raise ValueError(f"neighbours must be of {n_inputs} inputs and {n_classes} classes")
         for family, members in zip(self.kinds, self.families, strict=True):
-            sizes, n_cuts = members[0].sizes[0], len(members[0].thresholds)
             n_given = n_inputs + family.has_ramps * self.ramps.n_ramps
             wanted = (n_given, 1, n_classes - 1) if family.is_ordered else (n_given, n_classes, 0)
-            if (sizes[0], sizes[-1], n_cuts) != wanted or not members[0].is_direct:
+            found = {(one.sizes[0][0], one.sizes[0][-1], len(one.thresholds)) for one in members}
+            if found != {wanted} or len({one.sizes for one in members}) != 1:
                 raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
-
-
-_OWN = ("constant", "shares", "power", "points", "surprise")
-_NEAR = "neighbours."
-
-
-def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
-    named = unprefixed(f"family.{f}.", arrays)
-    if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
-        raise ValueError("the arrays of the networks do not fit together: all must be float32")
-    return members_of(named, are_noisy=False)
+            if not members[0].is_direct or members[0].noise:
+                raise ValueError("networks of classes must take the inputs last, and have no noise")
 
 
 @one_blas_thread()

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    Drawn,
-    Learned,
-    LeavesGroupsOut,
-    Parts,
-    Stored,
-    TrainingRows,
-)
+from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts, TrainingRows
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble.ensemble_settings import (
     EnsembleSettings,
@@ -109,8 +104,8 @@ class Settable(LeavesGroupsOut, ABC):
         return Learned(state, report, settings.n_steps)
 
     def to_stored(self, state: Any) -> Stored:
-        """Return all arrays."""
-        return Stored({}, state.to_arrays())
+        """Return all parts."""
+        return codec.write(state, type(state))
 
     def _chosen(
         self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
@@ -189,7 +184,7 @@ class NetworkEnsemble(Settable):
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
         from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 
-        state = EnsembleState.from_arrays(stored.arrays)
+        state = codec.read(EnsembleState, stored)
         if (state.n_inputs, state.n_outputs) != (self.n_inputs, self.n_outputs):
             raise ValueError(
                 f"the network has {state.n_inputs} inputs and {state.n_outputs} outputs, the "
@@ -244,10 +239,10 @@ class ClassEnsemble(Settable):
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
         from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 
-        state = ClassState.from_arrays(stored.arrays, self.n_inputs)
-        if len(state.constant) != self.n_classes:
+        state = codec.read(ClassState, stored)
+        if (len(state.ramps.n_knots), len(state.constant)) != (self.n_inputs, self.n_classes):
             raise ValueError(
-                f"the networks have {len(state.constant)} classes, the header {self.n_classes}"
+                f"the networks must be of {self.n_inputs} inputs and {self.n_classes} classes"
             )
         is_ordered = self.order is not None and self.n_classes > 2
         if is_ordered != any(family.is_ordered for family in state.kinds):

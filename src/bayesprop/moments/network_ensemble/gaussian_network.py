@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 from scipy import special
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -39,10 +39,10 @@ class GaussianLayer(NamedTuple):
         The same of the biases, (o,).
     """
 
-    w_m: Values
-    w_log_std: Values
-    b_m: Values
-    b_log_std: Values
+    w_m: Float32[np.ndarray, "i o"]
+    w_log_std: Float32[np.ndarray, "i o"]
+    b_m: Float32[np.ndarray, " o"]
+    b_log_std: Float32[np.ndarray, " o"]
 
 
 Layers = tuple[GaussianLayer, ...]
@@ -78,7 +78,7 @@ def init_layers(
             0.0 * b_m if is_last else b_m,
             np.full_like(b_m, log_std),
         )
-        layers.append(GaussianLayer(*(np.float32(v) for v in values)))
+        layers.append(GaussianLayer(*(np.asarray(v, np.float32) for v in values)))
     if is_direct:
         w_m, w_log_std, *biases = layers[-1]
         shape = (sizes[0], sizes[-1])

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from scipy import linalg
 
 from bayesprop.model.predictive import GaussianPredictive
@@ -64,27 +64,25 @@ class GaussianProcess(KeptRows):
         b²; 0 where there is no linear model.
     """
 
-    OWNER, FLOAT, N_ROWS = "the process's", np.float64, (1, MOST_ROWS)
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    log_lengths: Float[np.ndarray, " d"]
-    log_var: Float[np.ndarray, ""]
-    log_noise: Float[np.ndarray, ""]
-    is_rough: Float[np.ndarray, ""]
-    group: Float[np.ndarray, " n"]
-    group_var: Float[np.ndarray, ""]
-    linear_var: Float[np.ndarray, ""]
+    OWNER, N_ROWS = "the process's", (1, MOST_ROWS)
+    x: Float64[np.ndarray, "n d"]
+    y: Float64[np.ndarray, " n"]
+    weight: Float64[np.ndarray, " n"]
+    log_lengths: Float64[np.ndarray, " d"]
+    log_var: Float64[np.ndarray, ""]
+    log_noise: Float64[np.ndarray, ""]
+    is_rough: Float64[np.ndarray, ""]
+    group: Float64[np.ndarray, " n"]
+    group_var: Float64[np.ndarray, ""]
+    linear_var: Float64[np.ndarray, ""]
 
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> GaussianProcess:
-        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        process = cls.checked(arrays, d=n_inputs)
-        if process.is_rough not in (0.0, 1.0):
+    def validate(self) -> None:
+        """Raise ValueError where these are not a process."""
+        super().validate()
+        if self.is_rough not in (0.0, 1.0):
             raise ValueError("the process's is_rough must be 0 or 1")
-        if process.group_var < 0.0 or process.linear_var < 0.0:
+        if self.group_var < 0.0 or self.linear_var < 0.0:
             raise ValueError("the process's group_var and linear_var must be at least 0")
-        return process
 
     @property
     def log_own_noise(self) -> Float[np.ndarray, ""]:

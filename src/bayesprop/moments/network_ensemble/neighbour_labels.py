@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Float64, Int, Int32
 
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.neighbour_targets import in_turn
@@ -110,24 +110,21 @@ class NeighbourLabels(nearest_rows.KeptRows):
         Of the lengths (d,), and of a²; float64.
     """
 
-    x: Float[np.ndarray, "n d"]
-    code: Int[np.ndarray, " n"]
-    proba: Float[np.ndarray, "n c"]
-    weight: Float[np.ndarray, " n"]
-    log_lengths: Float[np.ndarray, " d"]
-    log_var: Float[np.ndarray, ""]
+    x: Float32[np.ndarray, "n d"]
+    code: Int32[np.ndarray, " n"]
+    proba: Float32[np.ndarray, "n c"]
+    weight: Float32[np.ndarray, " n"]
+    log_lengths: Float64[np.ndarray, " d"]
+    log_var: Float64[np.ndarray, ""]
 
-    @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, np.ndarray], n_inputs: int, n_classes: int
-    ) -> NeighbourLabels:
-        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        labels = cls.checked(arrays, d=n_inputs, c=n_classes)
-        if (labels.proba < 0.0).any() or (labels.proba > 1.0).any():
+    def validate(self) -> None:
+        """Raise ValueError where these are no labels."""
+        super().validate()
+        if (self.proba < 0.0).any() or (self.proba > 1.0).any():
             raise ValueError("the neighbours' proba must be 0 to 1")
-        if (labels.code < 0).any() or (labels.code >= n_classes).any():
+        n_classes = self.proba.shape[1]
+        if (self.code < 0).any() or (self.code >= n_classes).any():
             raise ValueError(f"the neighbours' code must be 0 to {n_classes - 1}")
-        return labels
 
     def moved(
         self, x: Float[np.ndarray, "m d"], proba: Float[np.ndarray, "m c"]

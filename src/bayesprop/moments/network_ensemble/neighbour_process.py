@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from bayesprop.model.predictive import Predictive
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
@@ -98,18 +98,13 @@ class NeighbourProcess(KeptRows):
         Of the epistemic variance of the networks that few of these rows exceed; float64.
     """
 
-    x: Float[np.ndarray, "n d"]
-    g: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    log_lengths: Float[np.ndarray, " d"]
-    log_var: Float[np.ndarray, ""]
-    log_noise: Float[np.ndarray, ""]
-    log_doubt: Float[np.ndarray, ""]
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> NeighbourProcess:
-        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        return cls.checked(arrays, d=min(np.size(arrays["log_lengths"]), n_inputs))
+    x: Float32[np.ndarray, "n d"]
+    g: Float32[np.ndarray, " n"]
+    weight: Float32[np.ndarray, " n"]
+    log_lengths: Float64[np.ndarray, " d"]
+    log_var: Float64[np.ndarray, ""]
+    log_noise: Float64[np.ndarray, ""]
+    log_doubt: Float64[np.ndarray, ""]
 
     @property
     def hyper(self) -> Hyper:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Float64, Int
 
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, bits
 from bayesprop.moments.network_ensemble.noisy_output import is_no_more
@@ -78,24 +78,22 @@ class NeighbourTargets(nearest_rows.KeptRows):
         row of the table is predicted as a new one is.
     """
 
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    log_lengths: Float[np.ndarray, " d"]
-    log_count: Float[np.ndarray, ""]
-    log_spread: Float[np.ndarray, ""]
-    least_std: Float[np.ndarray, ""]
-    are_twins_silent: Float[np.ndarray, ""]
+    x: Float32[np.ndarray, "n d"]
+    y: Float32[np.ndarray, " n"]
+    weight: Float32[np.ndarray, " n"]
+    log_lengths: Float64[np.ndarray, " d"]
+    log_count: Float64[np.ndarray, ""]
+    log_spread: Float64[np.ndarray, ""]
+    least_std: Float64[np.ndarray, ""]
+    are_twins_silent: Float64[np.ndarray, ""]
 
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> NeighbourTargets:
-        """Undo `to_arrays`; KeyError where one is missing, ValueError where they do not fit."""
-        targets = cls.checked(arrays, d=n_inputs)
-        if targets.least_std < 0.0:
+    def validate(self) -> None:
+        """Raise ValueError where these are no targets."""
+        super().validate()
+        if self.least_std < 0.0:
             raise ValueError("the neighbours' least_std must be at least 0")
-        if targets.are_twins_silent not in (0.0, 1.0):
+        if self.are_twins_silent not in (0.0, 1.0):
             raise ValueError("the neighbours' are_twins_silent must be 0 or 1")
-        return targets
 
     def nearby(self, x: Float[np.ndarray, "m d"], std: Float[np.ndarray, " m"]) -> Nearby:
         """Put Gaussians around the targets of the nearest rows; `std`: of what all else says."""

@@ -78,16 +78,11 @@ class Replicates(NamedTuple):
         parts = rows[order], m[order], v[order], log_own
         return cls(*(np.asarray(part, np.float32) for part in parts))
 
-    def check(self, n_inputs: int, n_outputs: int) -> None:
-        """Raise ValueError unless the arrays belong together."""
-        n, o = len(self.rows), n_outputs
-        shapes = (n, n_inputs), (n, o), (n, o), (o,)
-        for name, part, shape in zip(self._fields, self, shapes, strict=True):
-            if np.shape(part) != shape:
-                raise ValueError(f"the replicates' {name} must have shape {shape}")
+    def validate(self) -> None:
+        """Raise ValueError unless the rows are sorted, and all that is known of them possible."""
         if (self.v < 0.0).any() or (self.log_own > 0.0).any():
             raise ValueError("the replicates' v must be at least 0, their log_own at most 0")
-        if (np.argsort(bits(self.rows), kind="stable") != np.arange(n)).any():
+        if (np.argsort(bits(self.rows), kind="stable") != np.arange(len(self.rows))).any():
             raise ValueError("the replicates must be sorted by their bits")
 
     @property

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop import codec
+from bayesprop.codec import Stored
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.method import (
-    Drawn,
-    Learned,
-    Stored,
-    TrainingRows,
-    WeightGaussians,
-    merged_report,
-)
+from bayesprop.model.method import Drawn, Learned, TrainingRows, WeightGaussians, merged_report
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.progress import Progress
 from bayesprop.moments.pbp.state import (
@@ -217,18 +212,11 @@ class PBPNetwork(RowPasses):
 
     def to_stored(self, state: State) -> Stored:
         """Return all arrays of the posterior."""
-        return Stored({}, state.plain.to_arrays())
+        return codec.write(state.plain)
 
     def from_stored(self, stored: Stored) -> PBPState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        state = PBPState.from_arrays(stored.arrays)
-        n_inputs, *_, n_outputs = state.layer_sizes
-        if (n_inputs, n_outputs) != (self.sizes[0], self.sizes[-1]):
-            raise ValueError(
-                f"the network has {n_inputs} inputs and {n_outputs} outputs, the header "
-                f"{self.sizes[0]} and {self.sizes[-1]}"
-            )
-        return state
+        return codec.read(init(np.random.default_rng(0), self.sizes), stored)
 
 
 @dataclass(frozen=True, eq=False)

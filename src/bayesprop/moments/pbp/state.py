@@ -13,8 +13,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.method import Stored
-
 Layers = tuple[Any, ...]
 Vector = Any
 Inference = Literal["adf", "sep"]
@@ -101,41 +99,13 @@ class PBPState(NamedTuple):
         """E[1 / gamma], the expected noise variance of every output, in standardised y²."""
         return self.noise_rate / (self.noise_shape - 1.0)
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name every array: `m.0` is the first layer of m."""
-        arrays = {}
-        for name, value in self._asdict().items():
-            if isinstance(value, tuple):
-                arrays |= {f"{name}.{layer}": np.asarray(w) for layer, w in enumerate(value)}
-            else:
-                arrays[name] = np.asarray(value)
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> PBPState:
-        """Rebuild from `to_arrays`; ValueError unless compiled code may run on these arrays."""
-        n_layers = sum(name.startswith("m.") for name in arrays)
-        means = [arrays[f"m.{layer}"] for layer in range(n_layers)]
-        sizes = (len(means[0]) - 1, *(m.shape[-1] for m in means))
-        if any(len(m) != n + 1 for m, n in zip(means, sizes, strict=False)):
-            raise ValueError("the layers do not fit each other")  # before room is made for them
-        like = init(np.random.default_rng(0), sizes)
-        for name, array in like.to_arrays().items():
-            Stored({}, arrays).floats(name, *array.shape)
-
-        def field(name: str) -> Any:
-            if name in arrays:
-                return arrays[name]
-            return tuple(arrays[f"{name}.{layer}"] for layer in range(n_layers))
-
-        state = cls(*map(field, cls._fields))
-        for m, v in zip(state.m, state.v, strict=True):
-            is_removed = (m == 0.0) & (v == 0.0)
-            if not ((v > 0.0) | is_removed).all():
-                raise ValueError("the weights must have positive variances unless removed")
-        if not ((state.noise_shape > 1.0) & (state.noise_rate > 0.0)).all():
+    def validate(self) -> None:
+        """Raise ValueError unless compiled code may run on these arrays."""
+        for m, v in zip(self.m, self.v, strict=True):
+            if not ((v > 0.0) | (m == 0.0) & (v == 0.0)).all():
+                raise ValueError("variances of weights must be positive, unless they are removed")
+        if not ((self.noise_shape > 1.0) & (self.noise_rate > 0.0)).all():
             raise ValueError("the noise must have a shape above 1 and a rate above 0")
-        return state
 
     def without_average_factor(self) -> PBPState:
         """Forget which data were seen: no row of a new stream is in the average factor."""

@@ -14,12 +14,13 @@ weight, and the same distribution.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 
-from bayesprop.model.method import prefixed, unprefixed
+from bayesprop import codec
+from bayesprop.codec import UNBOUNDED, Stored
 from bayesprop.moments.pbp.engine import absorb_and_recall, checked, predict_rows, refreshed
 from bayesprop.moments.pbp.kernel_layers import n_blocks
 from bayesprop.moments.pbp.kernel_workspace import (
@@ -47,9 +48,20 @@ from bayesprop.simd.normals import roots
 
 _MOST_JOINT = 64
 _CHUNK_DRAWS = 128
-_STATE, _X, _Y = "state.", "last.x", "last.y"
 _LEAST_PIVOT = 1e-13
 """What is left of a variance, as a share of it, below which it counts as rounding."""
+
+
+class StreamContents(NamedTuple):
+    """What a file holds of a stream: the posterior, and a ring of rows that will be recalled.
+
+    y
+        NaN where there is no row yet.
+    """
+
+    posterior: PBPState
+    x: Float64[np.ndarray, "r d"]
+    y: Annotated[Float64[np.ndarray, "r o"], UNBOUNDED]
 
 
 class PBPStream:
@@ -138,26 +150,22 @@ class PBPStream:
             draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name all arrays; those of the rows that will be recalled are a ring, empty where NaN."""
-        arrays = prefixed(_STATE, self.state.to_arrays())
-        return arrays | {_X: self._x.copy(), _Y: self._y.copy()}
+    def to_stored(self) -> Stored:
+        """Return the posterior, and the rows that will be recalled."""
+        return codec.write(StreamContents(self.state, self._x.copy(), self._y.copy()))
 
-    def restored(self, arrays: dict[str, np.ndarray], *, n_seen: int, **recall: Any) -> PBPStream:
-        """Rebuild from `to_arrays` what began as this one; ValueError where they do not fit it.
+    def restored(self, stored: Stored, *, n_seen: int, **recall: Any) -> PBPStream:
+        """Rebuild from `to_stored` what began as this one; ValueError where it does not fit.
 
         recall
             n_recalled and recall_weight.
         """
-        posterior = PBPState.from_arrays(unprefixed(_STATE, arrays))
-        x, y = arrays[_X], arrays[_Y]
-        if posterior.layer_sizes != self.layer_sizes:
-            raise ValueError("the stored network is not that of the settings")
-        for part, begun in ((x, self._x), (y, self._y)):
-            if part.shape != begun.shape or part.dtype != begun.dtype or np.isinf(part).any():
-                raise ValueError("the stored rows do not fit the settings")
+        kinds: Any = codec.hints(StreamContents) | {"posterior": self.state}
+        posterior, x, y = codec.read(StreamContents(**kinds), stored)
+        if (x.shape, y.shape) != (self._x.shape, self._y.shape) or np.isinf(y).any():
+            raise ValueError("the stored rows do not fit the settings")
         is_there = np.arange(len(y)) < n_seen
-        if n_seen < 0 or np.isnan(x).any() or (np.isnan(y).all(axis=1) == is_there).any():
+        if n_seen < 0 or (np.isnan(y).all(axis=1) == is_there).any():
             raise ValueError("the stored rows must be numbers")
         stream = PBPStream(posterior, **recall)
         stream._x[:], stream._y[:], stream._n_seen = x, y, n_seen

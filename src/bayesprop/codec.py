@@ -1,0 +1,272 @@
+"""Any state to a header for JSON and named arrays, and back, by the annotations of its fields.
+
+A record is a NamedTuple or a dataclass. Its fields are arrays (annotated with jaxtyping: kind of
+number, of 64 bits where it names no width, and axes, a letter meaning one size throughout the
+record), text, numbers and truth values, records, and tuples, lists and dicts of all these. An
+abstract record stands for its subclasses, and a union for its members, told apart by name. A record
+may have `validate()`, which raises ValueError where its fields do not belong together. Where all
+shapes are known in advance an example takes the place of annotations. Nothing else that a file says
+is believed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from functools import cache
+from inspect import isabstract
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+from jaxtyping import AbstractArray, Shaped
+
+UNBOUNDED = "unbounded"
+"""Annotates an array that may hold NaN and infinities: all others must be finite."""
+
+Labels = Shaped[np.ndarray, " c"]
+"""Text, truth values or numbers, all of one kind; in the header, not among the arrays."""
+
+Arrays = dict[str, np.ndarray] | None
+"""By path; None: the header holds their numbers."""
+
+_ARRAY = "array"
+"""Stands in a header for the array that has its path as its name."""
+
+_LABELS = {"text": str, "object": str, "bool": bool, "int": int, "float": float}
+_WIDE = {"float64", "int64"}
+_NOT_FINITE = ("inf", "-inf", "nan")
+
+
+class Stored(NamedTuple):
+    """A header for JSON, and named arrays."""
+
+    header: Any
+    arrays: dict[str, np.ndarray]
+
+
+def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put a prefix before the names of arrays."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def write(value: Any, kind: Any = Any) -> Stored:
+    """Return a state as a header and named arrays; TypeError for what they cannot hold.
+
+    kind
+        The annotation that it is to be read by; Any: by an example.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    return Stored(_written(kind, value, "", arrays), arrays)
+
+
+def read(kind: Any, stored: Stored, **axes: int) -> Any:
+    """Return what `write` was given; ValueError where the file holds anything else.
+
+    kind
+        An annotation; or an example, whose parts are examples and annotations: an array must have
+        the shape and the type of its example.
+    axes
+        Sizes that are known, of the outermost record.
+    """
+    arrays = dict(stored.arrays)
+    value = _read(kind, stored.header, "", arrays, dict(axes))
+    if arrays:
+        raise ValueError(f"the arrays {sorted(arrays)[:3]} belong to nothing")
+    return value
+
+
+def to_json(value: Any, kind: Any) -> Any:
+    """Return a header alone, which holds the numbers of the arrays too."""
+    return _written(kind, value, "", None)
+
+
+def from_json(kind: Any, stored: Any, **axes: int) -> Any:
+    """Return what `to_json` was given; ValueError where the file holds anything else."""
+    return _read(kind, stored, "", None, dict(axes))
+
+
+def shapes(value: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array by its path."""
+    return {name: array.shape for name, array in write(value).arrays.items()}
+
+
+def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
+    if value is None:
+        return None
+    kind, is_one_of_many = _resolved(kind, type(value).__name__)
+    if is_one_of_many:
+        return {type(value).__name__: _written(kind, value, path, arrays)}
+    if kind is Labels:
+        return _written_labels(value)
+    if _is_array(kind) or (kind is Any and isinstance(getattr(value, "dtype", None), np.dtype)):
+        if arrays is None:
+            return np.asarray(value).tolist()
+        arrays[path] = np.asarray(value)
+        return _ARRAY
+    names = field_names(type(value))
+    if names is not None:
+        kinds = dict.fromkeys(names, Any) if kind is Any else hints(kind)
+        return {n: _written(kinds[n], getattr(value, n), _at(path, n), arrays) for n in names}
+    if isinstance(value, tuple | list):
+        kinds = enumerate(zip(_items(kind, len(value)), value, strict=True))
+        return [_written(one, part, _at(path, n), arrays) for n, (one, part) in kinds]
+    if isinstance(value, dict):
+        one = Any if kind is Any else get_args(kind)[1]
+        return {n: _written(one, part, _at(path, n), arrays) for n, part in value.items()}
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, str | int | float):
+        raise TypeError(f"a file holds no {type(value).__name__} as {path}")
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int]) -> Any:
+    if NoneType in (type(kind), *get_args(kind)) and stored is None:
+        return None
+    is_finite = UNBOUNDED not in get_args(kind)
+    name = next(iter(stored), "") if isinstance(stored, dict) and len(stored) == 1 else ""
+    kind, is_one_of_many = _resolved(kind, name)
+    if kind is None:
+        raise ValueError(f"{path or 'the header'} is of no kind that is known")
+    if is_one_of_many:
+        return _read(kind, stored[name], path, arrays, axes)
+    if kind is Labels:
+        return _read_labels(stored, path)
+    if _is_array(kind) or hasattr(kind, "dtype"):
+        array = _taken(kind, stored, path, arrays)
+        _check_array(kind, array, path, axes)
+        if is_finite and not np.isfinite(array).all():
+            raise ValueError(f"array {path} must be finite")
+        return array
+    names = field_names(kind if isinstance(kind, type) else type(kind))
+    if names is not None:
+        _check_names(stored, names, path)
+        is_type, own = isinstance(kind, type), {} if path else axes
+        kinds = hints(kind) if is_type else {n: getattr(kind, n) for n in names}
+        parts = {n: _read(kinds[n], stored[n], _at(path, n), arrays, own) for n in names}
+        record = cast(Any, kind if is_type else type(kind))(**parts)
+        if hasattr(record, "validate"):
+            record.validate()
+        return record
+    container = type(kind) if isinstance(kind, tuple | list | dict) else get_origin(kind)
+    if container in (tuple, list):
+        kinds = _items(kind, len(_checked(list, stored, path)))
+        if len(kinds) != len(stored):
+            raise ValueError(f"{path} must hold {len(kinds)} parts, got {len(stored)}")
+        each = enumerate(zip(kinds, stored, strict=True))
+        return container(_read(one, part, _at(path, n), arrays, {}) for n, (one, part) in each)
+    if container is dict:
+        names = tuple(_checked(dict, stored, path))
+        kinds = kind if isinstance(kind, dict) else dict.fromkeys(names, get_args(kind)[1])
+        _check_names(stored, tuple(kinds), path)
+        return {n: _read(one, stored[n], _at(path, n), arrays, {}) for n, one in kinds.items()}
+    return _checked(kind if isinstance(kind, type) else type(kind), stored, path)
+
+
+def _resolved(kind: Any, name: str) -> tuple[Any, bool]:
+    """Return what an annotation stands for, and whether only a name tells which of many.
+
+    None where no member of a union, or subclass, has that name.
+    """
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    members = [one for one in members if one is not NoneType]
+    if len(members) == 1 and not isabstract(members[0]):
+        return members[0], False
+    every = [one for kind in members for one in (_below(kind) if isabstract(kind) else [kind])]
+    return {one.__name__: one for one in every}.get(name), True
+
+
+def _below(kind: type) -> list[type]:
+    return [one for each in kind.__subclasses__() for one in (each, *_below(each))]
+
+
+def _is_array(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, AbstractArray)
+
+
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """Name the fields of a record; None where it is none."""
+    if issubclass(kind, tuple):
+        return getattr(kind, "_fields", None)
+    return tuple(one.name for one in fields(cast(Any, kind))) if is_dataclass(kind) else None
+
+
+@cache
+def hints(kind: type) -> dict[str, Any]:
+    """Return the annotations of a record's fields."""
+    return get_type_hints(kind, include_extras=True)
+
+
+def _items(kind: Any, n: int) -> list[Any]:
+    """Say what each of n parts of a tuple or a list is to be."""
+    if isinstance(kind, tuple | list):
+        return [*kind]
+    arguments = get_args(kind) or (Any, ...)
+    is_even = get_origin(kind) is list or arguments[-1] is ...
+    return [arguments[0]] * n if is_even else [*arguments]
+
+
+def _at(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _checked(kind: type, stored: Any, path: str) -> Any:
+    """Return a plain value that is exactly of a kind; a whole number is a float, too."""
+    if kind is float and (type(stored) is int or stored in _NOT_FINITE):
+        stored = float(stored)
+    if type(stored) is not kind:
+        name, got = getattr(kind, "__name__", str(kind)), str(stored)[:40]
+        raise ValueError(f"{path or 'the header'} must be of type {name}, got {got!r}")
+    return stored
+
+
+def _check_names(stored: Any, names: tuple[str, ...], path: str) -> None:
+    if set(_checked(dict, stored, path)) != set(names):
+        raise ValueError(f"{path or 'the header'} must hold {sorted(names)}, got {sorted(stored)}")
+
+
+def _taken(kind: Any, stored: Any, path: str, arrays: Arrays) -> np.ndarray:
+    if arrays is None:
+        return np.asarray(stored, np.float64 if "float64" in kind.dtypes else np.int64)
+    if stored != _ARRAY or path not in arrays:
+        raise ValueError(f"the array {path} is missing")
+    return arrays.pop(path)
+
+
+def _check_array(kind: Any, array: np.ndarray, path: str, axes: dict[str, int]) -> None:
+    """Raise ValueError where an array is not as it is annotated, or unlike its example."""
+    if _is_array(kind):
+        names = kind.dim_str.split()
+        sizes = zip(names, array.shape, strict=False)
+        dtypes = kind.dtypes if len(kind.dtypes) == 1 else _WIDE.intersection(kind.dtypes)
+        is_right = len(names) == array.ndim and str(array.dtype) in dtypes
+        is_right = is_right and all(axes.setdefault(name, size) == size for name, size in sizes)
+        must = f"{kind.__name__} of axes {names} where {axes}"
+    else:
+        is_right = array.shape == kind.shape and array.dtype == kind.dtype
+        must = f"{kind.dtype} of shape {kind.shape}"
+    if not is_right:
+        raise ValueError(f"array {path} must be {must}, got {array.dtype} of shape {array.shape}")
+
+
+def _written_labels(labels: np.ndarray) -> dict[str, list[Any]]:
+    values = labels.tolist()
+    for name, kind in _LABELS.items():
+        if all(type(value) is kind for value in values):
+            return {"object" if kind is str and labels.dtype.kind != "U" else name: values}
+    raise TypeError(f"only labels of one kind, text, bool or numbers, can be saved, got {values}")
+
+
+def _read_labels(stored: Any, path: str) -> np.ndarray:
+    for name, kind in _LABELS.items():
+        if list(_checked(dict, stored, path)) == [name]:
+            values = [_checked(kind, value, path) for value in _checked(list, stored[name], path)]
+            return np.asarray(values, object if name == "object" else kind)
+    raise ValueError(f"{path} must hold labels of a kind in {list(_LABELS)}")
