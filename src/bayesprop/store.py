@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import struct
 from collections.abc import Iterator
@@ -251,7 +252,8 @@ def _read(path: str | Path) -> bytes:
         with Path(path).open("rb") as file:
             start = file.read(_LENGTH.size + len('{"'))
             _check_start(start)
-            head = start + file.read(_LENGTH.unpack(start[: _LENGTH.size])[0])
+            most = min(_LENGTH.unpack(start[: _LENGTH.size])[0], os.fstat(file.fileno()).st_size)
+            head = start + file.read(most)  # no room for a length that is only claimed
             _layout(head)
             return head + file.read()
     except FileNotFoundError as error:
