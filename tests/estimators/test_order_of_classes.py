@@ -76,7 +76,7 @@ def test_a_file_with_another_order_is_refused(change):
     header, arrays = model.to_stored()
     header = copy.deepcopy(header)
     if "order" in change:
-        header |= change
+        header["fit"]["task"]["Classes"] |= change
     else:
         header["params"] |= {"target_kind": "classes", "order": None}
     with pytest.raises(ValueError, match="order"):

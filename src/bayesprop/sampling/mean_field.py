@@ -197,7 +197,7 @@ class PrunableNetwork(BlockNetwork):
         if not any(name.startswith(_KEPT) for name in stored.arrays):
             return super().from_stored(stored)
         example = self.example._replace(network=self.example.network._replace(optimizer=()))
-        arrays = _unpacked(stored.arrays, codec.shapes(example))
+        arrays = _unpacked(stored.arrays, codec.shapes(example._replace(seed=0)))
         return on_device(codec.read(example, stored._replace(arrays=arrays)))
 
 
