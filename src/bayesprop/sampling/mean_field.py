@@ -197,7 +197,9 @@ class PrunableNetwork(BlockNetwork):
         if not any(name.startswith(_KEPT) for name in stored.arrays):
             return super().from_stored(stored)
         example = self.example._replace(network=self.example.network._replace(optimizer=()))
-        arrays = _unpacked(stored.arrays, codec.shapes(example._replace(seed=0)))
+        empty = jax.tree.map(lambda leaf: np.broadcast_to(np.int8(0), leaf.shape), example.network)
+        shapes = codec.shapes(example._replace(network=empty, seed=0))
+        arrays = _unpacked(stored.arrays, shapes)
         return on_device(codec.read(example, stored._replace(arrays=arrays)))
 
 
