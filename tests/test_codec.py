@@ -160,7 +160,8 @@ def test_what_is_altered_is_refused_or_still_a_state(state, data):
             keys = sorted(place) if isinstance(place, dict) else range(len(place))
             key = data.draw(st.sampled_from(list(keys)))
             if data.draw(st.booleans()) or not isinstance(place[key], dict | list):
-                values = [None, [], {}, -1, 0.5, "x", True, {"Square": {"side": -1.0}}, 1e400]
+                square, plain = {"Square": {"side": -1.0}}, (None, -1, 0.5, "x", True)
+                values = [*plain, [], {}, square, 10**400, 1e400]
                 place[key] = data.draw(st.sampled_from(values))
                 break
             place = place[key]
@@ -186,6 +187,9 @@ def test_a_header_alone_holds_the_numbers_of_arrays():
     stored = json.loads(json.dumps(codec.to_json(polygon, Shape)))
     assert stored == {"Polygon": {"corners": [[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]]}}
     assert codec.from_json(Shape, stored).area == 3.0
+    for bad in ([[10**400, 0.0]], [[None, {}]], {}, [[0.0], [1.0, 2.0]]):
+        with pytest.raises(ValueError, match=r"must|inhomogeneous"):
+            codec.from_json(Shape, {"Polygon": {"corners": bad}})
 
 
 @pytest.mark.parametrize("value", [len, object(), 1j])

@@ -36,6 +36,7 @@ _ARRAY = "array"
 _LABELS = {"text": str, "object": str, "bool": bool, "int": int, "float": float}
 _WIDE = {"float64", "int64"}
 _NOT_FINITE = ("inf", "-inf", "nan")
+_MOST_WHOLE = 2**1023  # that is a float
 
 
 class Stored(NamedTuple):
@@ -109,7 +110,7 @@ def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
             return np.asarray(value).tolist()
         arrays[path] = np.asarray(value)
         return _ARRAY
-    names = field_names(type(value))
+    names = _field_names(type(value))
     if names is not None:
         kinds = dict.fromkeys(names, Any) if kind is Any else hints(kind)
         return {n: _written(kinds[n], getattr(value, n), _at(path, n), arrays) for n in names}
@@ -126,9 +127,9 @@ def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
 
 
 def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int]) -> Any:
-    if NoneType in (type(kind), *get_args(kind)) and stored is None:
+    if _is_nothing(kind, stored):
         return None
-    is_finite = UNBOUNDED not in get_args(kind)
+    annotation = kind
     name = next(iter(stored), "") if isinstance(stored, dict) and len(stored) == 1 else ""
     kind, is_one_of_many = _resolved(kind, name)
     if kind is None:
@@ -140,10 +141,10 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
     if _is_array(kind) or hasattr(kind, "dtype"):
         array = _taken(kind, stored, path, arrays)
         _check_array(kind, array, path, axes)
-        if is_finite and not np.isfinite(array).all():
+        if UNBOUNDED not in get_args(annotation) and not np.isfinite(array).all():
             raise ValueError(f"array {path} must be finite")
         return array
-    names = field_names(kind if isinstance(kind, type) else type(kind))
+    names = _field_names(kind if isinstance(kind, type) else type(kind))
     if names is not None:
         _check_names(stored, names, path)
         is_type, own = isinstance(kind, type), {} if path else axes
@@ -168,11 +169,18 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
     return _checked(kind if isinstance(kind, type) else type(kind), stored, path)
 
 
+def _is_nothing(kind: Any, stored: Any) -> bool:
+    """Whether there is no value, and may be none."""
+    return stored is None and NoneType in (type(kind), *get_args(kind))
+
+
 def _resolved(kind: Any, name: str) -> tuple[Any, bool]:
     """Return what an annotation stands for, and whether only a name tells which of many.
 
     None where no member of a union, or subclass, has that name.
     """
+    if isinstance(kind, type) and not isabstract(kind):
+        return kind, False
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
@@ -191,8 +199,7 @@ def _is_array(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, AbstractArray)
 
 
-def field_names(kind: type) -> tuple[str, ...] | None:
-    """Name the fields of a record; None where it is none."""
+def _field_names(kind: type) -> tuple[str, ...] | None:
     if issubclass(kind, tuple):
         return getattr(kind, "_fields", None)
     return tuple(one.name for one in fields(cast(Any, kind))) if is_dataclass(kind) else None
@@ -219,7 +226,8 @@ def _at(path: str, name: Any) -> str:
 
 def _checked(kind: type, stored: Any, path: str) -> Any:
     """Return a plain value that is exactly of a kind; a whole number is a float, too."""
-    if kind is float and (type(stored) is int or stored in _NOT_FINITE):
+    is_whole = type(stored) is int and abs(stored) < _MOST_WHOLE
+    if kind is float and (is_whole or stored in _NOT_FINITE):
         stored = float(stored)
     if type(stored) is not kind:
         name, got = getattr(kind, "__name__", str(kind)), str(stored)[:40]
@@ -234,7 +242,10 @@ def _check_names(stored: Any, names: tuple[str, ...], path: str) -> None:
 
 def _taken(kind: Any, stored: Any, path: str, arrays: Arrays) -> np.ndarray:
     if arrays is None:
-        return np.asarray(stored, np.float64 if "float64" in kind.dtypes else np.int64)
+        try:
+            return np.asarray(stored, _array_kind(kind).dtypes[0])
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"{path or 'the header'} must hold numbers: {error}") from error
     if stored != _ARRAY or path not in arrays:
         raise ValueError(f"the array {path} is missing")
     return arrays.pop(path)
@@ -243,17 +254,30 @@ def _taken(kind: Any, stored: Any, path: str, arrays: Arrays) -> np.ndarray:
 def _check_array(kind: Any, array: np.ndarray, path: str, axes: dict[str, int]) -> None:
     """Raise ValueError where an array is not as it is annotated, or unlike its example."""
     if _is_array(kind):
-        names = kind.dim_str.split()
+        names, dtypes = _array_kind(kind)
         sizes = zip(names, array.shape, strict=False)
-        dtypes = kind.dtypes if len(kind.dtypes) == 1 else _WIDE.intersection(kind.dtypes)
-        is_right = len(names) == array.ndim and str(array.dtype) in dtypes
+        is_right = len(names) == array.ndim and array.dtype in dtypes
         is_right = is_right and all(axes.setdefault(name, size) == size for name, size in sizes)
-        must = f"{kind.__name__} of axes {names} where {axes}"
+        must = f"{kind.__name__} of axes {[*names]} where {axes}"
     else:
         is_right = array.shape == kind.shape and array.dtype == kind.dtype
         must = f"{kind.dtype} of shape {kind.shape}"
     if not is_right:
         raise ValueError(f"array {path} must be {must}, got {array.dtype} of shape {array.shape}")
+
+
+class _ArrayKind(NamedTuple):
+    """What an annotation asks of an array: the names of its axes, and its kinds of number."""
+
+    axes: tuple[str, ...]
+    dtypes: tuple[np.dtype, ...]
+
+
+@cache
+def _array_kind(kind: Any) -> _ArrayKind:
+    """Take an annotation apart; kinds of 64 bits where it names no width."""
+    kinds = kind.dtypes if len(kind.dtypes) == 1 else sorted(_WIDE.intersection(kind.dtypes))
+    return _ArrayKind(tuple(kind.dim_str.split()), tuple(map(np.dtype, kinds)))
 
 
 def _written_labels(labels: np.ndarray) -> dict[str, list[Any]]:

@@ -15,7 +15,6 @@ from bayesprop import codec
 from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import HyperParameters, OfClasses
-from bayesprop.model.count_scores import CountScores
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import InputModel, KnownInputs
@@ -91,10 +90,8 @@ class FitContents(NamedTuple):
         if self.encoding.exposure != getattr(self.task, "exposure", None):
             raise ValueError("inputs and targets must have the same exposure")
         tendency = getattr(getattr(self.task, "map", None), "tendency", None)
-        if isinstance(getattr(self.task, "map", None), CountScores) and (
-            tendency is not None and len(tendency.slopes) != n
-        ):
-            raise ValueError("the tendency of counts must have a slope an input")
+        if tendency is not None and len(tendency.slopes) != n:
+            raise ValueError("the tendency of a target must have a slope an input")
         if self.inputs is not None and len(self.inputs.block) < n:
             raise ValueError("how inputs go together must be known of all of them")
 

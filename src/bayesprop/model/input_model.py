@@ -34,8 +34,6 @@ _LEAST_SHARE = 1e-6
 _LEAST_LEVEL_VAR = 1e-9
 """Added to variances of functions of factors, of which there may be fewer than of levels."""
 _CHUNK_ELEMENTS = 2**22
-_ARRAYS = "inputs/"
-"""Prefix of the names of its arrays."""
 _SEED = 20_150_706
 
 

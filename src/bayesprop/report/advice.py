@@ -79,7 +79,9 @@ def _line(line: Rival, how: str) -> str:
 
 def _gap(rival: Rival) -> str:
     """Cite the first score that decides, else the first."""
-    lead = next((lead for lead in rival.leads if lead.by.is_clear), rival.leads[0])
+    lead = next((lead for lead in rival.leads if lead.by.is_clear), None)
+    if lead is None:
+        return f"they differ in {in_words(rival.leads[0])}"
     return f"the model is {'ahead' if lead.by.gain > 0.0 else 'behind'} in {in_words(lead)}"
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32
 
-from bayesprop import codec
 from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers, init_layers
 
 LEAST_DOF = 3.0
@@ -57,14 +56,19 @@ class Member(NamedTuple):
 
     def validate(self) -> None:
         """Raise ValueError unless all layers are those of one network."""
-        if len(self.mean) < 2 or len(self.noise) == 1 or 0 in (*self.sizes[0], *self.sizes[1]):
+        (n_inputs, *hidden, n_outputs), noise = self.sizes
+        if not hidden or len(self.noise) == 1 or 0 in (n_inputs, *hidden, n_outputs, *noise):
             raise ValueError("every network must have inputs, a hidden layer of units and outputs")
-        rng, (mean, noise) = np.random.default_rng(0), self.sizes
-        if self.noise:
-            like = init_member(rng, mean, noise[1:-1], is_direct=self.is_direct)
-        else:
-            like = init_classes(rng, mean)
-        if codec.shapes(self) != codec.shapes(like._replace(thresholds=self.thresholds)):
+        beyond_mean, beyond_noise = (
+            [len(layer.w_m) - n for layer, n in zip(network, sizes, strict=False)]
+            for network, sizes in zip((self.mean, self.noise), self.sizes, strict=True)
+        )
+        if beyond_mean[-1] == n_inputs:  # the last layer takes the inputs, too
+            beyond_mean[-1] = 0
+        n_noises = noise[-1] if self.noise else 0
+        widths = [len(one) for one in self.log_widths]
+        is_chain = not any(beyond_mean + beyond_noise)
+        if not is_chain or widths != hidden or len(self.log_noise) != n_noises:
             raise ValueError("the arrays of the networks do not fit together")
 
     @property
