@@ -35,7 +35,7 @@ test-all: $(READY)
 # What rounds, as a processor without AVX-512 rounds it.
 AVX2 := XLA_FLAGS=--xla_cpu_max_isa=AVX2 NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES= \
   NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-avx2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL"
-ROUNDING := tests/test_golden.py tests/numerics tests/linear tests/moments tests/estimators/test_every_method.py
+ROUNDING := tests/test_golden.py tests/numerics tests/linear tests/moments tests/tabular_default tests/estimators/test_every_method.py
 
 test-avx2: $(READY)
 	$(AVX2) $(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive or not exhaustive" $(ROUNDING)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianRegressor
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, estimator_class
 from bayesprop.cli.console import print_table
-from bayesprop.model.target_maps import COUNT, NONNEGATIVE, NUMBERS, POSITIVE
+from bayesprop.targets.bijectors import COUNT, NONNEGATIVE, NUMBERS, POSITIVE
 
 _N_ROWS, _N_INPUTS, _N_MANY = 400, 10, 4096
 _SECONDS = 1.0
@@ -72,10 +72,10 @@ def ours() -> list[Calls]:
         if REGRESSION not in method.homes:
             continue
         kind = estimator_class(name, REGRESSION)
-        is_long = name != "mlp" and "n_epochs" in kind().get_params()
+        is_long = name != "default" and "n_epochs" in kind().get_params()
         measured.append(measure(name, kind(**(_QUICK if is_long else {}))))
-    classifier = estimator_class("mlp", CLASSIFICATION)(n_epochs=_QUICK["n_epochs"])
-    return [*measured, measure("mlp, two classes", classifier, has_classes=True)]
+    classifier = estimator_class("default", CLASSIFICATION)(n_epochs=_QUICK["n_epochs"])
+    return [*measured, measure("default, two classes", classifier, has_classes=True)]
 
 
 def peers() -> list[Calls]:
@@ -107,7 +107,7 @@ def many_rows(kind: str) -> tuple[float, ...]:
         NONNEGATIVE: np.maximum(y, 0.0),
         COUNT: np.floor(np.exp(y)),
     }
-    model = BayesianMLPRegressor(target_kind=kind, random_state=0, **_QUICK).fit(X, mapped[kind])
+    model = BayesianRegressor(target_kind=kind, random_state=0, **_QUICK).fit(X, mapped[kind])
     rows, targets = rng.standard_normal((_N_MANY, _N_INPUTS)), np.ones(_N_MANY)
     predicted = model.predict_dist(rows)
     calls: tuple[Callable[[], Any], ...] = (

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from bayesprop import BayesianMLPClassifier, DeepEnsembleClassifier
+from bayesprop import BayesianClassifier, DeepEnsembleClassifier
 from bayesprop.cli.console import print_table
 from benchmarks.tables import Split, asked_for, split_of
 from papers.table_splits import CLASSES
@@ -65,7 +65,7 @@ def over_splits(splits: list[Predictions], part: str) -> np.ndarray:
 def predictions(split: Split, seed: int) -> Predictions:
     """Fit both, and predict the test rows; of ours, the doubt of rows moved away, too."""
     x_test, middle = split.x_test, split.x.mean(axis=0)
-    ours = BayesianMLPClassifier(random_state=seed).fit(split.x, split.y)
+    ours = BayesianClassifier(random_state=seed).fit(split.x, split.y)
     ensemble = DeepEnsembleClassifier(random_state=seed).fit(split.x, split.y)
     predicted = ours.predict_dist(x_test)
     away = [ours.predict_dist(middle + factor * (x_test - middle)) for factor in FURTHER]

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianMLPClassifier
+from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
 from benchmarks.tables import Split, split_of
 
@@ -40,7 +40,7 @@ def losses(split: Split, n_rows: int, draw: int) -> tuple[float, float]:
     test = test[np.isin(split.y[test], y)]
     scores = []
     for model in (
-        BayesianMLPClassifier(random_state=draw),
+        BayesianClassifier(random_state=draw),
         make_pipeline(SimpleImputer(), StandardScaler(), line(y)),
     ):
         proba = model.fit(x, y).predict_proba(split.x[test])
@@ -62,7 +62,14 @@ def main() -> None:
             error = (ours - peer).std(ddof=1) / np.sqrt(N_DRAWS)
             figures = (ours.mean(), peer.mean(), (ours - peer).mean(), error)
             rows.append((name, str(n_rows), *(f"{figure:.3f}" for figure in figures)))
-    columns = ("table", "rows", "mlp", "logistic, penalty chosen", "difference", "standard error")
+    columns = (
+        "table",
+        "rows",
+        "default",
+        "logistic, penalty chosen",
+        "difference",
+        "standard error",
+    )
     print_table("Log loss, nats a row, mean over draws", columns, rows, right=range(1, 6))
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
+from bayesprop import BayesianClassifier, BayesianRegressor, metrics
 from bayesprop.cli.console import print_table
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.predictive import Predictive
 from benchmarks.tables import Split, asked_for, divided, encoded, mean_of, rows_of, run_missing
 
 TARGETS = {
@@ -79,10 +79,10 @@ def scores(name: str, way: str, of: Split, split: int) -> dict[str, float]:
         is_flag = np.all(np.isnan(x) | (x == 0.0) | (x == 1.0), axis=0)
         x, x_test = (filled(part, of.x, is_flag) for part in (x, x_test))
     started = time.process_time()
-    model: Any = BayesianMLPClassifier(random_state=split)
+    model: Any = BayesianClassifier(random_state=split)
     if name not in CLASSES:
         kind: Any = KINDS.get(name, "numbers")
-        model = BayesianMLPRegressor(random_state=split, target_kind=kind)
+        model = BayesianRegressor(random_state=split, target_kind=kind)
     model.fit(x, of.y)
     fitted = time.process_time()
     predicted = model.predict_dist(x_test)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from bayesprop import BayesianMLPRegressor, metrics
+from bayesprop import BayesianRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.read import read_table
@@ -69,7 +69,7 @@ def scores(one: Grouped, way: str, split: int) -> dict[str, float]:
         parts = parts._replace(frame=parts.frame.with_columns(one.frame[places][one.group]))
     encoding = parts.encoding()
     train, test = parts.encoded(encoding)
-    model = BayesianMLPRegressor(random_state=split).fit(train.X, train.y, groups=groups)
+    model = BayesianRegressor(random_state=split).fit(train.X, train.y, groups=groups)
     predicted = model.predict_dist(test.X)
     found = metrics.summary(predicted, test.y, test.group)
     return found.values | {"error_of_coverage": found.errors["coverage_90"], "n_test": len(test.y)}

@@ -22,9 +22,9 @@ from scipy import optimize, stats
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
 
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianRegressor
 from bayesprop.cli.console import print_table
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.predictive import Predictive
 from benchmarks.tables import (
     Split,
     asked_for,
@@ -54,7 +54,7 @@ _MOST_COUNT = 400
 
 def ours(split: Split, kind: str, seed: int, *, is_count: bool) -> dict[str, float]:
     """Score the default, its target of a kind; of a count, the probability of its unit interval."""
-    model = BayesianMLPRegressor(target_kind=kind, random_state=seed).fit(split.x, split.y)
+    model = BayesianRegressor(target_kind=kind, random_state=seed).fit(split.x, split.y)
     predicted, y = model.predict_dist(split.x_test), split.y_test
     log_prob = predicted.log_prob(y)
     if is_count and kind == "numbers":

@@ -16,10 +16,10 @@ import time
 
 import numpy as np
 
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianRegressor
 from bayesprop.cli.console import print_table
-from bayesprop.model.predictive import Predictive
-from bayesprop.model.target_maps import CENSORED, POSITIVE
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.targets.bijectors import CENSORED, POSITIVE
 from benchmarks.kinds import TARGETS
 from benchmarks.tables import Split, asked_for, compare, divided, encoded, mean_of, rows_of
 
@@ -42,7 +42,7 @@ def scores(case: str, model: str, split: Split, seed: int) -> dict[str, float]:
         model, limited_y
     )
     kind = CENSORED if model == "censored" else POSITIVE
-    fitted = BayesianMLPRegressor(target_kind=kind, random_state=seed).fit(split.x, y)
+    fitted = BayesianRegressor(target_kind=kind, random_state=seed).fit(split.x, y)
     predicted, y_test = fitted.predict_dist(split.x_test), np.clip(split.y_test, low, high)
     quantiles = np.clip(predicted.quantile(LEVELS), low, high)
     away = quantiles - y_test[:, None]

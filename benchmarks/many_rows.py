@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("targets", nargs="+")
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     asked, lines = parser.parse_args(), []
-    learners = {"mlp": lambda seed: partial(ours, CLASSIFICATION, "mlp", seed)}
+    learners = {"default": lambda seed: partial(ours, CLASSIFICATION, "default", seed)}
     learners |= {name: PEERS[name].make for name in OTHERS if PEERS[name].missing is None}
     for target in asked.targets:
         table = rows_with(target, asked.table).sample(fraction=1.0, shuffle=True, seed=0)

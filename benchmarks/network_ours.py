@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.network_likelihoods import Categorical
-from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.moments.closed_form_vi import Model, closed_form_vi
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.likelihoods import Categorical
+from bayesprop.networks.mlp import init_weights, plain_apply
+from bayesprop.networks.priors import NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop

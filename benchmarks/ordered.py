@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bayesprop import BayesianMLPClassifier
+from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
 from bayesprop.datasets import registry
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from benchmarks.tables import Split, asked_for, compare, independent_columns, rows_of
 from papers import table_splits
 
@@ -64,7 +64,7 @@ def order_of(split: Split) -> list[Any] | None:
 def ours(split: Split, seed: int, *, is_ordered: bool) -> ClassPredictive:
     """Fit and predict the default; the order is that of the scores in any case."""
     kind = {"target_kind": "ordered", "order": order_of(split)} if is_ordered else {}
-    model = BayesianMLPClassifier(random_state=seed, **kind).fit(split.x, split.y)
+    model = BayesianClassifier(random_state=seed, **kind).fit(split.x, split.y)
     return model.predict_dist(split.x_test)
 
 

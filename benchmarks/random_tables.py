@@ -29,7 +29,7 @@ import polars as pl
 from bayesprop import metrics
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.console import note, print_table
-from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table.read import read_table
 from benchmarks.public_tables import files

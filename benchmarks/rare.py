@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianMLPClassifier
+from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
 from bayesprop.decisions.thresholds import AtThreshold, Costs, Rule
 from bayesprop.model.ranking import Ranked, areas
@@ -43,7 +43,7 @@ from benchmarks.tables import OURS, Split, asked_for, split_of
 TABLES = ("mlc_churn", "credit_data", "HMDA", "spam")
 SHARES = (0.01, 0.02, 0.1)
 MODELS: dict[str, Callable[[int], Any]] = {
-    OURS: lambda seed: BayesianMLPClassifier(random_state=seed),
+    OURS: lambda seed: BayesianClassifier(random_state=seed),
     "logistic": lambda _: make_pipeline(
         SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=2_000)
     ),

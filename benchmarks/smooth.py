@@ -23,15 +23,15 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianMLPRegressor, metrics
+from bayesprop import BayesianRegressor, metrics
 from bayesprop.cli.console import print_table
-from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from benchmarks.tables import Split, mean_of, rows_of, run_missing
 from papers.number_peers import PEERS
 from papers.table_splits import TableRows
 
 N_TEST, MOST_ROWS_OF_PEER = 1_000, 1_000
-OURS, PARTS = "mlp", ("log_likelihood", "coverage", "seconds")
+OURS, PARTS = "default", ("log_likelihood", "coverage", "seconds")
 Columns = np.ndarray
 
 
@@ -155,7 +155,7 @@ def case(name: str, n_rows: int, noise: float, draw: int) -> Split:
 
 def ours(of: Split, seed: int) -> Predictive:
     """Fit and predict the default."""
-    return BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
+    return BayesianRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
 
 
 def process(of: Split, seed: int) -> Predictive:

@@ -15,8 +15,8 @@ from bayesprop.cli.console import print_table
 from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.model.network_likelihoods import LearnedNoise
-from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.networks.likelihoods import LearnedNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.deep_ensemble import Lessons, deep_ensemble

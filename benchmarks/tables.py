@@ -22,7 +22,7 @@ import polars as pl
 from papers import table_splits
 from papers.arena import Data
 
-OURS = "mlp"
+OURS = "default"
 
 
 class Split(NamedTuple):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.neural_network import MLPRegressor
 
-from bayesprop import BayesianMLPRegressor, PBPRegressor
+from bayesprop import BayesianRegressor, PBPRegressor
 from bayesprop.cli.console import print_table
 from benchmarks.tables import Split, rows_of, run_missing
 from papers.published_pbp import PublishedPBP
@@ -81,7 +81,7 @@ MODELS: dict[str, Callable[[int], object]] = {
     "network": lambda seed: MLPRegressor(
         hidden_layer_sizes=(50,), early_stopping=True, random_state=seed
     ),
-    "mlp": lambda seed: BayesianMLPRegressor(random_state=seed),
+    "default": lambda seed: BayesianRegressor(random_state=seed),
 }
 OF_USEFUL = ("pbp", "sep")
 """Models that are fitted to the four inputs alone as well."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
+from bayesprop import BayesianClassifier, BayesianRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.table.target import choose_task
 from benchmarks.tables import asked_for, divided, encoded, mean_of, rows_of, run_missing
@@ -37,7 +37,7 @@ def compare(
         train, test = (given(frame, name, way) for frame in parts)
         task = choose_task(train[target]).task
         split = encoded(train[: MOST_ROWS * 4 // 5], test[: MOST_ROWS // 5], target, task)
-        make = BayesianMLPRegressor if split.y.dtype == np.float64 else BayesianMLPClassifier
+        make = BayesianRegressor if split.y.dtype == np.float64 else BayesianClassifier
         model = make(random_state=number).fit(split.x, split.y)
         summary = metrics.summarise(model.predict_dist(split.x_test), split.y_test)
         error = summary["rmse"] if "rmse" in summary else 1.0 - summary["accuracy"]

@@ -15,9 +15,9 @@ import optax
 from sklearn.metrics import roc_auc_score
 
 from bayesprop.datasets.images import load_images
-from bayesprop.model.draws import class_moments
-from bayesprop.model.network_likelihoods import Categorical
-from bayesprop.model.priors import ScaleMixturePrior
+from bayesprop.networks.draws import class_moments
+from bayesprop.networks.likelihoods import Categorical
+from bayesprop.networks.priors import ScaleMixturePrior
 from bayesprop.numerics.loops import Rows, epoch
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 

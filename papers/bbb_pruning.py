@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.model import pruning
+from bayesprop.networks import pruning
 from bayesprop.sampling import mean_field
 from papers import compare, digit_networks, markdown
 from papers.compare import Estimate

@@ -24,8 +24,8 @@ from bayesprop import metrics
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.datasets import registry
 from bayesprop.datasets.registry import Loaded
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from papers import markdown, uci
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row, results

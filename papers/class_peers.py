@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from papers.arena import Learn, Peer, Predict
 from papers.number_peers import natural_boosting
 from papers.table_models import AS_THEY_ARE, NETWORK, catboost, filling, pytabkit

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
-from bayesprop.model.networks import plain_apply
 from bayesprop.moments import closed_form_vi
+from bayesprop.networks.mlp import plain_apply
 from papers import closed_form_mnist, markdown
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row

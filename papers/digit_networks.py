@@ -20,11 +20,11 @@ import numpy as np
 import optax
 
 from bayesprop.atomic import write_atomically
-from bayesprop.model import draws
-from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.network_likelihoods import Categorical
-from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.likelihoods import Categorical
+from bayesprop.networks.mlp import init_weights, plain_apply
+from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop

@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.catalogue import make
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.predictive import Predictive
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.estimators.linear_regression import BayesianLinearRegressor
-from bayesprop.model.predictive import Predictive
 from papers import curve
 from papers.curve import Curve
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 from bayesprop.estimators.mcmc import MCMCClassifier
-from bayesprop.model.class_predictive import ClassPredictive
 from papers import plane
 from papers.plane import Plane, Points
 

@@ -15,8 +15,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
 from papers.arena import Peer, Predict
 from papers.table_models import AS_THEY_ARE, NETWORK, catboost, filling, of_matrix, pytabkit

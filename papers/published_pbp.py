@@ -16,8 +16,8 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.moments.pbp import engine
 from bayesprop.moments.pbp.state import PBPInfo, PBPState, init

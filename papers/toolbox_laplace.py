@@ -16,7 +16,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
 from papers.published_pbp import standardiser
 

@@ -23,13 +23,13 @@ import optax
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.model.draws import observations
-from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
-from bayesprop.model.networks import plain_apply
-from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.model.task import Standardiser
+from bayesprop.networks.draws import observations
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.likelihoods import KnownNoise, LearnedNoise
+from bayesprop.networks.mlp import plain_apply
 from bayesprop.numerics import loops
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import MeanField, rho_of

@@ -1,7 +1,7 @@
-"""The default of `BayesianMLPRegressor`, untuned, on the UCI sets and on sets it was not made on.
+"""The default of `BayesianRegressor`, untuned, on the UCI sets and on sets it was not made on.
 
-The design of the default was chosen on splits of the UCI sets (docs/records/mlp-notebook.md says
-which); the other parts were looked at only after it stood.
+The design of the default was chosen on splits of the UCI sets (docs/records/default-notebook.md
+says which); the other parts were looked at only after it stood.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesprop import metrics
 from bayesprop.datasets import registry
-from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
+from bayesprop.estimators.default import BayesianRegressor
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
@@ -73,7 +73,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     dataset, split = key["dataset"], key["split"]
     is_known = dataset in BARS
     data = uci.train_test(dataset, split) if is_known else _unseen(dataset, split)
-    model = BayesianMLPRegressor(random_state=uci.cell_seed(config.seed, split))
+    model = BayesianRegressor(random_state=uci.cell_seed(config.seed, split))
     found = uci.fit_and_score(data, model)
     predicted = model.predict_dist(data.X_test)
     constant = _constant_log_likelihood(data)

@@ -14,7 +14,7 @@ GRADIENT = TINY | {"learning_rate": 0.03}
 FEW_DRAWS = GRADIENT | {"n_draws": 8}
 CHAINS = {"hidden_layer_sizes": (2,), "n_warmup": 200, "n_draws": 30, "n_chains": 2}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mlp": ("mlp", TINY | {"n_epochs": 300, "n_members": 2}),
+    "default": ("default", TINY | {"n_epochs": 300, "n_members": 2}),
     "closed-form-vi": ("closed-form-vi", GRADIENT | {"kl_warm_up": 10.0}),
     "pbp": ("pbp", TINY),
     "pbp-sep": ("pbp", TINY | {"inference": "sep"}),

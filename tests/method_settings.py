@@ -11,7 +11,7 @@ from bayesprop.catalogue import METHODS, REGRESSION, make
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2}
 FEW_DRAWS = TINY | {"n_draws": 3}
 SETTINGS = {
-    "mlp": TINY,
+    "default": TINY,
     "closed-form-vi": TINY,
     "pbp": TINY,
     "ebp": TINY,

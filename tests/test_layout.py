@@ -25,36 +25,46 @@ ALLOWED = {
     "codec": set(),
     "table": {"atomic"},
     "datasets": {"table"},
-    "model": {"numerics", "simd"},
-    "moments": {"numerics", "simd", "model"},
-    "sampling": {"numerics", "model"},
-    "linear": {"numerics", "model"},
-    "metrics": {"model"},
-    "catalogue": {"metrics", "model", "moments", "sampling", "linear"},
+    "targets": {"numerics"},
+    "distributions": {"numerics", "simd", "targets"},
+    "model": {"numerics", "simd", "targets", "distributions"},
+    "networks": {"numerics", "distributions", "model"},
+    "moments": {"numerics", "simd", "distributions", "model", "networks"},
+    "sampling": {"numerics", "distributions", "model", "networks"},
+    "linear": {"numerics", "distributions", "model"},
+    "tabular_default": {"numerics", "simd", "distributions", "model"},
+    "metrics": {"distributions", "model"},
+    "catalogue": set(),
     "estimators": {
-        "catalogue", "metrics", "model", "moments", "sampling", "linear", "numerics",
-        "store",
+        "catalogue", "metrics", "targets", "distributions", "model", "networks", "moments",
+        "sampling", "linear", "tabular_default", "numerics", "store",
     },
     "store": {"catalogue", "table", "model", "atomic"},
-    "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
-    "report": {"catalogue", "decisions", "store", "metrics", "model", "table", "atomic"},
-    "scale": {"estimators", "model", "store", "table"},
-    "table_model": {
+    "decisions": {
+        "estimators", "store", "catalogue", "model", "targets", "distributions", "networks",
         "numerics",
+    },
+    "report": {
+        "catalogue", "decisions", "store", "metrics", "model", "targets", "distributions", "table",
+        "atomic",
+    },
+    "scale": {"estimators", "model", "targets", "distributions", "store", "table"},
+    "table_model": {
+        "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
         "datasets", "decisions",
     },
     "cli": {
         "scale", "table_model", "report", "store", "estimators", "catalogue", "metrics", "model",
-        "table", "datasets", "atomic", "decisions",
+        "targets", "distributions", "table", "datasets", "atomic", "decisions",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
     # of table it makes the folds, of report its models are rivals
     "sklearn": {"estimators", "datasets", "decisions", "table", "report", "scale"},
-    "matplotlib": {"report", "model"},  # of model what a notebook asks for
-    "numba": {"simd", "moments", "sampling"},
+    "matplotlib": {"report", "distributions"},  # of these what a notebook asks for
+    "numba": {"simd", "moments", "tabular_default", "sampling"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "scale", "table_model", "cli", "decisions"},
     "optax": {"moments", "sampling", "estimators"},
@@ -136,7 +146,7 @@ HEAVY = {"jax", "sklearn", "matplotlib", "numba", "scipy", "polars", "pandas", "
         ("from papers.command import main; main(['--list'], name='papers')", HEAVY),
         ("import bayesprop.store, bayesprop.datasets.registry", {"jax", "sklearn", "polars"}),
         ("from bayesprop.moments.pbp import engine, network", {"jax", "sklearn", "matplotlib"}),
-        ("from bayesprop import PBPRegressor, BayesianMLPRegressor", {"jax"}),
+        ("from bayesprop import PBPRegressor, BayesianRegressor", {"jax"}),
         ("import bayesprop.cli.predict", {"jax", "sklearn", "pandas", "matplotlib"}),
     ],
 )
@@ -144,7 +154,7 @@ def test_heavy_libraries_wait_until_they_are_used(statement: str, absent: set[st
     assert not loaded_by(statement) & absent
 
 
-WITHOUT_JAX = ("mlp", "pbp", "linear", "logistic")
+WITHOUT_JAX = ("default", "pbp", "linear", "logistic")
 """Begin the names of files of methods that predict without it."""
 PREDICT = """
 from pathlib import Path

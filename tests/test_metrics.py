@@ -6,8 +6,8 @@ import sklearn.metrics
 from scipy import stats
 
 from bayesprop import metrics
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 
 RNG = np.random.default_rng()  # tolerances come from standard errors, so that no seed is needed
 LABELS = (

@@ -55,12 +55,12 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method(
-            name="mlp",
+            name="default",
             summary="An ensemble of Bayesian networks, untuned, for numbers and for classes",
             paper="a recipe of this library, after Roth & Pernkopf (2016)",
             cost="seconds a fit on a small table, about a minute on 40 000 rows",
             when="the default: calibrated predictions, noise that depends on the inputs",
-            **_network("bayesian_mlp", "BayesianMLP"),
+            **_network("default", "Bayesian"),
         ),
         Method(
             name="closed-form-vi",

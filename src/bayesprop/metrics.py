@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.ranking import Areas, areas
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianRegressor
 from bayesprop.cli import main
 from bayesprop.table_model.sources import read_source
 
@@ -73,7 +73,7 @@ def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):
     x = np.random.default_rng(0).standard_normal((40, 3))
     path = tmp_path / "few.bayesprop"
-    BayesianMLPRegressor(n_epochs=30, n_members=1, random_state=0).fit(x, x[:, 0]).save(path)
+    BayesianRegressor(n_epochs=30, n_members=1, random_state=0).fit(x, x[:, 0]).save(path)
     lines = dict(line.split(None, 1) for line in cli("inspect", path).out.splitlines()[:8])
     assert lines["layers"] == "3 - 50 - 1"
     assert lines["fit"].startswith("30 steps in ")

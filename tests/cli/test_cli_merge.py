@@ -64,14 +64,14 @@ def test_rows_that_count_twice_are_named(cli, tables):
 def test_what_does_not_go_together_is_refused(cli, tables):
     a, c = fitted(cli, tables, "a", "linear"), fitted(cli, tables, "c", "linear")
     other = fitted(cli, tables, "a", "linear", "other", more=("--drop", "group"))
-    ebp = fitted(cli, tables, "a", "mlp", more=("--epochs", "2"))
+    ebp = fitted(cli, tables, "a", "default", more=("--epochs", "2"))
     metres, feet = (
         fitted(cli, tables, "a", "linear", unit, more=("--unit", unit)) for unit in ("m", "ft")
     )
     for words, error in (
         (("merge", a, other), "differs from the first model in its columns"),
         (("merge", metres, feet), "has a target in ft, the first model in m: convert one"),
-        (("merge", a, ebp), "a model by mlp, the others by linear"),
+        (("merge", a, ebp), "a model by default, the others by linear"),
         (("merge", a, a), "names a file twice"),
         (("merge",), "one model file at least"),
         (("update", c, tables / "b.csv", "--half-life", "0"), "half_life must be a number"),

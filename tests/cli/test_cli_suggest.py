@@ -11,7 +11,7 @@ from house_table import as_csv, house_rows
 
 import bayesprop
 from bayesprop import ActiveLearner, GaussianPredictive, PBPRegressor
-from bayesprop.estimators.shell import BayesianRegressor
+from bayesprop.estimators.shell import RegressorBase
 from bayesprop.store import load_model
 
 FAST = ("--method", "pbp", "--hidden", "10", "--epochs", "20", "--quiet")
@@ -202,7 +202,7 @@ def test_what_update_refuses(cli, houses, model, measured, candidates, monkeypat
     other = shutil.copy(measured, measured.with_name("other.csv"))
     differs = cli("update", model, measured, "--with", other)
     assert "must be the table that the model was fitted to" in differs.error
-    monkeypatch.delattr(BayesianRegressor, "partial_fit")
+    monkeypatch.delattr(RegressorBase, "partial_fit")
     assert "pbp cannot learn row by row" in cli("update", model, measured).error
     assert cli("update", model, measured, "--with", houses, "--quiet").code == 0
 

@@ -80,7 +80,7 @@ def test_a_bar_has_room_beside_long_texts(width, monkeypatch):
     monkeypatch.setattr(console, "BAR_AFTER", 0.01)
     monkeypatch.setenv("COLUMNS", f"{width}")
     monkeypatch.setenv("TERM", "xterm")
-    with console.Display("fitting mlp to 442 rows x 10 inputs") as display:
+    with console.Display("fitting default to 442 rows x 10 inputs") as display:
         display.show(0.5, "cross-validation, fold 3 of 10, epoch 1000")
         time.sleep(0.4)
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "\n")

@@ -10,7 +10,7 @@ import pytest
 CHILD = """
 import sys
 import numpy as np
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, PBPRegressor, store
+from bayesprop import BayesianClassifier, BayesianRegressor, PBPRegressor, store
 from bayesprop.cli import main
 
 def programs():
@@ -25,11 +25,11 @@ X, weight = rng.standard_normal((120, 5)), rng.uniform(0.5, 2.0, 120)
 y = X[:, :2] + rng.standard_normal((120, 2))
 X[::7, 0] = np.nan
 short = {"n_epochs": 1, "n_members": 5}
-model = BayesianMLPRegressor(**short).fit(X, y, weight)
+model = BayesianRegressor(**short).fit(X, y, weight)
 model.save("model.bayesprop")
 store.load_model("model.bayesprop").estimator.predict_interval(X[:1])
-BayesianMLPRegressor(**short).fit(X, y[:, 0], groups=np.arange(120) % 9).sample_y(X)
-BayesianMLPClassifier(**short).fit(X, y[:, 0] > 0.0).predict(X)
+BayesianRegressor(**short).fit(X, y[:, 0], groups=np.arange(120) % 9).sample_y(X)
+BayesianClassifier(**short).fit(X, y[:, 0] > 0.0).predict(X)
 PBPRegressor(n_epochs=1).fit(X, y, weight).partial_fit(X[:3], y[:3]).predict(X)
 assert {"evaluate", "advance", "advance_classes", "absorb_rows"} <= set(before), before
 assert programs() == before, (before, programs())
@@ -42,4 +42,4 @@ def test_nothing_is_compiled_after_it(tmp_path):
         [sys.executable, "-c", CHILD], cwd=tmp_path, capture_output=True, text=True, timeout=540
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("compiled mlp, pbp in")
+    assert done.stdout.startswith("compiled default, pbp in")

@@ -40,11 +40,11 @@ STAGES_OF_FILES = ("saved and loaded", "updated", "merged")
 TASKS_OF_CLASSES = ("two classes", "many classes", "ordered classes")
 WITH_LEVELS = ("pandas, index shuffled", "polars", "pandas, nullable", "categorical")
 """Kinds of tables that can hold a column of words."""
-FAST = ("mlp", "linear", "logistic", "pbp", "closed-form-vi", "ebp", "bayes-by-backprop")
+FAST = ("default", "linear", "logistic", "pbp", "closed-form-vi", "ebp", "bayes-by-backprop")
 """What `make test` tries: the default, the linear ones, and one method of each other family."""
 CHAOTIC = ("mcmc",)
 """Whose steps grow the last bit: other units give another chain of the same distribution."""
-WITHOUT_JAX = ("mlp", "linear", "logistic", "pbp")
+WITHOUT_JAX = ("default", "linear", "logistic", "pbp")
 """Whose predictions a forked process can make, from arrays."""
 
 

@@ -16,8 +16,8 @@ from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_o
 
 import bayesprop
 from bayesprop.catalogue import METHODS
+from bayesprop.distributions.gaussian_copula import COMPLETIONS
 from bayesprop.model import fitted
-from bayesprop.model.input_model import COMPLETIONS
 from bayesprop.model.method import Streams
 from bayesprop.table_model import model as table_model
 from method_settings import silently
@@ -66,7 +66,7 @@ def pytest_generate_tests(metafunc):
         return
     methods = FAST if is_quick else tuple(METHODS)
     if name == "test_every_triple":
-        methods = () if is_quick else ("mlp",)
+        methods = () if is_quick else ("default",)
     metafunc.parametrize(
         "s",
         [

@@ -11,8 +11,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
 from bayesprop.decisions.abstention import ood_auroc, risk_coverage, uncertainty, uncertainty_of
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 
 
 def test_the_curve_is_the_mean_over_all_orders_of_ties():

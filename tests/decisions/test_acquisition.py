@@ -17,10 +17,10 @@ from bayesprop import BayesianLinearRegressor, PBPRegressor
 from bayesprop.decisions import acquisition, doubt
 from bayesprop.decisions.acquisition import predictive_variance
 from bayesprop.decisions.doubt import Functions, functions_of
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from method_settings import wave
 
 

@@ -17,8 +17,8 @@ from sklearn.exceptions import NotFittedError
 
 import bayesprop
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
-from bayesprop.model import trained_network
 from bayesprop.model.progress import Progress, following
+from bayesprop.networks import training as trained_network
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
 
@@ -28,7 +28,7 @@ UNINTERRUPTED |= {"deep-ensemble"}
 """Methods whose training that went on is training that never stopped; others go on otherwise."""
 SOURCE = Path(bayesprop.__file__).parent
 MOST_ON_THE_WAY = 12
-MOST = {"mlp": 29, "laplace": 17, "pbp": 14, "deep-ensemble": 13, "network": 13, "mcmc": 13}
+MOST = {"default": 29, "laplace": 17, "pbp": 14, "deep-ensemble": 13, "network": 13, "mcmc": 13}
 """Files that a fit opens with the mathematics, of which `numerics` and `simd` are not counted; of
 other methods 12."""
 

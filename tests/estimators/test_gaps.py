@@ -127,7 +127,7 @@ def test_gaps_are_drawn_by_a_draft_where_time_has_no_end(name, monkeypatch):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((60, 2)) < 0.2, np.nan, rng.normal(size=(60, 2)))
     y = rng.normal(size=60) if name == "Regressor" else rng.integers(0, 2, 60)
-    model = getattr(bayesprop, f"BayesianMLP{name}")(n_epochs=2, n_members=3, random_state=0)
+    model = getattr(bayesprop, f"Bayesian{name}")(n_epochs=2, n_members=3, random_state=0)
     learnt, fit = [], model.method_class.fit
 
     def noted(method, *args):

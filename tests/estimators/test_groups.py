@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bayesprop import (
+    BayesianClassifier,
     BayesianLinearRegressor,
-    BayesianMLPClassifier,
-    BayesianMLPRegressor,
+    BayesianRegressor,
     PBPClassifier,
 )
 
@@ -27,7 +27,7 @@ def test_error_bars_are_those_of_new_groups():
         X, y, who = patients(30, 10, seed)
         new, target, _ = patients(100, 2, seed + 100)
         for kept, groups in ((held, who), (ungrouped, None)):
-            model = BayesianMLPRegressor(n_epochs=400, random_state=seed).fit(X, y, groups=groups)
+            model = BayesianRegressor(n_epochs=400, random_state=seed).fit(X, y, groups=groups)
             interval = model.predict_interval(new, 0.9)
             kept.append(np.mean((interval[:, 0] <= target) & (target <= interval[:, 1])))
     # Two hundred rows of a hundred levels: a standard error of three points, at most, a seed.
@@ -37,7 +37,7 @@ def test_error_bars_are_those_of_new_groups():
 
 def test_what_groups_are_called_and_in_which_order_they_stand_changes_nothing_but_their_folds():
     X, y, who = patients(12, 5, 0)
-    fit = BayesianMLPRegressor((5,), n_epochs=5, random_state=0).fit
+    fit = BayesianRegressor((5,), n_epochs=5, random_state=0).fit
     as_numbers = fit(X, y, groups=who).predict(X)
     as_text = fit(X, y, groups=np.array([f"P{k:02d}" for k in who])).predict(X)
     np.testing.assert_array_equal(as_numbers, as_text)
@@ -46,9 +46,9 @@ def test_what_groups_are_called_and_in_which_order_they_stand_changes_nothing_bu
 def test_no_member_sees_all_groups_and_five_are_the_least():
     X, y, who = patients(12, 5, 0)
     labels = np.where(y > 0.0, "up", "down")
-    regressor = BayesianMLPRegressor((5,), n_epochs=5, random_state=0).fit(X, y, groups=who)
+    regressor = BayesianRegressor((5,), n_epochs=5, random_state=0).fit(X, y, groups=who)
     assert regressor.state_.n_members == 6
-    classifier = BayesianMLPClassifier((5,), n_epochs=5, n_members=3, random_state=0)
+    classifier = BayesianClassifier((5,), n_epochs=5, n_members=3, random_state=0)
     classifier.fit(X, labels, groups=who)
     assert len(classifier.state_.families[0]) == 3
 
@@ -58,7 +58,7 @@ def test_groups_weigh_the_families_of_classes():
     X, y, who = patients(40, 10, 1)
     labels = y > 0.0
     with_groups, without = (
-        BayesianMLPClassifier(n_epochs=150, n_members=4, random_state=0).fit(X, labels, groups=g)
+        BayesianClassifier(n_epochs=150, n_members=4, random_state=0).fit(X, labels, groups=g)
         for g in (who, None)
     )
     new, target, _ = patients(200, 1, 2)
@@ -68,15 +68,15 @@ def test_groups_weigh_the_families_of_classes():
 
 def test_what_groups_cannot_be_is_refused():
     X, y, who = patients(6, 4, 0)
-    default = BayesianMLPRegressor((5,), n_epochs=2)
+    default = BayesianRegressor((5,), n_epochs=2)
     with pytest.raises(ValueError, match="one label a row, 24, got 23"):
         default.fit(X, y, groups=who[1:])
     with pytest.raises(ValueError, match="two different groups or more"):
         default.fit(X, y, groups=np.zeros(24))
     with pytest.raises(ValueError, match="n_members must be 2 or more"):
-        BayesianMLPRegressor((5,), n_epochs=2, n_members=1).fit(X, y, groups=who)
+        BayesianRegressor((5,), n_epochs=2, n_members=1).fit(X, y, groups=who)
     with pytest.raises(ValueError, match="learn_replicates must be False"):
-        BayesianMLPRegressor((5,), n_epochs=2, learn_replicates=True).fit(X, y, groups=who)
+        BayesianRegressor((5,), n_epochs=2, learn_replicates=True).fit(X, y, groups=who)
     with pytest.raises(ValueError, match="labels of one kind"):
         default.fit(X, y, groups=np.array([1, "a"] * 12, object))
     for other, target in ((BayesianLinearRegressor(), y), (PBPClassifier(n_epochs=1), y > 0.0)):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.estimators import params
-from bayesprop.model.networks import ACTIVATIONS
+from bayesprop.networks.mlp import ACTIVATIONS
 
 CLASSES = [estimator_class(name, task) for name, method in METHODS.items() for task in method.homes]
 PAIRS = [
@@ -24,7 +24,7 @@ NETWORKS = [cls for cls in CLASSES if "n_epochs" in inspect.signature(cls).param
 # Where the regressor's parameter is another one than the classifier's, and is described so.
 DIFFER = {
     # None is a choice by the number of rows.
-    "BayesianMLPRegressor": {
+    "BayesianRegressor": {
         "hidden_layer_sizes", "n_epochs", "n_members", "batch_size", "random_state",
     },
 }  # fmt: skip

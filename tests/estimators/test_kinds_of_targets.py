@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import bayesprop
-from bayesprop import BayesianLinearRegressor, BayesianMLPRegressor
+from bayesprop import BayesianLinearRegressor, BayesianRegressor
 from bayesprop.catalogue import REGRESSION
 from bayesprop.decisions.doubt import functions_of
 from bayesprop.estimators.online_network import begun
-from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.targets.bijectors import Logit, SoftplusInverse
 from method_settings import ALL, X, silently, unfitted
 
 REGRESSORS = [name for name, task in ALL if task == REGRESSION]
@@ -28,8 +28,8 @@ TARGETS = {
     "count": RNG.poisson(np.exp(LATENT)).astype(float),
     "censored": np.minimum(LATENT, 0.4),
 }
-CASES = [(name, kind) for name in ("linear", "mlp") for kind in TARGETS]
-CASES += [(name, "count") for name in REGRESSORS if name not in ("linear", "mlp")]
+CASES = [(name, kind) for name in ("linear", "default") for kind in TARGETS]
+CASES += [(name, "count") for name in REGRESSORS if name not in ("linear", "default")]
 HAS_ZERO = ("count", "nonnegative")
 BOUNDS = dict.fromkeys(("positive", *HAS_ZERO), (0.0, np.inf))
 BOUNDS |= {"share": (0.0, 1.0), "censored": (-np.inf, 0.4)}
@@ -149,7 +149,7 @@ def test_what_says_nothing_of_a_mapped_target_is_refused():
     with pytest.raises(ValueError, match="noise must be learnt with target_kind='positive'"):
         BayesianLinearRegressor(target_kind="positive", noise=2.0).fit(X, TARGETS["positive"])
     with pytest.raises(ValueError, match="takes one target, got 2"):
-        BayesianMLPRegressor(target_kind="share").fit(X, np.full((24, 2), 0.5))
+        BayesianRegressor(target_kind="share").fit(X, np.full((24, 2), 0.5))
     with pytest.raises(ValueError, match="target_kind must be 'numbers' for a network"):
         begun(unfitted("network", REGRESSION, target_kind="count"), 3, y_scale=1.0, seed=0)
     pbp = fitted_to("pbp", "positive", inference="sep")

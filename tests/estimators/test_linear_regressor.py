@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.preprocessing import FunctionTransformer, SplineTransformer
 
 from bayesprop import BayesianLinearRegressor
-from bayesprop.model.predictive import StudentTPredictive
+from bayesprop.distributions.predictive import StudentTPredictive
 
 
 def line(n=80, seed=0, noise=3.0):

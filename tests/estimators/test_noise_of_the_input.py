@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from bayesprop.catalogue import make
-from bayesprop.model import gradient_method
-from bayesprop.model.gradient_method import clipped
-from bayesprop.model.network_likelihoods import InputNoise, LearnedNoise
+from bayesprop.networks import gradient_method
+from bayesprop.networks.gradient_method import clipped
+from bayesprop.networks.likelihoods import InputNoise, LearnedNoise
 
 METHODS = ("deep-ensemble", "network", "mc-dropout", "bayes-by-backprop", "closed-form-vi")
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bayesprop import BayesianMLPClassifier, PBPClassifier
+from bayesprop import BayesianClassifier, PBPClassifier
 from bayesprop.catalogue import CLASSIFICATION
 from method_settings import ALL, X, Y, silently, unfitted
 
@@ -25,7 +25,7 @@ def test_every_classifier_keeps_the_order(name):
         warnings.simplefilter("always")
         model.fit(X, LABELS)
     is_told = any("without their order" in str(one.message) for one in advice)
-    assert is_told == (name != "mlp")
+    assert is_told == (name != "default")
     if is_told:
         plain = silently(unfitted(name, CLASSIFICATION).fit, X, LABELS)
         np.testing.assert_array_equal(plain.predict_proba(X), model.predict_proba(X))
@@ -33,16 +33,16 @@ def test_every_classifier_keeps_the_order(name):
 
 def test_words_in_order_are_learnt_as_their_numbers():
     settings = {"hidden_layer_sizes": (4,), "n_epochs": 20, "n_members": 2, "random_state": 0}
-    numbers = BayesianMLPClassifier(target_kind="ordered", **settings).fit(X, CODES)
-    words = BayesianMLPClassifier(target_kind="ordered", order=WORDS, **settings).fit(X, LABELS)
+    numbers = BayesianClassifier(target_kind="ordered", **settings).fit(X, CODES)
+    words = BayesianClassifier(target_kind="ordered", order=WORDS, **settings).fit(X, LABELS)
     places = [words.classes_.tolist().index(word) for word in WORDS]
     p = words.predict_proba(X)[:, places]
     np.testing.assert_allclose(p, numbers.predict_proba(X), rtol=1e-12)  # sums in another order
     assert sum(name.startswith("ordered") for name in numbers.shares_) == 4
     assert sum(numbers.shares_.values()) == pytest.approx(1.0)
-    other = BayesianMLPClassifier(
-        target_kind="ordered", order=("mid", "low", "high"), **settings
-    ).fit(X, LABELS)
+    other = BayesianClassifier(target_kind="ordered", order=("mid", "low", "high"), **settings).fit(
+        X, LABELS
+    )
     assert np.abs(other.predict_proba(X) - words.predict_proba(X)).max() > 1e-3
 
 
@@ -59,7 +59,7 @@ def test_words_in_order_are_learnt_as_their_numbers():
 def test_orders_are_checked(change, rule):
     settings = {"target_kind": "ordered", "order": WORDS, "n_epochs": 2} | change
     with pytest.raises(ValueError, match=rule):
-        BayesianMLPClassifier(**settings).fit(X, LABELS)
+        BayesianClassifier(**settings).fit(X, LABELS)
 
 
 def test_a_level_that_no_row_has_may_be_named():
@@ -72,7 +72,7 @@ def test_a_level_that_no_row_has_may_be_named():
 
 @pytest.mark.parametrize("change", [{"order": [0, 1, 1]}, {"order": [0, 1]}, {"target_kind": 0}])
 def test_a_file_with_another_order_is_refused(change):
-    model = unfitted("mlp", CLASSIFICATION, target_kind="ordered", order=WORDS).fit(X, LABELS)
+    model = unfitted("default", CLASSIFICATION, target_kind="ordered", order=WORDS).fit(X, LABELS)
     header, arrays = model.to_stored()
     header = copy.deepcopy(header)
     if "order" in change:
@@ -80,4 +80,4 @@ def test_a_file_with_another_order_is_refused(change):
     else:
         header["params"] |= {"target_kind": "classes", "order": None}
     with pytest.raises(ValueError, match="order"):
-        BayesianMLPClassifier.from_stored(header, arrays)
+        BayesianClassifier.from_stored(header, arrays)

@@ -9,7 +9,7 @@ from bayesprop.catalogue import METHODS, make
 
 TINY = {"hidden_layer_sizes": (8,), "n_epochs": 30, "random_state": 0}
 FAST = {
-    "mlp": {"n_epochs": 5, "n_members": 2},
+    "default": {"n_epochs": 5, "n_members": 2},
     "pbp": {"n_epochs": 20, "hidden_layer_sizes": (20,), "random_state": 0},
     "closed-form-vi": TINY,
     "ebp": TINY,
@@ -39,7 +39,7 @@ MASKS = "a row met twice is dropped out twice"
 CHAINS = "chains that differ by rounding part"
 ROUNDING = "sums of float32 over rows in another order; on some processors they agree"
 REASONS = {
-    "mlp": LEFT_OUT,
+    "default": LEFT_OUT,
     "pbp": ONE_BY_ONE,
     "ebp": ONE_BY_ONE,
     "laplace": BATCHES,
@@ -65,8 +65,8 @@ def expected(estimator):
 # Every check compiles for data of its own shape. One estimator of each kind of fitting is in the
 # default run, the others share that code and are left to `pytest -m exhaustive`.
 REPRESENTATIVE = (
-    ("mlp", "regression"),
-    ("mlp", "classification"),
+    ("default", "regression"),
+    ("default", "classification"),
     ("pbp", "regression"),
     ("pbp", "classification"),
     ("deep-ensemble", "classification"),

@@ -11,9 +11,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
-from bayesprop.model.network_likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
-from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.moments import closed_form_vi as vi
+from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from bayesprop.model.networks import ACTIVATIONS
+from bayesprop.networks.mlp import ACTIVATIONS
 from bayesprop.numerics import activation_moments
 
 mp.mp.dps = 50

@@ -8,9 +8,9 @@ from made_rows import row_of_today as row
 from scipy import integrate, stats
 
 from bayesprop import metrics
-from bayesprop.model import quantile_predictive
-from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.distributions import quantiles as quantile_predictive
+from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
 from papers import today_words
 from papers.number_peers import PEERS

@@ -17,7 +17,7 @@ def test_every_regressor_and_set_is_in_it():
     assert {name for name, method in METHODS.items() if method.home} == set(UCI.methods)
     assert len(UCI.sets) == 9
     assert UCI.is_too_slow("mcmc", "protein")
-    assert not UCI.is_too_slow("mlp", "protein")
+    assert not UCI.is_too_slow("default", "protein")
 
 
 def test_cells(monkeypatch):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from papers import number_peers, table_splits
 from papers.arena import class_scores, number_scores
 from papers.class_peers import scikit_learn

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.datasets import load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import NumericColumn

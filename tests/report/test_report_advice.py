@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.report.advice import advise, compare_in_words
 from bayesprop.report.scores import rivals
 from bayesprop.report.verdict import verdict

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 from bayesprop import metrics
-from bayesprop.model.input_model import KnownInputs
+from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.report import baselines
 from bayesprop.report.baselines import (
     EVERY,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.calibration import (
     abstaining,

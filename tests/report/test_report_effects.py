@@ -10,7 +10,7 @@ import pytest
 from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
 
 from bayesprop import BayesianLinearRegressor
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.report import effect_figures
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import Feature, effects, features_of, moments, probabilities

@@ -27,8 +27,8 @@ from report_fakes import (
     table,
 )
 
+from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.metrics import rmse
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect

@@ -45,7 +45,7 @@ def test_costs_at_every_threshold_are_those_counted():
 
 
 def test_few_rare_positives_are_too_few_to_tell():
-    from bayesprop.model.class_predictive import ClassPredictive
+    from bayesprop.distributions.categorical import ClassPredictive
 
     for n, tone in ((400, "unknown"), (20_000, "good")):
         p = np.full(n, 0.01)

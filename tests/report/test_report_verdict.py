@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from bayesprop import metrics
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.calibration import anderson_darling, temperature
 from bayesprop.report.scores import rivals, scores

@@ -17,10 +17,10 @@ from numpyro.infer.util import potential_energy
 
 from bayesprop.estimators.inference_data import inference_data
 from bayesprop.estimators.mcmc import MCMCRegressor
-from bayesprop.model import posterior
-from bayesprop.model.network_likelihoods import LearnedNoise
-from bayesprop.model.networks import mlp_apply
-from bayesprop.model.posterior import Position, PosteriorModel
+from bayesprop.networks import posterior
+from bayesprop.networks.likelihoods import LearnedNoise
+from bayesprop.networks.mlp import mlp_apply
+from bayesprop.networks.posterior import Position, PosteriorModel
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains

@@ -11,9 +11,9 @@ import optax
 import pytest
 from scipy import integrate, special, stats
 
-from bayesprop.model.network_likelihoods import Categorical, KnownNoise
-from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
+from bayesprop.networks.likelihoods import Categorical, KnownNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
+from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import bayes_by_backprop as bbb
 from bayesprop.sampling import mean_field

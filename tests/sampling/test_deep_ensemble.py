@@ -8,9 +8,9 @@ import numpy as np
 import optax
 import pytest
 
-from bayesprop.model.gradient_method import Draw, GradientMethod, Info
-from bayesprop.model.network_likelihoods import InputNoise
-from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.networks.gradient_method import Draw, GradientMethod, Info
+from bayesprop.networks.likelihoods import InputNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.sampling import deep_ensemble as module

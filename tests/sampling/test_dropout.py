@@ -10,8 +10,8 @@ import numpy as np
 import optax
 import pytest
 
-from bayesprop.model.network_likelihoods import KnownNoise
-from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.networks.likelihoods import KnownNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling.mc_dropout import (
     Rates,

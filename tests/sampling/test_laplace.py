@@ -13,9 +13,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import linalg, optimize, special, stats
 
-from bayesprop.model.gradient_method import Draw
-from bayesprop.model.network_likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
-from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.networks.gradient_method import Draw
+from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import laplace as laplace_module
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model import posterior
-from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
-from bayesprop.model.networks import mlp_apply
-from bayesprop.model.posterior import PosteriorModel
+from bayesprop.networks import posterior
+from bayesprop.networks.likelihoods import KnownNoise, LearnedNoise
+from bayesprop.networks.mlp import mlp_apply
+from bayesprop.networks.posterior import PosteriorModel
 from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import diagnostics

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.priors import LaplacePrior, log_prior
+from bayesprop.networks.priors import LaplacePrior, log_prior
 from bayesprop.sampling import mean_field
 from bayesprop.sampling.mean_field import MeanField, draw_noise, weights_at
 

@@ -11,9 +11,9 @@ import optax
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
-from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import LaplacePrior, NormalPrior
+from bayesprop.networks.likelihoods import Categorical, KnownNoise, LearnedNoise
+from bayesprop.networks.mlp import init_weights, plain_apply
+from bayesprop.networks.priors import LaplacePrior, NormalPrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop

@@ -110,7 +110,7 @@ def test_other_methods_learn_the_sample_and_say_so(big):
 
 
 GRADIENT_METHODS = {
-    "mlp": {"hidden_layer_sizes": (8,), "n_epochs": 5, "learn_processes": False},
+    "default": {"hidden_layer_sizes": (8,), "n_epochs": 5, "learn_processes": False},
     "closed-form-vi": {"n_epochs": 5, "kl_warm_up": 2.0},
 }
 
@@ -124,7 +124,7 @@ def test_methods_of_gradient_steps_learn_all_rows_but_the_groups_held_out(big, t
     n_learnt = N - frame["site"].is_in(np.unique(groups).tolist()).sum()
     assert model.notes.rows == {"train": n_learnt, "held_out": len(groups)}
     assert f"learnt {n_learnt} rows" in str(model.remarks)
-    assert ("calibration" in str(model.remarks)) == (method == "mlp")
+    assert ("calibration" in str(model.remarks)) == (method == "default")
     model.save(tmp_path / "m.bayesprop")
     words = ["predict", str(tmp_path / "m.bayesprop"), folder, "--quiet"]
     assert main([*words, "--columns", "y", "--out", str(out)]) == 0

@@ -13,7 +13,7 @@ import bayesprop
 from bayesprop import (
     BayesianLinearRegressor,
     BayesianLogisticClassifier,
-    BayesianMLPRegressor,
+    BayesianRegressor,
     PBPRegressor,
     merge,
 )
@@ -118,7 +118,7 @@ def test_the_start_alone_and_one_model_are_themselves():
 def test_what_cannot_be_merged_says_what_to_do():
     linear = BayesianLinearRegressor().fit(X, Y)
     pbp = [PBPRegressor((3,), random_state=0).partial_fit(X[part], Y[part]) for part in PARTS]
-    tiny = BayesianMLPRegressor((3,), n_epochs=2, random_state=0)
+    tiny = BayesianRegressor((3,), n_epochs=2, random_state=0)
     table_model = bayesprop.fit(pl.DataFrame({"x": X[:, 0], "y": Y}), target="y", method="linear")
     for models, start, words in (
         ([], None, "one fitted model at least"),

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from bayesprop import (
     BayesianLinearRegressor,
     BayesianLogisticClassifier,
-    BayesianMLPRegressor,
+    BayesianRegressor,
     ClosedFormVIRegressor,
     PBPClassifier,
     PBPRegressor,
@@ -187,8 +187,8 @@ def test_classes_come_in_shards():
 
 
 def test_what_cannot_be_learnt_in_shards_is_refused():
-    with pytest.raises(ValueError, match="whose posteriors multiply, got BayesianMLPRegressor"):
-        fit_shards(BayesianMLPRegressor(), divided(X, Y, 2))
+    with pytest.raises(ValueError, match="whose posteriors multiply, got BayesianRegressor"):
+        fit_shards(BayesianRegressor(), divided(X, Y, 2))
     with pytest.raises(ValueError, match="shards must hold rows"):
         fit_shards(PBPRegressor(), [EMPTY])
     with pytest.raises(ValueError, match="same columns, got 2 in shard 0 and 1 in shard 1"):

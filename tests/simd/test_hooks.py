@@ -12,10 +12,10 @@ SUMS = """
 import sys, numba
 numba.version_info = numba.version_info._replace(short=tuple(map(int, sys.argv[1].split("."))))
 import numpy as np
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianRegressor
 from bayesprop.simd import hooks
 x = np.random.default_rng(0).standard_normal((60, 3))
-model = BayesianMLPRegressor(n_epochs=2, random_state=0).fit(x, x[:, 0])
+model = BayesianRegressor(n_epochs=2, random_state=0).fit(x, x[:, 0])
 print("pipeline_class" in hooks.ENTRY, model.predict(x).tobytes().hex())
 """
 

@@ -62,7 +62,7 @@ def test_quantiles_of_one_gaussian_and_of_none_that_is_a_number():
 @pytest.mark.parametrize("shape", [1.05, 3.0, 40.0])
 @pytest.mark.parametrize("l_v", [1e-12, 0.02, 0.4, 4.0])
 def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float, l_v: float):
-    from bayesprop.model import noise_mixture
+    from bayesprop.distributions import noise_mixture
 
     nodes = noise_mixture.scale_nodes(np.array([[l_v]]), np.array([[2.0 * shape]]))
     log_gamma = stats.loggamma(shape, loc=-np.log(shape))

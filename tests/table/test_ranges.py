@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.table.columns import fit_column
 from bayesprop.table_model.answers import NumberAnswers
 

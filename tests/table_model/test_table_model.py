@@ -163,7 +163,7 @@ def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.Ta
         ({}, "target is needed: the column to predict; columns: id, zip"),
         ({"target": "rant"}, "no column 'rant' in the frame; did you mean 'rent'"),
         ({"target": "rent", "y": FLATS["rent"]}, "y and target are two ways"),
-        ({"target": "rent", "n_epoch": 3}, "^n_epoch: mlp has no such parameter; did you mean"),
+        ({"target": "rent", "n_epoch": 3}, "^n_epoch: default has no such parameter; did you mean"),
         ({"target": "rent", "random_state": 3}, "this is what seed says"),
         ({"target": "rent", "seed": 0.5}, "seed must be a whole number .* got 0.5"),
         ({"target": "rent", "task": "ranking"}, "task must be 'regression' or"),

@@ -277,7 +277,7 @@ class Compare(Learning, WithJson, WithRemarks):
     summary: ClassVar = "Fit several methods to a table and judge them on the same held-out rows."
     examples: ClassVar = (
         "bayesprop compare houses.csv --target price",
-        "bayesprop compare iris --method logistic --method mlp --splits 10",
+        "bayesprop compare iris --method logistic --method default --splits 10",
         "bayesprop compare houses.csv --target price --plot comparison.png --json",
         "bayesprop compare sales.csv --target units --test sales_2024.csv",
         "bayesprop compare loans.csv -t default --positive yes",
@@ -396,7 +396,7 @@ class Datasets(WithJson):
 
 @dataclass(frozen=True, kw_only=True)
 class Warm(Action):
-    """Compile what a first fit by mlp or pbp would wait for: their programs serve any table.
+    """Compile what a first fit by default or pbp would wait for: their programs serve any table.
 
     Kept beside the package, or in the user's cache; NUMBA_CACHE_DIR names another folder.
     """

@@ -11,7 +11,7 @@ from bayesprop.catalogue import CLASSIFICATION, METHODS, make
 from bayesprop.cli.actions import Warm
 from bayesprop.cli.console import note, wrapped
 
-COMPILED = ("mlp", "pbp")
+COMPILED = ("default", "pbp")
 """Methods whose programs serve tables of any size; those of the others are made for one size."""
 
 _N_ROWS = 80

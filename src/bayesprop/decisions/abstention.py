@@ -16,8 +16,8 @@ from jaxtyping import Float
 
 from bayesprop.decisions.doubt import predictives_of, tells_parts
 from bayesprop.decisions.pool import finite
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.ranking import surest_first
 
 Values = Float[np.ndarray, " n"]

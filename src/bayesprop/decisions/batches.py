@@ -35,7 +35,7 @@ from bayesprop.decisions.doubt import (
     unwrapped,
 )
 from bayesprop.decisions.pool import distinct, equals, stacked, take
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 
 BATCHES = ("fantasy", "k-means++", "top")
 SHORTLIST = 16_384

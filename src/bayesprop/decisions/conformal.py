@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.decisions.doubt import check_estimator, is_classifier
 from bayesprop.decisions.pool import checked_values
-from bayesprop.model.prediction import check_coverage
+from bayesprop.distributions.prediction import check_coverage
 from bayesprop.store import ModelFileError, believing, load_model, save_model
 
 Values = Float[np.ndarray, " n"]

@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 
 CHUNK_ROWS = 65_536
 _FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000

@@ -27,7 +27,7 @@ from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.model.trained_network import FURTHEST_INPUT
+from bayesprop.networks.training import FURTHEST_INPUT
 from bayesprop.numerics.filling import padded
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
@@ -40,7 +40,7 @@ class ReplayedRewards(Rewards):
 
     Parameters
     ----------
-    estimator : BayesianRegressor
+    estimator : RegressorBase
         Unfitted: BayesByBackpropRegressor, MCDropoutRegressor, PointNetworkRegressor, ...; its
         n_epochs and batch_size are not used.
     reward_scale : float

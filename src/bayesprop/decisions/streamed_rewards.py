@@ -25,8 +25,8 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.targets.bijectors import NUMBERS
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30

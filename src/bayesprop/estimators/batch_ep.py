@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.batch_ep import BatchEPRegressorParams
-from bayesprop.estimators.shell import BayesianRegressor
+from bayesprop.estimators.shell import RegressorBase
 
 
 @hyper_parameters
-class BatchEPRegressor(BatchEPRegressorParams, BayesianRegressor):
+class BatchEPRegressor(BatchEPRegressorParams, RegressorBase):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
 
     After Jylänki, Nummenmaa & Vehtari (2014): error-function units, a site for every datum and

@@ -7,11 +7,11 @@ from bayesprop.estimators.hyper.bayes_by_backprop import (
     BayesByBackpropClassifierParams,
     BayesByBackpropRegressorParams,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class BayesByBackpropRegressor(BayesByBackpropRegressorParams, BayesianRegressor):
+class BayesByBackpropRegressor(BayesByBackpropRegressorParams, RegressorBase):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
@@ -19,7 +19,7 @@ class BayesByBackpropRegressor(BayesByBackpropRegressorParams, BayesianRegressor
 
 
 @hyper_parameters
-class BayesByBackpropClassifier(BayesByBackpropClassifierParams, BayesianClassifier):
+class BayesByBackpropClassifier(BayesByBackpropClassifierParams, ClassifierBase):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.

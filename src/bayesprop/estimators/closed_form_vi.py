@@ -9,7 +9,7 @@ from bayesprop.estimators.hyper.closed_form_vi import (
     ClosedFormVIClassifierParams,
     ClosedFormVIRegressorParams,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 def _gradient_norm(estimator: Any) -> float:
@@ -21,11 +21,11 @@ def _gradient_norm(estimator: Any) -> float:
 
 
 @hyper_parameters
-class ClosedFormVIRegressor(ClosedFormVIRegressorParams, BayesianRegressor):
+class ClosedFormVIRegressor(ClosedFormVIRegressorParams, RegressorBase):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective is in closed form. Roth &
-    Pernkopf (2016). `BayesianMLPRegressor` builds on it, and needs no tuning.
+    Pernkopf (2016). `BayesianRegressor` builds on it, and needs no tuning.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class ClosedFormVIRegressor(ClosedFormVIRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class ClosedFormVIClassifier(ClosedFormVIClassifierParams, BayesianClassifier):
+class ClosedFormVIClassifier(ClosedFormVIClassifierParams, ClassifierBase):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted

@@ -7,11 +7,11 @@ from bayesprop.estimators.hyper.deep_ensemble import (
     DeepEnsembleClassifierParams,
     DeepEnsembleRegressorParams,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class DeepEnsembleRegressor(DeepEnsembleRegressorParams, BayesianRegressor):
+class DeepEnsembleRegressor(DeepEnsembleRegressorParams, RegressorBase):
     """Several networks from different starts, for regression (Lakshminarayanan et al. 2017).
 
     Every member predicts a mean and, by default, a noise variance that depends on the input; the
@@ -20,7 +20,7 @@ class DeepEnsembleRegressor(DeepEnsembleRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class DeepEnsembleClassifier(DeepEnsembleClassifierParams, BayesianClassifier):
+class DeepEnsembleClassifier(DeepEnsembleClassifierParams, ClassifierBase):
     """Several networks from different starts, for classification (Lakshminarayanan et al. 2017).
 
     The prediction is the average of the members' probabilities, and their disagreement its

@@ -16,16 +16,16 @@ from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
-from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
-from bayesprop.model.target_kinds import learnt_map
-from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.machine import forget_when_crowded
+from bayesprop.targets.bijectors import COUNT, NUMBERS
+from bayesprop.targets.kinds import learnt_map
 
 SECONDS_A_LOOK = 1.0
 """After which the memory maps of compiled programs are counted, which takes milliseconds: longer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.graves_vi import GravesVIClassifierParams, GravesVIRegressorParams
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class GravesVIRegressor(GravesVIRegressorParams, BayesianRegressor):
+class GravesVIRegressor(GravesVIRegressorParams, RegressorBase):
     """Variational inference with squared gradients, for regression (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
@@ -22,7 +22,7 @@ class GravesVIRegressor(GravesVIRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class GravesVIClassifier(GravesVIClassifierParams, BayesianClassifier):
+class GravesVIClassifier(GravesVIClassifierParams, ClassifierBase):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer

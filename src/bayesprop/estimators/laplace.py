@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.laplace import LaplaceClassifierParams, LaplaceRegressorParams
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class LaplaceRegressor(LaplaceRegressorParams, BayesianRegressor):
+class LaplaceRegressor(LaplaceRegressorParams, RegressorBase):
     """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
 
     MacKay (1992), Immer et al. (2021): the covariance is the inverse curvature at the mode;
@@ -18,7 +18,7 @@ class LaplaceRegressor(LaplaceRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class LaplaceClassifier(LaplaceClassifierParams, BayesianClassifier):
+class LaplaceClassifier(LaplaceClassifierParams, ClassifierBase):
     """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
 
     MacKay (1992), Immer et al. (2021): the covariance is the inverse curvature at the mode;

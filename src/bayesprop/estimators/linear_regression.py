@@ -7,12 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.linear_regression import BayesianLinearRegressorParams
-from bayesprop.estimators.shell import BayesianRegressor, of_state
+from bayesprop.estimators.shell import RegressorBase, of_state
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
 
 
 @hyper_parameters
-class BayesianLinearRegressor(BayesianLinearRegressorParams, BayesianRegressor):
+class BayesianLinearRegressor(BayesianLinearRegressorParams, RegressorBase):
     """Bayesian linear regression: posterior, predictions and evidence without approximation.
 
     Bishop (2006), chapter 3; MacKay (1992). `linear/regression.py` has the equations. Each of

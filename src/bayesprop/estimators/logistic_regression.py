@@ -7,12 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.logistic_regression import BayesianLogisticClassifierParams
-from bayesprop.estimators.shell import BayesianClassifier, of_state
+from bayesprop.estimators.shell import ClassifierBase, of_state
 from bayesprop.estimators.weight_table import input_columns, weight_table
 
 
 @hyper_parameters
-class BayesianLogisticClassifier(BayesianLogisticClassifierParams, BayesianClassifier):
+class BayesianLogisticClassifier(BayesianLogisticClassifierParams, ClassifierBase):
     """Bayesian logistic regression, of two classes or of more, with doubt that grows off the data.
 
     Bishop (2006), sections 4.4 and 4.5. `linear/logistic.py` and `linear/logistic_vi.py` have the

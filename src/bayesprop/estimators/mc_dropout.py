@@ -7,11 +7,11 @@ from bayesprop.estimators.hyper.mc_dropout import (
     MCDropoutClassifierParams,
     MCDropoutRegressorParams,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class MCDropoutRegressor(MCDropoutRegressorParams, BayesianRegressor):
+class MCDropoutRegressor(MCDropoutRegressorParams, RegressorBase):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
@@ -20,7 +20,7 @@ class MCDropoutRegressor(MCDropoutRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class MCDropoutClassifier(MCDropoutClassifierParams, BayesianClassifier):
+class MCDropoutClassifier(MCDropoutClassifierParams, ClassifierBase):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.mcmc import MCMCClassifierParams, MCMCRegressorParams
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of_state
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase, of_state
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.markov_chains import ChainState
 
@@ -37,7 +37,7 @@ class _Chains:
 
 
 @hyper_parameters
-class MCMCRegressor(_Chains, MCMCRegressorParams, BayesianRegressor):
+class MCMCRegressor(_Chains, MCMCRegressorParams, RegressorBase):
     """Draws of a network's weights from their exact posterior, for regression.
 
     The model of probabilistic backpropagation with nothing approximated but the number of draws:
@@ -55,7 +55,7 @@ class MCMCRegressor(_Chains, MCMCRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class MCMCClassifier(_Chains, MCMCClassifierParams, BayesianClassifier):
+class MCMCClassifier(_Chains, MCMCClassifierParams, ClassifierBase):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.

@@ -19,16 +19,16 @@ from bayesprop.estimators.params import (
     HyperParameters,
     as_sizes,
 )
-from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.network_likelihoods import (
+from bayesprop.model.task import Classes, Task
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.likelihoods import (
     Categorical,
     InputNoise,
     KnownNoise,
     LearnedNoise,
     NetworkLikelihood,
 )
-from bayesprop.model.task import Classes, Task
-from bayesprop.model.trained_network import built
+from bayesprop.networks.training import built
 from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 
 

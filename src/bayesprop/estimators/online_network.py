@@ -17,25 +17,25 @@ from jaxtyping import Array, Bool, Float
 from sklearn.base import clone
 
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.estimators.shell import BayesianRegressor
-from bayesprop.model import draws
+from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gradient_method import Apply
 from bayesprop.model.method import Learned
-from bayesprop.model.network_likelihoods import GaussianNoise
-from bayesprop.model.networks import Activation, plain_activation
-from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
-from bayesprop.model.trained_network import TrainedNetwork
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import Apply
+from bayesprop.networks.likelihoods import GaussianNoise
+from bayesprop.networks.mlp import Activation, plain_activation
+from bayesprop.networks.training import TrainedNetwork
 from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Replayed, Rows, replay
 from bayesprop.numerics.machine import WIDE_VECTORS
+from bayesprop.targets.bijectors import NUMBERS
 
 
 def can_practise(model: Any) -> bool:
     """Whether an estimator is a regressor whose network gradient steps train."""
     is_network = issubclass(getattr(model, "method_class", object), TrainedNetwork)
-    return is_network and isinstance(model, BayesianRegressor)
+    return is_network and isinstance(model, RegressorBase)
 
 
 def begun(model: Any, n_features: int, *, y_scale: float, seed: int) -> Any:

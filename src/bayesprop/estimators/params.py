@@ -25,9 +25,9 @@ import numpy as np
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Method
-from bayesprop.model.target_kinds import KINDS
-from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES
+from bayesprop.targets.bijectors import NUMBERS
+from bayesprop.targets.kinds import KINDS
 
 Metadata = Mapping[str, Any]
 
@@ -157,7 +157,7 @@ BELOW_ONE = numbers("a number > 0 and < 1", lambda number: 0.0 < number < 1.0)
 FLAG = rule(_check_flag)
 SIZES = rule(_check_sizes)
 ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
-"""Those of `model/networks.py`, which loads JAX."""
+"""Those of `networks/mlp.py`, which loads JAX."""
 NOISE = number_or("learned", "input")
 GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
 """Shape and rate of a precision's distribution whose mean variance exists."""
@@ -209,7 +209,7 @@ class OfClasses(HyperParameters):
     ----------
     target_kind : {"classes", "ordered"}
         Whether the classes have an order: predictions then have a median class, intervals and a
-        ranked probability score, and `BayesianMLPClassifier` learns by it.
+        ranked probability score, and `BayesianClassifier` learns by it.
     """
 
     learns_order: ClassVar[bool] = False

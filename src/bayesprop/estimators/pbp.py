@@ -8,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.hyper.pbp import PBPClassifierParams, PBPRegressorParams
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 _STATE: Any = property(lambda self: self.learned_.state.plain)
 
 
 @hyper_parameters
-class PBPRegressor(PBPRegressorParams, BayesianRegressor):
+class PBPRegressor(PBPRegressorParams, RegressorBase):
     """Bayesian neural network for regression, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
@@ -55,7 +55,7 @@ class PBPRegressor(PBPRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class PBPClassifier(PBPClassifierParams, BayesianClassifier):
+class PBPClassifier(PBPClassifierParams, ClassifierBase):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes

@@ -7,11 +7,11 @@ from bayesprop.estimators.hyper.point_network import (
     PointNetworkClassifierParams,
     PointNetworkRegressorParams,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.shell import ClassifierBase, RegressorBase
 
 
 @hyper_parameters
-class PointNetworkRegressor(PointNetworkRegressorParams, BayesianRegressor):
+class PointNetworkRegressor(PointNetworkRegressorParams, RegressorBase):
     """A network with one value a weight, for regression.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
@@ -20,7 +20,7 @@ class PointNetworkRegressor(PointNetworkRegressorParams, BayesianRegressor):
 
 
 @hyper_parameters
-class PointNetworkClassifier(PointNetworkClassifierParams, BayesianClassifier):
+class PointNetworkClassifier(PointNetworkClassifierParams, ClassifierBase):
     """A network with one value a weight, for classification.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.stored import Pruned
-from bayesprop.model import pruning
 from bayesprop.model.method import Prunes
+from bayesprop.networks import pruning
 
 
 def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:

@@ -19,17 +19,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.codec import Stored
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.gaussian_copula import KnownInputs
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
 from bayesprop.estimators.stored import from_stored, to_stored
-from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
-from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Streams
-from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Encoding, Standardiser, classes_of
-from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
 
@@ -49,7 +49,7 @@ def has(ability: type) -> Callable[[Any], bool]:
     return lambda estimator: issubclass(estimator.method_class, ability)
 
 
-class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
+class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
     """Fits a method to rows, and predicts in the user's units or by labels.
 
     A subclass has hyper-parameters, which say what method that is.
@@ -172,7 +172,7 @@ class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
         return from_stored(cls, header, arrays)
 
 
-class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive], OfNumbers):
+class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
     """Fits a method to rows of numbers, and predicts in their units.
 
     Attributes
@@ -296,7 +296,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive], OfNumbers
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
 
-class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], OfClasses):
+class ClassifierBase(ClassifierMixin, EstimatorBase[ClassPredictive], OfClasses):
     """Fits a method to rows with labels, and predicts their probabilities.
 
     Attributes

@@ -17,8 +17,8 @@ from sklearn.base import clone
 from skpro.distributions.base import BaseDistribution
 from skpro.regression.base import BaseProbaRegressor
 
-from bayesprop.estimators.shell import BayesianRegressor
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.estimators.shell import RegressorBase
 
 _FAR = 1.0 - 1e-8
 
@@ -140,13 +140,13 @@ class SkproRegressor(BaseProbaRegressor):
 
     Parameters
     ----------
-    estimator : BayesianRegressor or None
-        Copied and fitted; None: `BayesianMLPRegressor`, the default. Where it has `partial_fit`,
+    estimator : RegressorBase or None
+        Copied and fitted; None: `BayesianRegressor`, the default. Where it has `partial_fit`,
         `update` learns from further rows.
 
     Attributes
     ----------
-    estimator_ : BayesianRegressor
+    estimator_ : RegressorBase
         Fitted.
 
     Examples
@@ -162,17 +162,15 @@ class SkproRegressor(BaseProbaRegressor):
 
     _tags: ClassVar = {"capability:multioutput": True, "capability:missing": True}
 
-    def __init__(self, estimator: BayesianRegressor | None = None) -> None:
+    def __init__(self, estimator: RegressorBase | None = None) -> None:
         self.estimator = estimator
         super().__init__()
         self.set_tags(**{"capability:update": hasattr(estimator, "partial_fit")})
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame, C: Any = None) -> SkproRegressor:  # noqa: ARG002
-        from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
+        from bayesprop.estimators.default import BayesianRegressor
 
-        self.estimator_ = (
-            BayesianMLPRegressor() if self.estimator is None else clone(self.estimator)
-        )
+        self.estimator_ = BayesianRegressor() if self.estimator is None else clone(self.estimator)
         self.estimator_.fit(_named(X), _target(y))
         return self
 

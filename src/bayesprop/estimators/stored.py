@@ -14,10 +14,10 @@ import numpy as np
 from bayesprop import codec
 from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.estimators.params import HyperParameters, OfClasses
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
-from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned
 from bayesprop.model.task import Classes, Encoding, Task
 
@@ -81,7 +81,7 @@ class FitContents(NamedTuple):
     encoding: Encoding
     report: FitReport
     n_iter: int
-    inputs: InputModel | None
+    inputs: GaussianCopula | None
     pruned: Pruned | None
 
     def validate(self) -> None:

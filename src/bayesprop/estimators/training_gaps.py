@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
 
-from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel
+from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, GaussianCopula
 from bayesprop.model.method import Learned
 from bayesprop.model.progress import NothingLearntError, current, following
 
@@ -83,7 +83,7 @@ def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
     return filled
 
 
-def of_inputs(estimator: Any) -> InputModel:
+def of_inputs(estimator: Any) -> GaussianCopula:
     """Return how inputs and targets go together; ValueError where a model does not know it."""
     inputs = getattr(estimator, "inputs_", None)
     if inputs is None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.prediction import check_coverage
+from bayesprop.distributions.prediction import check_coverage
 
 
 class Columns(NamedTuple):

@@ -12,13 +12,13 @@ from jaxtyping import Float
 
 from bayesprop import codec
 from bayesprop.codec import Stored
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
 from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, TrainingRows, merged_report
-from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.model.progress import Progress
 
 _ROWS_AT_ONCE = 65_536

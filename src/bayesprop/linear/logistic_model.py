@@ -13,10 +13,10 @@ from jaxtyping import Float
 
 from bayesprop import codec
 from bayesprop.codec import Stored
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
 from bayesprop.linear.logistic_vi import variational
-from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, TrainingRows, merged_report
 from bayesprop.model.progress import Progress

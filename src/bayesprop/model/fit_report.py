@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
 ORDER_IS_NOT_LEARNT = (
     "this method learns classes without their order, which medians, intervals and scores alone use:"
-    " BayesianMLPClassifier (mlp) learns it"
+    " BayesianClassifier (default) learns it"
 )
 
 

@@ -9,8 +9,13 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.completed_predictive import one_of_each, over_gaps
-from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
+from bayesprop.distributions.gaussian_copula import (
+    COMPLETIONS,
+    NO_INPUT_MODEL,
+    GaussianCopula,
+    KnownInputs,
+)
+from bayesprop.distributions.imputed import one_of_each, over_gaps
 from bayesprop.model.method import MOST_ROWS, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.model.task import Encoding, Numbers, Task
@@ -65,7 +70,7 @@ class Fitted:
         return self.encoding.standardised(completions.reshape(-1, d))
 
     @property
-    def _known_inputs(self) -> InputModel:
+    def _known_inputs(self) -> GaussianCopula:
         if self.inputs is None:
             raise ValueError(NO_INPUT_MODEL)
         return self.inputs.model

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.codec import Stored
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
 
 MOST_ROWS = 131_072

@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.codec import Labels
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.count_scores import CountScores
-from bayesprop.model.predictive import Predictive
-from bayesprop.model.target_maps import NUMBERS, TargetMap
-from bayesprop.model.transformed_predictive import transformed
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.distributions.transformed import transformed
+from bayesprop.targets.bijectors import NUMBERS, TargetMap
+from bayesprop.targets.counts import CountScores
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 CLASSES, ORDERED = "classes", "ordered"

@@ -13,7 +13,8 @@ import numpy as np
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
@@ -23,19 +24,18 @@ from bayesprop.model.method import (
     WeightGaussians,
     merged_report,
 )
-from bayesprop.model.network_likelihoods import GaussianNoise, of_output_moments
-from bayesprop.model.networks import plain_apply
-from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
-from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import (
+from bayesprop.moments import closed_form_vi as vi
+from bayesprop.networks.likelihoods import GaussianNoise, of_output_moments
+from bayesprop.networks.mlp import plain_apply
+from bayesprop.networks.pruning import NO_LOG_STD, zeroed
+from bayesprop.networks.training import (
     BlockNetwork,
     Built,
     Trained,
     is_finite,
     on_device,
 )
-from bayesprop.moments import closed_form_vi as vi
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian

@@ -18,11 +18,11 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Draw, GradientMethod, Info, clipped
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import Weights, plain_propagate
-from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.model.progress import SILENT, Progress
+from bayesprop.networks.gradient_method import Draw, GradientMethod, Info, clipped
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.mlp import Weights, plain_propagate
+from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows

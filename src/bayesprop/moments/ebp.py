@@ -31,10 +31,10 @@ from scipy import special
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.method import TrainingRows
-from bayesprop.model.networks import dense_apply, dense_propagate
 from bayesprop.moments.row_passes import Orders, RowPasses
+from bayesprop.networks.mlp import dense_apply, dense_propagate
 from bayesprop.numerics import activation_moments
 from bayesprop.numerics.filling import filled, padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesprop import metrics
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.scores import Comparison, Lead, Rival, in_words, rivals
 from bayesprop.report.words import join, number

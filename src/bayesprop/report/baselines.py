@@ -16,18 +16,18 @@ from scipy import special
 
 from bayesprop import codec
 from bayesprop.codec import Labels
-from bayesprop.model.censored import CensoredMap
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.completed_predictive import over_gaps
-from bayesprop.model.count_scores import CountScores
-from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.left_out import Ridge
-from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.model.target_kinds import learnt_map
-from bayesprop.model.target_maps import NUMBERS, TargetMap
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.gaussian_copula import KnownInputs
+from bayesprop.distributions.imputed import over_gaps
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive
+from bayesprop.distributions.transformed import transformed
 from bayesprop.model.task import Standardiser
-from bayesprop.model.transformed_predictive import transformed
 from bayesprop.report.peers import PEERS, fit_peers, sampled, scaler_of, standardised
+from bayesprop.targets.bijectors import NUMBERS, TargetMap
+from bayesprop.targets.censoring import CensoredMap
+from bayesprop.targets.counts import CountScores
+from bayesprop.targets.kinds import learnt_map
+from bayesprop.targets.left_out import Ridge
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64

@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.metrics import bins_of, grouped, sums_of_groups
-from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.ranking import surest_first
 
 MIN_ROWS = 20

@@ -10,7 +10,6 @@ import numpy as np
 
 from bayesprop.catalogue import METHODS, home_of
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.target_maps import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import SIMPLE
@@ -22,6 +21,7 @@ from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import alike, percent
 from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 
 MAX_LINES = 20
 KIND_NOTES = {

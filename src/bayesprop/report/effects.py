@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.words import join, label, number, value
 from bayesprop.table.encoding import TableEncoding
 

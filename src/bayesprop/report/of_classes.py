@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
 from bayesprop.decisions.thresholds import FLAGGED, AtThreshold, Costs, Rule
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.ranking import Curve, Curves, Ranked, curves
 from bayesprop.report.calibration import (
     Abstaining,

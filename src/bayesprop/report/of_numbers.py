@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import alike, number, percent

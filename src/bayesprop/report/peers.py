@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.model.task import Standardiser
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

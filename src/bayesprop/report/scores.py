@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from bayesprop import metrics
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.words import alike, percent
 

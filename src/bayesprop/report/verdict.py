@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Shaped
 from scipy import stats
 
 from bayesprop import metrics
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.calibration import (
     MIN_ROWS,
     anderson_darling,

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, GradientMethod, Info, clipped
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import plain_activation
-from bayesprop.model.priors import ClosedPrior, Prior, log_prior
+from bayesprop.networks.gradient_method import Apply, GradientMethod, Info, clipped
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.mlp import plain_activation
+from bayesprop.networks.priors import ClosedPrior, Prior, log_prior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import mean_field

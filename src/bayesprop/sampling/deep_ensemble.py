@@ -18,14 +18,14 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model import draws
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.method import TrainingRows
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import init_weights
-from bayesprop.model.priors import NormalPrior
 from bayesprop.model.progress import Progress
-from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.mlp import init_weights
+from bayesprop.networks.priors import NormalPrior
+from bayesprop.networks.training import Built, NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.forks import random_key

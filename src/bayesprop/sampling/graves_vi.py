@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, GradientMethod, Info, clipped
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import NormalPrior
+from bayesprop.networks.gradient_method import Apply, GradientMethod, Info, clipped
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.priors import NormalPrior
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import mean_field

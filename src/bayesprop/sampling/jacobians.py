@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesprop.model.gradient_method import Apply
-from bayesprop.model.networks import Activation, plain_activation
+from bayesprop.networks.gradient_method import Apply
+from bayesprop.networks.mlp import Activation, plain_activation
 
 
 class ArraySlopes(NamedTuple):

@@ -38,10 +38,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, Draw
-from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
-from bayesprop.model.networks import plain_activation
-from bayesprop.model.trained_network import is_finite
+from bayesprop.networks.gradient_method import Apply, Draw
+from bayesprop.networks.likelihoods import LearnedNoise, NetworkLikelihood
+from bayesprop.networks.mlp import plain_activation
+from bayesprop.networks.training import is_finite
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows

@@ -20,15 +20,15 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model import draws
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.method import MOST_ROWS, Learned, TrainingRows
-from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
-from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
-from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
+from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
+from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork
 from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI

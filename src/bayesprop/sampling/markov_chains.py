@@ -16,16 +16,16 @@ import numpy as np
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model import draws, posterior
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Drawn, Learned, TrainingRows
-from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
-from bayesprop.model.networks import mlp_apply
-from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
-from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
-from bayesprop.model.trained_network import (
+from bayesprop.networks import draws, posterior
+from bayesprop.networks.likelihoods import Categorical, NetworkLikelihood
+from bayesprop.networks.mlp import mlp_apply
+from bayesprop.networks.posterior import GammaPrior, Position, PosteriorModel
+from bayesprop.networks.training import (
     FURTHEST_INPUT,
     predictive,
     rows_of_draws,

@@ -22,9 +22,9 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import Weights, activation, affine_apply
+from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.mlp import Weights, activation, affine_apply
 from bayesprop.sampling.point_network import Penalty, PointState, point_network
 
 Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b k"]]

@@ -19,13 +19,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model.gradient_method import Draw
 from bayesprop.model.method import WeightGaussians
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import Activation
-from bayesprop.model.priors import ClosedPrior
-from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import BlockNetwork, NetworkState, on_device
+from bayesprop.networks.gradient_method import Draw
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.mlp import Activation
+from bayesprop.networks.priors import ClosedPrior
+from bayesprop.networks.pruning import NO_LOG_STD, zeroed
+from bayesprop.networks.training import BlockNetwork, NetworkState, on_device
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info, clipped
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import Prior, log_prior
+from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info, clipped
+from bayesprop.networks.likelihoods import NetworkLikelihood
+from bayesprop.networks.priors import Prior, log_prior
 from bayesprop.numerics.loops import Batch
 
 Penalty = Callable[[Any], Float[Array, ""]]

@@ -73,7 +73,9 @@ class AllRows:
         """Say which rows a fitted estimator has learnt, and what comes from the sample."""
         of = f"a sample of {len(self.places)} of {self.table.n_rows} rows"
         if not self.are_learnt_by(estimator):
-            names = "mlp, linear, logistic, pbp, ebp, closed-form-vi, bayes-by-backprop, graves-vi"
+            names = (
+                "default, linear, logistic, pbp, ebp, closed-form-vi, bayes-by-backprop, graves-vi"
+            )
             return f"learnt from {of}: this method does not stream ({names} do)"
         once = ", each once" if issubclass(estimator.method_class, Streams) else ""
         judged = ["what columns mean", "the held-out rows", "the baselines"]

@@ -13,8 +13,8 @@ import polars as pl
 
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.decisions.thresholds import Rule, UnreachableError
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.answers import Answers, NumberAnswers

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.catalogue import method_and_task
+from bayesprop.distributions.pooled import pooled
 from bayesprop.model.method import LeavesGroupsOut
-from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.advice import advise
 from bayesprop.report.baselines import SIMPLE, Baselines

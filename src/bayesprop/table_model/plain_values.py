@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bayesprop.model.few_digits import few_digits
+from bayesprop.distributions.few_digits import few_digits
 
 Scores = dict[str, dict[str, float]]
 LABELS = {

@@ -16,7 +16,7 @@ from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
 
-DEFAULT_METHOD = "mlp"
+DEFAULT_METHOD = "default"
 
 
 @dataclass(frozen=True)

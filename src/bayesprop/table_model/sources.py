@@ -65,7 +65,7 @@ def from_frame(frame: Any) -> pl.DataFrame:
     except TypeError as error:
         raise InputError(
             "table must be a data frame (pandas, polars, ...), a file or the name of a data set,"
-            f" got {type(frame).__name__}; estimators such as BayesianMLPRegressor take arrays"
+            f" got {type(frame).__name__}; estimators such as BayesianRegressor take arrays"
         ) from error
 
 

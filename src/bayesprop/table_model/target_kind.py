@@ -10,9 +10,14 @@ import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.model.limited_maps import OFTEN, are_many
-from bayesprop.model.target_kinds import guessed_kind
-from bayesprop.model.target_maps import (
+from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import counted, listing, one_line
+from bayesprop.table.target import Label, class_text
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import RowRequest
+from bayesprop.targets.bijectors import (
     CENSORED,
     COUNT,
     NONNEGATIVE,
@@ -22,13 +27,8 @@ from bayesprop.model.target_maps import (
     SHARE,
     whole_of,
 )
-from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
-from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import counted, listing, one_line
-from bayesprop.table.target import Label, class_text
-from bayesprop.table_model.listener import Listener
-from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import RowRequest
+from bayesprop.targets.kinds import guessed_kind
+from bayesprop.targets.limited import OFTEN, are_many
 
 WORDS = {
     POSITIVE: "numbers above 0",

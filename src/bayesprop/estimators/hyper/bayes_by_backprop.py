@@ -22,9 +22,9 @@ from bayesprop.estimators.params import (
     numbers,
     rule,
 )
-from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.model.task import Task
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mean_field import PrunableNetwork, mean
 

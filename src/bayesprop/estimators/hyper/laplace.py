@@ -14,7 +14,7 @@ from bayesprop.estimators.network_params import (
 )
 from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, OfClasses, OfNumbers, number_or
 from bayesprop.model.task import Task
-from bayesprop.model.trained_network import built
+from bayesprop.networks.training import built
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
 from bayesprop.sampling.laplace import LaplaceModel
 from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws

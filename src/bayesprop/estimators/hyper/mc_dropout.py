@@ -9,7 +9,7 @@ from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.network_params import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, SHARE, OfClasses, OfNumbers
 from bayesprop.model.task import Task
-from bayesprop.model.trained_network import TrainedNetwork
+from bayesprop.networks.training import TrainedNetwork
 from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 

@@ -22,8 +22,8 @@ from bayesprop.estimators.params import (
     check_int,
     numbers,
 )
-from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
+from bayesprop.networks.posterior import SIX
 from bayesprop.sampling.chain_course import Plan, Sampler
 from bayesprop.sampling.markov_chains import MarkovChains, network_posterior
 

@@ -12,9 +12,9 @@ from jaxtyping import Float
 
 from bayesprop import codec
 from bayesprop.codec import Stored
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned, TrainingRows
-from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from bayesprop.model.networks import mlp_propagate
 from bayesprop.moments.pbp.state import PBPInfo, PBPState
+from bayesprop.networks.mlp import mlp_propagate
 from bayesprop.numerics import gaussian
 from bayesprop.numerics.gaussian import Gaussian, Natural
 from bayesprop.numerics.loops import Rows

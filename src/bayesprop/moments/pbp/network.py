@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 
 from bayesprop import codec
 from bayesprop.codec import Stored
-from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.method import Drawn, Learned, TrainingRows, WeightGaussians, merged_report
-from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.progress import Progress
 from bayesprop.moments.pbp.state import (
     GammaPrior,

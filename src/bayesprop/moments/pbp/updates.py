@@ -17,9 +17,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Int
 
-from bayesprop.model.networks import mlp_apply, mlp_propagate
 from bayesprop.moments.pbp import factors
 from bayesprop.moments.pbp.state import Inference, PBPInfo, PBPState, Targets
+from bayesprop.networks.mlp import mlp_apply, mlp_propagate
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, from_natural, log_cdf, log_pdf
 from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64

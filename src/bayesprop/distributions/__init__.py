@@ -1,0 +1,1 @@
+"""What is predicted: means, variances, densities and quantiles of numbers; probabilities."""

@@ -1,0 +1,187 @@
+"""Class probabilities of every row, and how much of the doubt more data would remove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesprop.distributions.prediction import OF_ALL_ROWS, Prediction, check_coverage
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, repr=False)
+class ClassPredictive(Prediction):
+    """A categorical distribution a row, averaged over the posterior.
+
+    proba
+        Predictive probabilities, (n, c); rows sum to one.
+    expected_entropy
+        Entropy of the classes averaged over the posterior, nats: the doubt that no amount of data
+        would remove. (n,)
+    classes
+        Labels of the columns, in sorted order. (c,)
+    gap_entropy
+        What the missing inputs of a row would tell of its class on average, nats, (n,); a part of
+        `expected_entropy`. 0: no row has a gap.
+    order
+        Columns from the lowest class to the highest, (c,); None: the classes have no order.
+    positive
+        Column of the positive one of two classes, that rankings and decisions are about.
+    """
+
+    proba: Float[np.ndarray, "n c"]
+    expected_entropy: Float[np.ndarray, " n"]
+    classes: np.ndarray = field(metadata=OF_ALL_ROWS)
+    gap_entropy: Float[np.ndarray, " n"] | float = 0.0
+    order: tuple[int, ...] | None = field(default=None, metadata=OF_ALL_ROWS)
+    positive: int = field(default=1, metadata=OF_ALL_ROWS)
+
+    def __post_init__(self) -> None:
+        of_rows = np.broadcast_to(self.gap_entropy, len(self.proba))
+        object.__setattr__(self, "gap_entropy", of_rows)
+
+    @classmethod
+    def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
+        """Predict codes: the classes are 0, 1, ..., as methods see them."""
+        proba, entropy = np.asarray(proba), np.asarray(expected_entropy)
+        return cls(proba, entropy, np.arange(proba.shape[1]))
+
+    @classmethod
+    def of_sure_weights(
+        cls, proba: Float[np.ndarray, "n c"], classes: np.ndarray
+    ) -> ClassPredictive:
+        """Wrap probabilities of a model that is sure of its weights, scaled to sum to one."""
+        proba = proba / np.sum(proba, axis=1, keepdims=True)
+        plain = cls(proba, np.zeros(len(proba)), classes)
+        return replace(plain, expected_entropy=plain.entropy)
+
+    @property
+    def entropy(self) -> Float[np.ndarray, " n"]:
+        """Entropy of the predictive probabilities, nats; 0 to log c."""
+        p = self.proba
+        return -np.sum(np.where(p > 0.0, p * np.log(np.where(p > 0.0, p, 1.0)), 0.0), axis=1)
+
+    @property
+    def mutual_information(self) -> Float[np.ndarray, " n"]:
+        """What the label would tell about the weights, nats: the epistemic part of the entropy.
+
+        Entropy of the mean less the mean of the entropies (Houlsby et al. 2011, eq. 2), at least
+        zero.
+        """
+        return np.maximum(self.entropy - self.expected_entropy, 0.0)
+
+    @property
+    def epistemic_share(self) -> float:
+        """Share of the summed entropy that is epistemic; 0 to 1, 0 where there is no doubt."""
+        total = float(np.sum(self.entropy))
+        return float(np.sum(self.mutual_information)) / total if total > 0.0 else 0.0
+
+    @property
+    def gap_share(self) -> Float[np.ndarray, " n"]:
+        """Share of the entropy that measuring the row's missing inputs would remove on average."""
+        whole = self.entropy
+        return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
+
+    @property
+    def confidence(self) -> Float[np.ndarray, " n"]:
+        """Probability of the most probable class."""
+        return self.proba.max(axis=1)
+
+    @property
+    def label(self) -> np.ndarray:
+        """Most probable class of every row."""
+        return self.classes[self.proba.argmax(axis=1)]
+
+    @property
+    def median(self) -> np.ndarray:
+        """Lowest class that is not exceeded with probability 1/2 or more; ordered classes only."""
+        return self.quantile(0.5)
+
+    def quantile(self, level: Any) -> np.ndarray:
+        """Lowest class that is not exceeded with a probability; levels, 0 to 1, last."""
+        order, reached = self._in_order, self._reached
+        levels = np.asarray(level, np.float64)
+        beyond = reached[(..., *(None,) * levels.ndim)] < levels - _ROUNDING
+        return self.classes[order][np.minimum(beyond.sum(axis=1), len(order) - 1)]
+
+    def interval(self, coverage: float) -> np.ndarray:
+        """Lowest and highest of the classes that hold a label with probability `coverage`; (n, 2).
+
+        Between equal tails; whole classes hold more.
+        """
+        check_coverage(coverage)
+        return self.quantile([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
+
+    def rps(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Ranked probability score, in classes: sum over k of (P(y <= k) - [y <= k])².
+
+        (Epstein 1969, without his division by the number of classes less one.) It is the CRPS of
+        the class's number; ordered classes only, lower is better.
+        """
+        rank = np.argsort(self._in_order)[self.codes(y)]
+        came = rank[:, None] <= np.arange(len(self.classes))
+        return np.sum((self._reached - came) ** 2, axis=1)
+
+    @property
+    def shown(self) -> Int[np.ndarray, " c"]:
+        """Columns from the lowest class to the highest, or as they are: tables show them so."""
+        return np.arange(len(self.classes)) if self.order is None else np.asarray(self.order)
+
+    @property
+    def _in_order(self) -> Int[np.ndarray, " c"]:
+        if self.order is None:
+            raise ValueError(
+                "median, quantile, interval and rps are of ordered classes, and these have no "
+                "order: fit with target_kind='ordered'"
+            )
+        return self.shown
+
+    @property
+    def _reached(self) -> Float[np.ndarray, "n c"]:
+        """P(y <= k), classes from the lowest; the last is 1."""
+        reached = np.cumsum(self.proba[:, self._in_order], axis=1)
+        reached[:, -1] = 1.0
+        return reached
+
+    @property
+    def is_finite(self) -> Bool[np.ndarray, " n"]:
+        """Whether a row has finite probabilities."""
+        return np.all(np.isfinite(self.proba), axis=1)
+
+    def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
+        """Columns of the given labels; ValueError names one that is no class."""
+        y = np.asarray(y)
+        if y.shape != (len(self),):
+            raise ValueError(f"y must hold one label a row, shape ({len(self)},), got {y.shape}")
+        found = np.searchsorted(self.classes, y)
+        found = np.minimum(found, len(self.classes) - 1)
+        wrong = self.classes[found] != y
+        if np.any(wrong):
+            known = ", ".join(map(str, self.classes[:10]))
+            raise ValueError(
+                f"y must hold classes that the model knows ({known}), got {y[np.argmax(wrong)]!r}"
+            )
+        return found
+
+    def log_prob(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Log probability of each observed label, nats; -inf where the model excluded it."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.proba[np.arange(len(self)), self.codes(y)])
+
+    def logpmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Log probability of each label, under scipy's name."""
+        return self.log_prob(y)
+
+    def pmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Probability of each label."""
+        return np.exp(self.log_prob(y))
+
+    def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n labels for every row, independently; (n, rows)."""
+        edges = np.cumsum(self.proba, axis=1)
+        u = rng.random((n, len(self), 1)) * edges[:, -1:]
+        return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]

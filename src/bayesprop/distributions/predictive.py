@@ -1,0 +1,332 @@
+"""Predictive distributions of numbers: what every method returns, in the units of the target.
+
+Epistemic variance is what more data would remove, noise variance what it would not.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import special
+
+from bayesprop.distributions.prediction import Prediction, check_coverage
+from bayesprop.simd import gaussian_sums
+from bayesprop.simd.gaussian_sums import Components
+
+Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
+Values = Float[np.ndarray, "..."]
+LOG_2PI = float(np.log(2.0 * np.pi))
+_FURTHEST = 1e150  # whose square is a number
+_MOST_COMPONENTS = 2**17
+"""Gaussians of all elements that are held at a time: a megabyte an array."""
+
+IN_Y, IN_Y_SQUARED, IN_LOG_Y_SQUARED = ({"unit": unit} for unit in ("y", "y²", "log y²"))
+"""Metadata of fields of a predictive: their unit."""
+
+
+@dataclass(frozen=True, repr=False)
+class Predictive(Prediction):
+    """Mean and variance of every row, the variance in two parts; the base of all predictives.
+
+    It answers what scipy's distributions do, under their names, too, but that `mean` and `std` are
+    arrays and not methods. Values `y` have the shape of `mean`, with any axes in front of it, or
+    are one number.
+
+    mean
+        In y; (n,) or (n, o) for several outputs, and so are the others.
+    epistemic_var, noise_var
+        In y². Their sum is the variance of a new observation.
+    """
+
+    mean: Moments = field(metadata=IN_Y)
+    epistemic_var: Moments = field(metadata=IN_Y_SQUARED)
+    noise_var: Moments = field(metadata=IN_Y_SQUARED)
+
+    step: ClassVar[float] = 0.0
+    """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
+
+    @property
+    def var(self) -> Moments:
+        """Variance of a new observation, y²."""
+        return self.epistemic_var + self.noise_var
+
+    @property
+    def std(self) -> Moments:
+        """Standard deviation of a new observation, y."""
+        return np.sqrt(self.var)
+
+    @property
+    def epistemic_share(self) -> float:
+        """Share of the predictive variance that is epistemic, averaged over rows; 0 to 1."""
+        return float(np.mean(self.epistemic_var / self.var))
+
+    @property
+    def gap_share(self) -> Moments:
+        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        return np.zeros(np.shape(self.mean))
+
+    @property
+    def is_finite(self) -> Bool[np.ndarray, " n"]:
+        """Whether a row has a finite mean and variances of at least zero."""
+        parts = np.stack([self.epistemic_var, self.noise_var])
+        good = np.all(np.isfinite(parts) & (parts >= 0.0), axis=0) & np.isfinite(self.mean)
+        return good.all(axis=tuple(range(1, good.ndim)))
+
+    def of_some_members(self, n: int, turns: int) -> Self:  # noqa: ARG002
+        """Keep n members of a mixture a row, others in the next of so many turns; else itself."""
+        return self
+
+    def target(self, k: int) -> Self:
+        """Select one of several targets."""
+        return self._map(
+            lambda part, _: part.target(k) if isinstance(part, Predictive) else part[..., k]
+        )
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Self:
+        """Predict shift + scale y instead of y; (o,) each, or numbers; scale > 0."""
+
+        def one(part: Any, how: Mapping[str, Any]) -> Any:
+            if isinstance(part, Predictive):
+                return part.rescaled(shift, scale)
+            match how.get("unit"):
+                case "y":
+                    return part * scale + shift
+                case "y²":
+                    return part * np.square(scale)
+                case "log y²":
+                    return part + 2.0 * np.log(scale)
+            return part
+
+        return self._map(one)
+
+    def log_prob(self, y: Any) -> Values:
+        """Log density of each observation, nats, in the original units of y."""
+        return self._at(y, lambda values: np.stack([self._log_prob(one) for one in values]))
+
+    def cdf(self, y: Any) -> Values:
+        """Probability of a value at or below each observation, 0 to 1."""
+        return self._at(y, self.cdfs)
+
+    def pit(self, y: Moments) -> Moments:
+        """Probability integral transform of each observation; uniform on 0..1 if calibrated.
+
+        Where a value has a probability, as every count, randomised: uniform between P(< y) and
+        P(<= y) (Czado, Gneiting & Held 2009). The random numbers are the same at every call.
+        """
+        at, below = self._cdf(y := self.checked(y)), self._below(y)
+        return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
+
+    def crps(self, y: Moments) -> Moments:
+        """Continuous ranked probability score of each observation, y; smaller is better."""
+        return self._crps(self.checked(y))
+
+    def quantile(self, level: Any) -> Values:
+        """Value that a new observation stays below with probability `level`.
+
+        level
+            One, or an array of them, whose axes come last in what is returned.
+        """
+        levels = np.asarray(level, np.float64)
+        if not np.all((levels > 0.0) & (levels < 1.0)):
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        each = np.moveaxis(self._quantiles(levels.reshape(-1, *[1] * np.ndim(self.mean))), 0, -1)
+        return each.reshape(*np.shape(self.mean), *levels.shape)
+
+    def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
+        """Central interval that holds a new observation with probability `coverage`."""
+        check_coverage(coverage)
+        tail = (1.0 - coverage) / 2.0
+        return self.quantile([tail, 1.0 - tail])
+
+    def logpdf(self, y: Any) -> Values:
+        """Log density, nats; TypeError for counts, which have `logpmf`."""
+        if self.step:
+            raise TypeError("a count has probabilities and no density: ask for logpmf or pmf")
+        return self.log_prob(y)
+
+    def pdf(self, y: Any) -> Values:
+        """Density, 1/y; TypeError for counts, which have `pmf`."""
+        return np.exp(self.logpdf(y))
+
+    def logpmf(self, k: Any) -> Values:
+        """Log probability of counts, nats; TypeError where values lie densely."""
+        if not self.step:
+            raise TypeError("such a value has a density and no probability: ask for logpdf or pdf")
+        return self.log_prob(k)
+
+    def pmf(self, k: Any) -> Values:
+        """Probability of counts; TypeError where values lie densely."""
+        return np.exp(self.logpmf(k))
+
+    def ppf(self, q: Any) -> Values:
+        """Return quantiles, the axes of the levels first, where `cdf` takes those of its values."""
+        quantiles, n_levels = self.quantile(q), np.ndim(q)
+        last = tuple(range(quantiles.ndim - n_levels, quantiles.ndim))
+        return np.moveaxis(quantiles, last, tuple(range(n_levels)))
+
+    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return `cdf` at q values of every row."""
+        return self._cdfs(y)
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to where the target can lie; here anywhere."""
+        return interval
+
+    def _at(self, y: Any, ask: Callable[[np.ndarray], np.ndarray]) -> Values:
+        """Ask about values of every row: one axis in front; or any, or one value for all rows."""
+        y, shape = np.asarray(y, np.float64), np.shape(self.mean)
+        y = np.broadcast_to(y, shape) if y.ndim == 0 else y
+        ahead = y.shape[: max(y.ndim - len(shape), 0)]
+        self.checked(y[(0,) * len(ahead)])
+        return ask(y.reshape(int(np.prod(ahead)), *shape)).reshape(y.shape)
+
+    def checked(self, y: Moments) -> Moments:
+        """Return observations as float64; ValueError unless they have the shape of `mean`."""
+        y = np.asarray(y, np.float64)
+        if y.shape != np.shape(self.mean):
+            raise ValueError(
+                f"y must have the shape of the prediction, {np.shape(self.mean)}, got {y.shape}"
+            )
+        return y
+
+    @abstractmethod
+    def _log_prob(self, y: Moments) -> Moments: ...
+
+    @abstractmethod
+    def _cdfs(self, y: np.ndarray) -> np.ndarray: ...
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._cdfs(y[None])[0]
+
+    def _below(self, y: Moments) -> Moments:
+        """Return P(< y): P(<= y), unless a value has a probability of its own."""
+        return self._cdf(y)
+
+    @abstractmethod
+    def _crps(self, y: Moments) -> Moments: ...
+
+    @abstractmethod
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return a quantile of every row for each level, whose further axes have length 1."""
+
+
+@dataclass(frozen=True, repr=False)
+class GaussianPredictive(Predictive):
+    """N(mean, epistemic_var + noise_var), the moment-matched predictive of eq. 12 (PBP 2015)."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        z = (y - self.mean) / self.std
+        return -0.5 * (LOG_2PI + z * z) - np.log(self.std)
+
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return special.ndtr((y - self.mean) / self.std)
+
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return self.mean + self.std * special.ndtri(levels)
+
+    def _crps(self, y: Moments) -> Moments:
+        """In closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
+        z = (y - self.mean) / self.std
+        density = np.exp(-0.5 * (LOG_2PI + z * z))
+        spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
+        return self.std * spread
+
+
+@dataclass(frozen=True, repr=False)
+class StudentTPredictive(Predictive):
+    """Student-t of the given mean and variance: what conjugate linear regression predicts.
+
+    dof
+        Degrees of freedom, > 2, of the shape of `mean`. The scale is std sqrt((dof - 2) / dof).
+    """
+
+    dof: Moments
+
+    @property
+    def scale(self) -> Moments:
+        """Scale of the distribution, y; smaller than the standard deviation."""
+        return self.std * np.sqrt((self.dof - 2.0) / self.dof)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.mean + self.scale * rng.standard_t(self.dof, (n, *np.shape(self.mean)))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
+
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return special.stdtr(self.dof, (y - self.mean) / self.scale)
+
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        return self.mean + self.scale * special.stdtrit(self.dof, levels)
+
+    def _crps(self, y: Moments) -> Moments:
+        """In closed form (Jordan, Krüger & Lerch 2019, appendix A)."""
+        z, dof = (y - self.mean) / self.scale, self.dof
+        density = np.exp(self._log_density(z))
+        log_ratio = special.betaln(0.5, dof - 0.5) - 2.0 * special.betaln(0.5, 0.5 * dof)
+        spread = 2.0 * density * (dof + z * z) - 2.0 * np.sqrt(dof) * np.exp(log_ratio)
+        return self.scale * (z * (2.0 * special.stdtr(dof, z) - 1.0) + spread / (dof - 1.0))
+
+    def _log_density(self, z: Moments | float) -> Moments:
+        """Log density of the standard Student-t: -log(sqrt(dof) B(1/2, dof/2)) - ..."""
+        constant = special.betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof)
+        return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
+
+
+@dataclass(frozen=True, repr=False)
+class SummedGaussians(Predictive):
+    """A sum of Gaussians for every element (row, or output of a row); the base of mixtures."""
+
+    @property
+    @abstractmethod
+    def n_components(self) -> int:
+        """Number of Gaussians of an element."""
+
+    @abstractmethod
+    def components(self, at: slice) -> Components:
+        """Return the Gaussians of some elements, of which outputs of one row are neighbours."""
+
+    def elementwise(
+        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
+    ) -> np.ndarray:
+        """Apply a function of components and numbers to all elements, in bounded chunks.
+
+        values
+            (..., n) or (..., n, o): all of one element are taken with its components.
+        """
+        if not np.size(values):
+            return np.empty(np.shape(values))
+        flat = np.reshape(values, (-1, self.mean.size))
+        result = np.empty(flat.shape)
+        for at in self._pieces():
+            result[:, at] = function(self.components(at), flat[:, at])
+        return result.reshape(np.shape(values))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        inside = self.elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, inside)
+
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return np.clip(self.elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
+
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        y = np.empty((len(levels), self.mean.size))
+        for at in self._pieces():
+            y[:, at] = gaussian_sums.quantiles(self.components(at), levels.ravel())
+        return y.reshape(len(levels), *self.mean.shape)
+
+    def _pieces(self) -> Iterator[slice]:
+        """Divide the elements."""
+        room = max(1, _MOST_COMPONENTS // self.n_components)
+        for first in range(0, self.mean.size, room):
+            yield slice(first, first + room)

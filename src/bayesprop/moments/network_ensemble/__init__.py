@@ -1,1 +1,0 @@
-"""The ensemble behind `BayesianMLPRegressor`: networks of Gaussian weights that learn the noise."""

@@ -1,0 +1,1 @@
+"""Networks of plain and drawn weights: layers, priors, likelihoods, training, pruning."""

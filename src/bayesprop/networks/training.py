@@ -1,0 +1,374 @@
+"""A network that gradient steps train and that predicts by draws of its weights, as a method.
+
+What the variational networks, dropout, the point network, ensembles and Laplace share. Whatever
+distinguishes them stands in their `GradientMethod`, or in a subclass of `TrainedNetwork`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop import codec
+from bayesprop.codec import Stored
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, TrainingRows
+from bayesprop.model.progress import SILENT, Progress
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import Apply, GradientMethod, Info
+from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.networks.mlp import init_weights, plain_apply
+from bayesprop.numerics import loops
+from bayesprop.numerics.devices import gathered, partitioned_by_xla
+from bayesprop.numerics.filling import blocks, device_rows, padded, slots
+from bayesprop.numerics.forks import random_key
+from bayesprop.numerics.loops import Rows
+
+FURTHEST_INPUT = 1e12
+"""In standard deviations: networks in float32 square their inputs twice."""
+_DRAW_VALUES = 8_000_000
+
+
+class Trained(NamedTuple):
+    """What training leaves.
+
+    trace
+        One value an epoch: loss, mean_log_likelihood (nats a row, standardised units), kl (nats);
+        validation_loss where there was one.
+    n_undone
+        Epochs that left the finite numbers, and were undone; training stops at the first.
+    best_epoch
+        The epoch whose state this is, from 1, where early stopping chose it.
+    gradient_norm
+        Largest derivative of the loss at the end, where an optimiser on all rows took it.
+    """
+
+    state: Any
+    trace: dict[str, list[float]]
+    n_undone: int
+    best_epoch: int | None
+    gradient_norm: float | None = None
+
+
+def train(
+    method: GradientMethod,
+    state: Any,
+    data: Rows,
+    *,
+    n_rows: int,
+    seed: int,
+    batch_size: int,
+    n_epochs: int,
+    first_epoch: int = 0,
+    validate: Callable[[Any], float] | None = None,
+    patience: int | None = None,
+    progress: Progress = SILENT,
+) -> Trained:
+    """Run epochs first_epoch, first_epoch + 1, ...; epoch e has its own key whatever came before.
+
+    n_rows
+        How many rows there are, the first ones; what follows in `data` only fills it up.
+    batch_size
+        Rows of a step; all of them if there are fewer.
+    validate
+        Loss of a state on rows held out; lower is better. The best state is returned, and
+        training stops after `patience` epochs without a better one (None: never).
+    """
+    root = random_key(seed)
+    batch_size = min(batch_size, blocks(n_rows))
+    trace: dict[str, list[float]] = {"loss": [], "mean_log_likelihood": [], "kl": []}
+    if validate is not None:
+        trace["validation_loss"] = []
+    best, best_epoch, lowest = state, None, np.inf
+    for epoch in range(first_epoch, first_epoch + n_epochs):
+        before = state
+        key = jax.random.fold_in(root, epoch)
+        state, outcome = _epoch(method, state, key, data, n_rows, batch_size)
+        *values, is_sound = np.asarray(outcome).tolist()
+        if not is_sound:
+            return Trained(gathered(before if validate is None else best), trace, 1, best_epoch)
+        for name, value in zip(Info._fields, values, strict=True):
+            trace[name].append(value)
+        if validate is not None:
+            held_out = validate(state)
+            trace["validation_loss"].append(held_out)
+            if held_out < lowest:
+                best, best_epoch, lowest = state, epoch + 1, held_out
+            elif patience is not None and epoch + 1 - (best_epoch or 0) >= patience:
+                break
+        latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
+        done = epoch + 1 - first_epoch
+        progress.report(done, n_epochs, f"epoch {epoch + 1}", latest)
+        if progress.is_cut(done, n_epochs, "epochs"):
+            break
+    return Trained(gathered(state if validate is None else best), trace, 0, best_epoch)
+
+
+@partial(jax.jit, static_argnames=("method", "batch_size"))
+def _epoch(
+    method: GradientMethod,
+    state: Any,
+    key: PRNGKeyArray,
+    data: Rows,
+    n_rows: int,
+    batch_size: int,
+) -> tuple[Any, Float[Array, " 4"]]:
+    """Train an epoch; tell its info, and 1 if loss and mean are finite: one small array a call."""
+    state, info = loops.epoch(method.update, state, key, data, n_rows, batch_size=batch_size)
+    sound = jnp.isfinite(info.loss)
+    for leaf in jax.tree.leaves(method.mean(state)):
+        sound &= jnp.isfinite(leaf).all()
+    return state, jnp.stack([*info, sound.astype(info.loss.dtype)])
+
+
+def is_finite(tree: Any) -> bool:
+    """Whether every number of a pytree is finite."""
+    return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(tree))
+
+
+class Built(NamedTuple):
+    """Pure functions that learn, and the network and likelihood that they were built for."""
+
+    gradient: GradientMethod
+    apply: Apply
+    likelihood: NetworkLikelihood
+
+
+@lru_cache(maxsize=64)
+def built(
+    method: Callable[..., GradientMethod],
+    likelihood: NetworkLikelihood,
+    activation: str,
+    *args: Any,
+    **settings: Any,
+) -> Built:
+    """Build each configuration once, so that JAX compiles it once.
+
+    method
+        Called with network, likelihood, args and settings, which decide what is compiled.
+    """
+    apply = partial(plain_apply, activation_name=activation)
+    return Built(method(apply, likelihood, *args, **settings), apply, likelihood)
+
+
+class NetworkState(NamedTuple):
+    """What training leaves: the state of the gradient method, and the seed of start and draws."""
+
+    network: Any
+    seed: int
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """Trains by mini-batches; predicts by n_draws networks drawn from the posterior.
+
+    built
+        For one configuration, always the very same: its identity keys compilation.
+    sizes
+        Inputs, hidden units of every layer, outputs.
+    n_epochs, batch_size
+        Passes over the rows, and rows of a step.
+    """
+
+    built: Built
+    sizes: tuple[int, ...]
+    n_epochs: int
+    batch_size: int
+    n_draws: int
+
+    furthest_input = FURTHEST_INPUT
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time, so that all draws of them fit into memory."""
+        return rows_of_draws(self.built.likelihood, self.n_draws)
+
+    def start(self, seed: int) -> NetworkState:
+        """Return the state before any row."""
+        return NetworkState(self.started(seed), seed)
+
+    def started(self, seed: Any) -> Any:
+        """Draw the start of the network and of its method's state."""
+        return _started(self.built.gradient.init, self.sizes, seed)
+
+    @partitioned_by_xla()
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train from a random start."""
+        return self.learned(rows, self.start(int(rng.randint(2**31))), 0, progress)
+
+    @partitioned_by_xla()
+    def resume(
+        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
+    ) -> Learned:
+        """Train on for as many epochs again; the seed is that of the start."""
+        del rng
+        return self.learned(rows, before.state, before.n_iter, progress)
+
+    def learned(
+        self, rows: TrainingRows, start: NetworkState, epoch: int, progress: Progress
+    ) -> Learned:
+        """Train from a state that has seen some epochs."""
+        started = time.perf_counter()
+        trained = self.train(rows, start, epoch, progress)
+        report = self.account(trained, len(rows.x), time.perf_counter() - started)
+        return Learned(self.finished(trained, start.seed), report, epoch + report.n_epochs)
+
+    def train(
+        self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
+    ) -> Trained:
+        """Train on all rows; a subclass may hold some out for early stopping."""
+        return train(
+            self.built.gradient,
+            start.network,
+            device_rows(*rows[:3], slots(len(rows.x))),
+            n_rows=len(rows.x),
+            seed=start.seed,
+            batch_size=self.batch_size,
+            n_epochs=self.n_epochs,
+            first_epoch=first_epoch,
+            progress=progress,
+        )
+
+    def finished(self, trained: Trained, seed: int) -> Any:
+        """Return the state that is kept; a subclass may keep more."""
+        return NetworkState(trained.state, seed)
+
+    def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
+        """Report the training."""
+        n_epochs = len(trained.trace["loss"])
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=n_epochs,
+            seconds=seconds,
+            n_updates=n_epochs * -(-n_rows // min(self.batch_size, n_rows)),
+            guards={"epochs_undone": trained.n_undone},
+            trace=trained.trace,
+            warnings=self.advice(trained),
+        )
+
+    def advice(self, trained: Trained) -> list[str]:
+        """Say what a person should know about the training, in sentences."""
+        if not trained.n_undone:
+            return []
+        return [
+            f"epoch {len(trained.trace['loss']) + 1} left the finite numbers and was undone, and "
+            "training stopped: lower learning_rate"
+        ]
+
+    def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
+        """Average over draws of the weights, always the same ones."""
+        key = jax.random.fold_in(random_key(state.seed), 2**31 - 1)
+        parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), key)
+        return predictive(parts, len(x))
+
+    def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
+        """Draw functions, one network each."""
+        key, rows = random_key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
+        f, noise_var = wide(self.observed(state, rows, key, n), len(x))
+        return Drawn.of(f, noise_var, rng)
+
+    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
+        """Predict by the networks of a prediction, on the device."""
+        apply, sample, n_draws = self.built.apply, self.built.gradient.sample, self.n_draws
+        if isinstance(self.built.likelihood, GaussianNoise):
+            return self.observed(state, x, key, n_draws)
+        return draws.class_moments(apply, sample, key, state.network, x, n_draws=n_draws)
+
+    def observed(self, state: Any, x: Any, key: Any, n_draws: int) -> draws.Observed:
+        """Predict the targets by each of n_draws drawn networks, on the device."""
+        likelihood: Any = self.built.likelihood
+        sample, apply = self.built.gradient.sample, self.built.apply
+        return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
+
+    def to_stored(self, state: NetworkState) -> Stored:
+        """Return seed and arrays."""
+        return codec.write(jax.device_get(state))
+
+    def from_stored(self, stored: Stored) -> NetworkState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        return on_device(codec.read(self.example, stored))
+
+    @property
+    def example(self) -> NetworkState:
+        """A state of the shapes of this network."""
+        return NetworkState(jax.eval_shape(partial(self.started, 0)), cast(Any, int))
+
+
+class BlockNetwork(TrainedNetwork):
+    """One that learns a table larger than memory, too: what it optimises is a sum over rows."""
+
+    @partitioned_by_xla()
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train n_epochs, each on another block, whose rows stand for all; more until all are met.
+
+        The optimiser's memory goes on from block to block, and so does what is warmed up.
+        """
+        started, once = time.perf_counter(), replace(self, n_epochs=1)
+        learned = Learned(self.start(int(rng.randint(2**31))), FitReport(0, 0, 0.0, 0, {}, {}), 0)
+        trace, n_met, n_updates, share = {}, 0, 0, 0.0
+        for epoch, rows in enumerate(parts.passes):
+            weight = rows.weights * (parts.total / rows.weights.sum())
+            block = rows._replace(weight=weight)
+            learned = once.learned(block, learned.state, epoch, SILENT)
+            n_met, n_updates = n_met + len(rows.x), n_updates + learned.report.n_updates
+            for name, values in learned.report.trace.items():
+                trace.setdefault(name, []).extend(values)
+            share = min(1.0, learned.n_iter / self.n_epochs, n_met / parts.n_rows)
+            progress.report(share, 1.0, f"epoch {learned.n_iter}")
+            if share == 1.0 or learned.report.guards["epochs_undone"] or progress.is_over:
+                break
+        if share < 1.0 and progress.is_over:
+            progress.cut(f"{n_met} of {parts.n_rows} rows in {learned.n_iter} epochs")
+        report = replace(
+            learned.report,
+            n_rows=min(n_met, parts.n_rows),
+            n_epochs=learned.n_iter,
+            n_updates=n_updates,
+            seconds=time.perf_counter() - started,
+            trace=trace,
+        )
+        return learned._replace(report=report)
+
+
+@partial(jax.jit, static_argnames=("init", "sizes"))
+def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int) -> Any:
+    """Draw the start of a network and of its method's state, in one compilation."""
+    key_weights, key_state = jax.random.split(random_key(seed))
+    return init(key_state, init_weights(key_weights, sizes))
+
+
+def rows_of_draws(likelihood: NetworkLikelihood, n_draws: int) -> int:
+    """Rows of a prediction at a time: of targets, all draws of them are in memory at once."""
+    if not isinstance(likelihood, GaussianNoise):
+        return MOST_ROWS
+    return max(1, min(MOST_ROWS, _DRAW_VALUES // (n_draws * likelihood.n_targets)))
+
+
+def predictive(
+    parts: draws.Observed | draws.ClassMoments, n_rows: int
+) -> Predictive | ClassPredictive:
+    """Bring what networks predict from the device, and leave the filling away."""
+    if isinstance(parts, draws.Observed):
+        return MixturePredictive.of(*wide(parts, n_rows))
+    return ClassPredictive.of_codes(*(np.asarray(part)[:n_rows] for part in parts))
+
+
+def wide(parts: Any, n_rows: int) -> list[np.ndarray]:
+    """Leave the filling away; (s, n, o) in float64."""
+    return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
+
+
+def on_device(state: Any) -> Any:
+    """Put the arrays of a state that was read onto JAX's device."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if hasattr(leaf, "dtype") else leaf, state)

@@ -1,0 +1,1 @@
+"""The ensemble behind `BayesianRegressor`: networks of Gaussian weights that learn the noise."""

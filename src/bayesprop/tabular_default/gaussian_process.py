@@ -1,0 +1,260 @@
+"""An infinitely wide network beside the finite ones: a Gaussian process.
+
+With ever more hidden units a Bayesian network becomes a Gaussian process (Neal 1996; Williams 1997,
+"Computing with infinite networks"), here with a length of its own for every input (automatic
+relevance determination), of the squared distance r² = sum_d (x_d - x'_d)² / l_d²:
+
+    k = a² exp(-r²/2)  or  a² (1 + √5 r + 5 r²/3) exp(-√5 r)  (Matérn 5/2),    y ~ N(g(x), s / w)
+
+for a row that counts w times. A linear model with weights from N(0, b²) is added, of covariance
+b² (1 + x·x') (Rasmussen & Williams 2006, section 4.2.2): it has sums of columns to the digit, and
+goes on beyond the rows. Where rows have groups, such as patients, those of one share a number of
+their own from N(0, u) (the random intercept of mixed models: Laird & Ware 1982), which a new group
+has anew: u counts with the noise. It learns smooth functions of little noise from hundreds of rows,
+as finite networks hardly do from thousands. How its lengths and variances are chosen:
+`process_evidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from scipy import linalg
+
+from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, raised_cholesky
+from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.nearest_rows import KeptRows
+
+_SOLVE = {
+    np.dtype(kind): linalg.get_lapack_funcs(("trtrs",), dtype=kind)[0]
+    for kind in (np.float32, np.float64)
+}
+"""Of a triangle and a few columns: SciPy's own function checks for as long as this takes."""
+
+MOST_ROWS = 2048
+"""Rows that the process knows, at most."""
+
+MOST_JOINT = 1024
+"""Rows at which functions are drawn exactly; of more, the others are independent given these."""
+
+JITTER, LINEAR_JITTER = 1e-10, 1e-12
+"""Of a², and of b² (1 + x²): what keeps sums of large numbers exact."""
+
+_NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a thousandth of s
+_FEW_ROWS = 100  # for which float64 is as fast
+_FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess(KeptRows):
+    """Rows that it knows, (n, d) and (n,), and logarithms of lengths (d,), a² and s; float64.
+
+    What follows from these is computed when it is first asked for.
+
+    is_rough
+        1 if its covariance is Matérn 5/2, 0 if it is the Gaussian.
+    group, group_var
+        Numbers of the rows' groups, (n,), all different where they have none; and u.
+    linear_var
+        b²; 0 where there is no linear model.
+    """
+
+    OWNER, N_ROWS = "the process's", (1, MOST_ROWS)
+    x: Float64[np.ndarray, "n d"]
+    y: Float64[np.ndarray, " n"]
+    weight: Float64[np.ndarray, " n"]
+    log_lengths: Float64[np.ndarray, " d"]
+    log_var: Float64[np.ndarray, ""]
+    log_noise: Float64[np.ndarray, ""]
+    is_rough: Float64[np.ndarray, ""]
+    group: Float64[np.ndarray, " n"]
+    group_var: Float64[np.ndarray, ""]
+    linear_var: Float64[np.ndarray, ""]
+
+    def validate(self) -> None:
+        """Raise ValueError where these are not a process."""
+        super().validate()
+        if self.is_rough not in (0.0, 1.0):
+            raise ValueError("the process's is_rough must be 0 or 1")
+        if self.group_var < 0.0 or self.linear_var < 0.0:
+            raise ValueError("the process's group_var and linear_var must be at least 0")
+
+    @property
+    def log_own_noise(self) -> Float[np.ndarray, ""]:
+        """Log variance of a new row around g, of a group not seen: log(s + u)."""
+        return np.log(np.exp(self.log_noise) + self.group_var) if self.group_var else self.log_noise
+
+    def log_density(
+        self, y: Float[np.ndarray, " m"], m: Float[np.ndarray, " m"], v: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, " m"]:
+        """Log densities of new measurements, of groups not seen, where g has these moments."""
+        return GaussianPredictive(m, v, np.exp(self.log_own_noise)).log_prob(y)
+
+    @cached_property
+    def _row_noise(self) -> Float[np.ndarray, " n"]:
+        of_linear = self._linear_variance(self._measured(self.x))
+        jitter = JITTER * np.exp(self.log_var) + LINEAR_JITTER * of_linear
+        return np.exp(self.log_noise) / self.weight + jitter
+
+    @cached_property
+    def _root(self) -> Float[np.ndarray, "n n"]:
+        """Lower Cholesky factor of K + N."""
+        with one_blas_thread():
+            at = self._measured(self.x)
+            total = self._covariance(at, at)
+            total[np.diag_indices(len(total))] += self._row_noise
+            if self.group_var:
+                total += self.group_var * np.equal.outer(self.group, self.group)
+            return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+
+    @cached_property
+    def _known(self) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n n"]]:
+        """Rows in lengths, and the root, as precise as predictions want them."""
+        at = self._measured(self.x)
+        is_noisy = self.log_noise - np.log(self._variance(at).max()) > _NOISY
+        dtype = np.float32 if is_noisy and len(at) > _FEW_ROWS else np.float64
+        return at.astype(dtype), np.asfortranarray(self._root, dtype)
+
+    @cached_property
+    def _pulls(self) -> Float[np.ndarray, " n"]:
+        """(K + N)^-1 y."""
+        return linalg.cho_solve((self._root, True), self.y, check_finite=False)
+
+    @cached_property
+    def _units(self) -> Float[np.ndarray, " f"]:
+        b = np.sqrt(self.linear_var)
+        return np.append(np.exp(-self.log_lengths), np.full(self.x.shape[1] + 1 if b else 0, b))
+
+    def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m f"]:
+        """Measure rows, as float32 as those that it knows, in lengths; behind them b (1, x)."""
+        x = np.asarray(np.float32(x), np.float64)
+        parts = [x, one_and(x)] if self.linear_var else [x]
+        return np.concatenate(parts, axis=1) * self._units
+
+    def _covariance(
+        self, a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]
+    ) -> Float[np.ndarray, "n m"]:
+        d = self.x.shape[1]
+        square = square_of(a[:, :d], b[:, :d])
+        k, _ = correlation_and_slope(square, is_rough=bool(self.is_rough))
+        k *= np.exp(self.log_var)
+        if self.linear_var:
+            k += a[:, d:] @ b[:, d:].T
+        return k
+
+    def _linear_variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
+        return np.square(at[:, self.x.shape[1] :]).sum(axis=1)
+
+    def _variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
+        """Variance of g at rows before any is seen."""
+        return np.exp(self.log_var) + self._linear_variance(at)
+
+    def left_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and variance of g at every row that it knows, from all of other groups.
+
+        With P the block of the inverse of the covariance of y, the mean is y - P^-1 (K + N)^-1 y,
+        and P^-1 the covariance of y (Rasmussen & Williams 2006, eq. 5.12 for one row).
+        """
+        inverse = inverse_triangle(self._root)
+        m, v = self.y - self._pulls / np.diag(inverse), 1.0 / np.diag(inverse)
+        for rows in same(self.group):
+            if len(rows) > 1:
+                block = np.tril(inverse[np.ix_(rows, rows)])
+                covariance = linalg.inv(block + np.tril(block, -1).T)
+                m[rows] = self.y[rows] - covariance @ self._pulls[rows]
+                v[rows] = np.diag(covariance)
+        return m, np.maximum(v - self._row_noise - self.group_var, 0.0)
+
+    def moments(
+        self, x: Float[np.ndarray, "m d"]
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """Mean and variance of g."""
+        m, v = np.empty((2, len(x)))
+        at = self._measured(x)
+        for part, k, solved in self._pieces(at, *self._known):
+            m[part], v[part] = k @ self._pulls, self._variance(at[part]) - _squares(solved)
+        return m, np.maximum(v, 0.0)
+
+    def draw(
+        self, rng: np.random.Generator, x: Float[np.ndarray, "m d"], n: int
+    ) -> Float[np.ndarray, "s m"]:
+        """Draw n functions at all rows, with the moments of `moments` at each.
+
+        Exactly at MOST_JOINT of the rows; the others are independent given these (Snelson &
+        Ghahramani 2006, "Sparse Gaussian processes using pseudo-inputs").
+        """
+        at, known = self._measured(x), self._measured(self.x)
+        first = at[rng.permutation(len(at))[:MOST_JOINT]]
+        before = _solved(self._root, self._covariance(first, known))
+        joint = self._covariance(first, first) - before.T @ before
+        root = raised_cholesky(joint, 1e-12 * float(np.diag(joint).max()))
+        normal, drawn = rng.standard_normal((n, len(first))), np.empty((n, len(at)))
+        for part, k, solved in self._pieces(at, known, self._root):
+            shared = self._covariance(at[part], first) - solved.T @ before
+            lean = _solved(root, shared)
+            v = self._variance(at[part]) - _squares(solved) - _squares(lean)
+            drawn[:, part] = k @ self._pulls + normal @ lean
+            drawn[:, part] += np.sqrt(np.maximum(v, 0.0)) * rng.standard_normal((n, lean.shape[1]))
+        return drawn
+
+    def _pieces(
+        self,
+        at: Float[np.ndarray, "m f"],
+        known: Float[np.ndarray, "n f"],
+        root: Float[np.ndarray, "n n"],
+    ) -> Iterator[tuple[slice, Float[np.ndarray, "r n"], Float[np.ndarray, "n r"]]]:
+        """Give rows, their covariance with those known, and this solved by the root, in pieces."""
+        at = at.astype(root.dtype)
+        for part in chunks(len(at), 4 * len(known)):
+            k = self._covariance(at[part], known)
+            yield part, k, _solved(root, k)
+
+
+def _solved(root: Float[np.ndarray, "n n"], k: Float[np.ndarray, "r n"]) -> np.ndarray:
+    """Return root^-1 k', (n, r)."""
+    return _SOLVE[root.dtype](root, k.T, lower=1)[0]
+
+
+def _squares(columns: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " r"]:
+    """Add up the squares of every column."""
+    return np.einsum("nr,nr->r", columns, columns, dtype=np.float64)
+
+
+def one_and(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
+    """Put a column of ones before others."""
+    return np.concatenate([np.ones((len(x), 1)), x], axis=1)
+
+
+def same(number: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " r"]]:
+    """Return the places of every number, in the order of the numbers."""
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+
+
+def square_of(a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
+    """Squared distances."""
+    square = a @ b.T
+    square *= -2.0
+    square += np.square(a).sum(axis=1)[:, None]
+    square += np.square(b).sum(axis=1)
+    return np.maximum(square, 0.0, out=square)
+
+
+def correlation_and_slope(
+    square: Float[np.ndarray, "n m"], *, is_rough: bool
+) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+    """Return k / a² of squared distances, and minus twice its slope in these.
+
+    Of the Gaussian both are the same array.
+    """
+    if not is_rough:
+        k = np.exp(-np.minimum(0.5 * square, _FURTHEST))
+        return k, k
+    r = np.minimum(np.sqrt(5.0 * square), _FURTHEST)
+    decay = np.exp(-r)
+    return (1.0 + r + r * r / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay

@@ -1,0 +1,292 @@
+"""What the weights of a mean network know of each other, found when training has ended.
+
+Training gives every weight a variance of its own. Where no row lies that is too small, and among
+the rows too large, because what one weight does another can undo. A Gaussian of full covariance S
+has, where the objective of training is stationary and by the Gauss-Newton approximation,
+
+    1 / S = diag(1 / v*) + sum_rows J' r J
+
+with v* the best variances of the priors, J the slopes of the mean in the weights, and r the
+precision that the bound of training sees in a row. The variance of the mean is then J S J', which
+is known to grow between the rows where independent weights do not (Foong et al. 2019, "In-between
+uncertainty"; Immer et al. 2021 for the linear form of the prediction).
+
+Units that sleep have weights that the rows say nothing of, but training leaves them all the same
+kink, at their prior's mean. Those of the last hidden layer are woken first: the weights that enter
+one become a draw from their prior, so that its kink may lie anywhere, also where no row does, and
+the rows decide how much of it the output may hold. The mean stays as it was.
+
+S itself would be too large to keep and to multiply by. Kept are a few deviations of all weights
+whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import linalg
+
+from bayesprop.numerics.dense import (
+    inverse_triangle,
+    orthogonal_columns,
+    raised_cholesky,
+)
+from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.student_t_bound import row_precision
+from bayesprop.tabular_default.distinct_rows import Distinct, Rows
+from bayesprop.tabular_default.gaussian_network import (
+    Layers,
+    dead_units,
+    n_units_below,
+    prior_variances,
+)
+from bayesprop.tabular_default.member import Member, flat
+from bayesprop.tabular_default.noisy_output import NoisyOutput
+from bayesprop.tabular_default.outputs import activations, outputs
+from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.state import EnsembleState
+
+N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
+"""Of a member, and of all together at least: the relative standard error of a variance is
+sqrt(2 / number), of six members' a seventh."""
+
+MOST_WEIGHTS = 20_000
+"""Weights of a mean network beyond which they stay independent."""
+
+CERTAIN = np.float32(-9.0)
+"""Log standard deviation of a weight that has been drawn."""
+
+ENOUGH_ROWS = 2048
+"""Rows that stand for more: with fewer, what they leave open would be taken for unknown."""
+
+_MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows than that are allowed
+_LEAST_LEFT = 1e-3  # of an error, where a row alone decides
+_UNSEEN = 1e-9  # of the precision of a row, for a member that was trained without it
+_MOST_OF_FOLDS = 8192  # rows that judge where weights are independent
+_ROUNDING = 1e-15  # of sums of enormous weights
+_LEAST_PRECISION = 1e-30  # which says nothing, and can be divided by
+_MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
+
+
+class LeftOut(NamedTuple):
+    """What every member would say of some rows if it had not seen the row it is asked about.
+
+    some
+        Numbers of the rows, (r,).
+    noisy
+        What they say; where rows have groups, the one that has not seen the group.
+    leverage
+        Of the row, the largest that any member gives it for any output, (r,).
+    """
+
+    some: Int[np.ndarray, " r"]
+    noisy: NoisyOutput
+    leverage: Float[np.ndarray, " r"]
+
+
+def with_deviations(
+    state: EnsembleState,
+    distinct: Distinct,
+    settings: EnsembleSettings,
+    n_total: float | None = None,
+) -> tuple[EnsembleState, LeftOut | None]:
+    """Return a trained state with deviations, unless the networks of its members are too large.
+
+    And what it says of rows left out: to first order, the error at a row that counts r grows by
+    1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
+    the same inputs are left out together: their r add up, and their targets are averaged by it.
+    Where rows have groups, a member was trained without some of these, whose r are nothing to it.
+
+    n_total
+        Weight of all rows that were learnt, for which these stand; None: these are all.
+    """
+    n_weights, rows = state.n_mean_weights, distinct.once
+    some = _rows_to_look_at(state, rows)
+    is_finite = all(np.isfinite(flat(member)).all() for member in state.members)
+    if n_weights > MOST_WEIGHTS or some is None or not is_finite:
+        return state, _of_folds(state, distinct) if is_finite else None
+    x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
+    own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
+    counts = weight * (n_total or rows.n_total) / weight.sum()
+    noisy, spread = outputs(state, x), settings.priors.mean
+    there, total = noisy.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
+    trained = state.members
+    each = tuple(wake(state.seed, k, member, spread) for k, member in enumerate(trained))
+    state = state._replace(members=each)
+    number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
+
+    fold = None if distinct.groups is None else distinct.groups.fold[some]
+
+    def of_member(k: int) -> tuple[np.ndarray, ...]:
+        seen = 1.0 if fold is None else np.where(fold == k, _UNSEEN, 1.0)[:, None]
+        j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
+        each_r = row_precisions(state, settings, there, targets.y, k)
+        r = targets.sums(each_r) / total
+        y = targets.sums(each_r * targets.y) / total / r
+        variances = prior_variances(trained[k].mean, spread)
+        prior_var = np.concatenate([part for layer in variances for part in layer], axis=None)
+        rng = np.random.default_rng([state.seed % 2**32, 2, k])
+        all_r = seen * (counts[:, None] * r)
+        vectors, h = deviations(rng, j, all_r.ravel(), prior_var, number)
+        v = h.reshape(r.shape) / all_r
+        leverage = seen * (own[:, None] * r * v)
+        stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
+        return vectors, y + (noisy.m[k] - y) / stays, v / stays, leverage.max(axis=1)
+
+    fit_in = _MOST_AT_A_TIME // (x.shape[0] * state.n_outputs * n_weights)
+    with ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool:
+        vectors, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
+    left_out = noisy._replace(m=np.array(m), v=np.array(v))
+    state = state._replace(deviations=np.array(vectors, np.float32))
+    if fold is None:
+        return state, LeftOut(some, left_out, np.max(leverage, axis=0))
+    return state, LeftOut(some, left_out.by(fold), np.zeros(len(some)))
+
+
+def _of_folds(state: EnsembleState, distinct: Distinct) -> LeftOut | None:
+    """Ask members with independent weights of groups they have not seen; None without groups."""
+    if distinct.groups is None:
+        return None
+    counting = np.flatnonzero(distinct.once.weight)
+    rng = np.random.default_rng([state.seed % 2**32, 2])
+    some = np.sort(rng.permutation(counting)[:_MOST_OF_FOLDS])
+    noisy = outputs(state, distinct.once.x[some]).by(distinct.groups.fold[some])
+    return LeftOut(some, noisy, np.zeros(len(some)))
+
+
+def wake(seed: int, k: int, member: Member, spread: float) -> Member:
+    """Return member k with a kink of its own for every sleeping unit of the last hidden layer.
+
+    Its width is that of one of the others.
+    """
+    *below, entering, leaving = member.mean
+    n_units = entering.b_m.size
+    sleeps = np.array(dead_units(member.mean, spread)[-n_units:])
+    rng, n = np.random.default_rng([seed % 2**32, 3, k]), int(sleeps.sum())
+    w_var, b_var = prior_variances(member.mean, spread)[-2]
+    weights, biases, leaving_m = (np.array(a) for a in (entering.w_m, entering.b_m, leaving.w_m))
+    weights[:, sleeps] = np.sqrt(w_var[:, sleeps]) * rng.standard_normal((len(weights), n))
+    biases[sleeps] = np.sqrt(b_var[sleeps]) * rng.standard_normal(n)
+    leaving_m[:n_units][sleeps] = 0.0
+    entering = entering._replace(
+        w_m=weights,
+        b_m=biases,
+        w_log_std=np.where(sleeps, CERTAIN, entering.w_log_std),
+        b_log_std=np.where(sleeps, CERTAIN, entering.b_log_std),
+    )
+    widths = np.array(member.log_widths[-1])
+    if n < n_units:
+        widths[sleeps] = rng.choice(widths[~sleeps], n)
+    return member._replace(
+        mean=(*below, entering, leaving._replace(w_m=leaving_m)),
+        log_widths=(*member.log_widths[:-1], widths),
+    )
+
+
+def _rows_to_look_at(state: EnsembleState, rows: Rows) -> Int[np.ndarray, " r"] | None:
+    """Return the numbers of all rows that count, or of some; None if too few can be looked at."""
+    counting, n_weights = np.flatnonzero(rows.weight), state.n_mean_weights
+    most = max(ENOUGH_ROWS, _MOST_PRODUCTS // n_weights**2 // state.n_outputs)
+    most = min(most, _MOST_NUMBERS // n_weights // state.n_outputs)
+    if len(counting) <= most:
+        return counting
+    rng = np.random.default_rng([state.seed % 2**32, 2])
+    return np.sort(rng.permutation(counting)[:most]) if most >= ENOUGH_ROWS else None
+
+
+def slopes(
+    layers: Layers,
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "n h"],
+    gains: Float[np.ndarray, "n h"],
+) -> Float[np.ndarray, "n o p"]:
+    """Slopes of the outputs' means in the means of all weights.
+
+    Layer by layer, and of a layer the weights input by input, then the biases.
+
+    z, gains
+        As `activations` gives them.
+    """
+    ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
+    units = [slice(*pair) for pair in pairwise(ends)]
+    n, n_out = len(x), layers[-1].b_m.size
+    slope = np.empty((n, n_out, sum(layer.w_m.size + layer.b_m.size for layer in layers)))
+    above, end = np.broadcast_to(np.eye(n_out), (n, n_out, n_out)), slope.shape[2]
+    for depth, layer in reversed([*enumerate(layers)]):
+        inputs = x if depth == 0 else z[:, units[depth - 1]]
+        if len(layer.w_m) > inputs.shape[1]:
+            inputs = np.hstack([inputs, x])
+        biases = end - layer.b_m.size
+        slope[:, :, biases:end] = above
+        end = biases - layer.w_m.size
+        of_weights = slope[:, :, end:biases].reshape(n, n_out, *layer.w_m.shape)
+        np.multiply(inputs[:, None, :, None], above[:, :, None, :], out=of_weights)
+        if depth > 0:
+            w = np.asarray(layer.w_m, np.float64)[: n_units_below(layers, depth)]
+            above = (above @ w.T) * gains[:, None, units[depth - 1]]
+    return slope
+
+
+def row_precisions(
+    state: EnsembleState,
+    settings: EnsembleSettings,
+    noisy: NoisyOutput,
+    y: Float[np.ndarray, "n o"],
+    k: int,
+) -> Float[np.ndarray, "n o"]:
+    """Minus twice the slope in E[(y - f)²] of the `student_t_bound` that member k maximises.
+
+    noisy
+        What all members say of the rows, with independent weights.
+    """
+    share, one = settings.noise_share(k), state.members[k]
+    dof = np.maximum(noisy.dof[k], settings.mean_least_dof(k))
+    below = np.minimum(state.log_floor - noisy.l_m[k], -1e-6)
+    h = noisy.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
+    seen = np.logaddexp(one.own_log_noise + share * h, state.log_floor)
+    square = (noisy.m[k] - y) ** 2 + noisy.v[k]
+    precision = row_precision(square, seen, share**2 * noisy.l_v[k], dof)
+    return np.maximum(precision, _LEAST_PRECISION)
+
+
+def deviations(
+    rng: np.random.Generator,
+    j: Float[np.ndarray, "n p"],
+    r: Float[np.ndarray, " n"],
+    prior_var: Float[np.ndarray, " p"],
+    number: int,
+) -> tuple[Float[np.ndarray, "s p"], Float[np.ndarray, " n"]]:
+    """Vectors whose products on average add up to S = (diag(1 / prior_var) + j' diag(r) j)^-1.
+
+    Exactly, if there are as many of them as weights. With fewer rows than weights, those of the
+    posterior are made of those of the prior by Matheron's rule, at the price of a matrix as large
+    as the rows. And the leverages of the rows, the diagonal of r j S j'.
+
+    j
+        Is written over.
+    """
+    spread = np.sqrt(prior_var)
+    j *= spread
+    j *= np.sqrt(r)[:, None]
+    n, p = j.shape
+    if n >= p:
+        root = raised_cholesky(j.T @ j, 1.0, _ROUNDING)
+        vectors = linalg.solve_triangular(
+            root, orthogonal_columns(rng, p, number), trans=1, lower=True
+        )
+        h = np.square(linalg.solve_triangular(root, j.T, lower=True)).sum(axis=0)
+    else:
+        gram = j @ j.T
+        own = np.diag(gram).copy()
+        root = raised_cholesky(gram, 1.0, _ROUNDING)
+        of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
+        vectors = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
+        # Of 1 - diag((j j' + 1)^-1) little would be left where a row says next to nothing.
+        gram[np.diag_indices(n)] = own
+        gram *= inverse_triangle(root)
+        h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
+    return vectors.T * spread, h

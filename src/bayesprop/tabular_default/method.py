@@ -1,0 +1,258 @@
+"""The recipe as a method, for numbers and for classes: settings by the table's size, an account.
+
+What computes is compiled, and loaded when it is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop import codec
+from bayesprop.codec import Stored
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts, TrainingRows
+from bayesprop.model.progress import Progress
+from bayesprop.tabular_default.settings import (
+    EnsembleSettings,
+    settings_for,
+    settings_for_classes,
+)
+
+if TYPE_CHECKING:
+    from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+    from bayesprop.tabular_default.classification import ClassState
+    from bayesprop.tabular_default.state import EnsembleState
+    from bayesprop.tabular_default.training import FitInfo
+
+DRAFT_MEMBERS, FOLDS = 2, 5
+"""Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
+
+_N_TRACE = 100
+_SETTINGS = "hidden_layer_sizes", "n_members", "batch_size", "step_size", "learns_processes"
+FURTHEST_INPUT = 1e12
+"""In standard deviations: networks in float32 square their inputs twice."""
+
+
+@dataclass(frozen=True)
+class Settable(LeavesGroupsOut, ABC):
+    """What ensembles for numbers and for classes share; None is a choice by the table's size."""
+
+    n_inputs: int
+    hidden_layer_sizes: tuple[int, ...] | None
+    n_epochs: int | None
+    n_members: int | None
+    batch_size: int | None
+    step_size: float
+    learns_processes: bool
+
+    furthest_input = FURTHEST_INPUT
+    rows_at_once = 8192  # each takes half a millisecond, and progress is reported between
+
+    @abstractmethod
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        """Return the choices by the table's size."""
+
+    @abstractmethod
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+    ) -> tuple[Any, FitInfo]:
+        """Return the state, and what training met."""
+
+    def draft(self) -> Self:
+        """Return the method with two networks of each kind at most, and nothing beside them."""
+        n_members = min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS)
+        return replace(self, n_members=n_members, learns_processes=False)
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks, and ask rows left out."""
+        return self._fit(rows, rng, progress)
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and ask rows of the sample that are left out."""
+        return self._fit(parts.sample, rng, progress, parts)
+
+    def _fit(
+        self,
+        rows: TrainingRows,
+        rng: np.random.RandomState,
+        progress: Progress,
+        parts: Parts | None = None,
+    ) -> Learned:
+        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
+        n_rows = len(rows.x) if parts is None else parts.n_rows
+        settings = self._chosen(n_rows, rows.groups, parts)
+        details = {"weight": rows.weight, "groups": rows.groups, "parts": parts}
+        state, info = self._trained(seed, rows, settings, progress=progress, **details)
+        report = FitReport(
+            n_rows=n_rows,
+            n_epochs=settings.n_steps,
+            seconds=time.perf_counter() - started,
+            n_updates=settings.n_steps,
+            guards=info.guards,
+            trace=trace(info.losses),
+            warnings=[*info.advice],
+            step="step",
+        )
+        return Learned(state, report, settings.n_steps)
+
+    def to_stored(self, state: Any) -> Stored:
+        """Return all parts."""
+        return codec.write(state, type(state))
+
+    def _chosen(
+        self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
+    ) -> EnsembleSettings:
+        """Return the choices by the table's size, but for what was set.
+
+        Where rows have groups, no member sees all of them: there are FOLDS members at least. Of a
+        table larger than memory there are so many steps at least that every row is met.
+        """
+        by_size = self._by_size(n_rows)
+        if groups is not None:
+            by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
+            _check_groups(groups, self.n_members)
+        chosen = {name: getattr(self, name) for name in _SETTINGS}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        settings = replace(by_size, **chosen)
+        n_batches = max(1, round(n_rows / settings.batch_size))
+        if parts is not None:
+            n_batches = -(-n_rows // settings.batch_size) + parts.n_blocks - 1
+            settings = replace(settings, n_steps=max(settings.n_steps, n_batches))
+        if self.n_epochs is None:
+            return settings
+        return replace(settings, n_steps=self.n_epochs * n_batches)
+
+
+def _check_groups(groups: np.ndarray, n_members: int | None) -> None:
+    if n_members == 1:
+        raise ValueError(
+            "n_members must be 2 or more where rows have groups, got 1: a group is left out of one"
+            " network and learnt by the others"
+        )
+    if groups.min() == groups.max():
+        raise ValueError("groups must hold two different groups or more, got one")
+
+
+@dataclass(frozen=True)
+class NetworkEnsemble(Settable):
+    """The recipe for numbers."""
+
+    n_outputs: int
+    learns_replicates: bool
+
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        by_size = settings_for(n_rows, self.n_inputs)
+        return replace(by_size, learns_replicates=self.learns_replicates)
+
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+    ) -> tuple[EnsembleState, FitInfo]:
+        from bayesprop.tabular_default import regression as ensemble
+
+        if rows.groups is not None and self.learns_replicates:
+            raise ValueError(
+                "learn_replicates must be False where rows have groups: what was measured in one"
+                " says nothing of another"
+            )
+        return ensemble.fit(seed, rows.x, rows.y, settings, **details)
+
+    def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
+        """Predict by a mixture over networks, a process and noise scales."""
+        from bayesprop.tabular_default import regression as ensemble
+
+        return ensemble.predict(state, x)
+
+    def draw(
+        self, state: EnsembleState, x: np.ndarray, rng: np.random.RandomState, n: int
+    ) -> Drawn:
+        """Draw functions, or with noise observations: one network each."""
+        from bayesprop.tabular_default.function_draws import sample_functions
+
+        generator = np.random.default_rng(rng.randint(2**31))
+        functions = partial(sample_functions, generator, state, x, n)
+        return Drawn(functions, partial(functions, include_noise=True))
+
+    def from_stored(self, stored: Stored) -> EnsembleState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        from bayesprop.tabular_default.state import EnsembleState
+
+        state = codec.read(EnsembleState, stored)
+        if (state.n_inputs, state.n_outputs) != (self.n_inputs, self.n_outputs):
+            raise ValueError(
+                f"the network has {state.n_inputs} inputs and {state.n_outputs} outputs, the "
+                f"header {(self.n_inputs, self.n_outputs)}"
+            )
+        return state
+
+
+@dataclass(frozen=True)
+class ClassEnsemble(Settable):
+    """The recipe for classes.
+
+    order
+        Their codes from the lowest class to the highest; None: they have no order.
+    """
+
+    n_classes: int
+    order: tuple[int, ...] | None = None
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and weigh them by rows of the sample that are left out."""
+        ranks, blocks = self._ranks, parts.blocks
+        parts = parts._replace(blocks=lambda: (b._replace(y=ranks[b.y]) for b in blocks()))
+        return super().fit_parts(parts, rng, progress)
+
+    def _by_size(self, n_rows: int) -> EnsembleSettings:
+        return settings_for_classes(n_rows, self.n_inputs)
+
+    def _trained(
+        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+    ) -> tuple[ClassState, FitInfo]:
+        from bayesprop.tabular_default import classification as class_ensemble
+
+        codes, is_ordered = self._ranks[rows.y], self.order is not None
+        return class_ensemble.fit(
+            seed, rows.x, codes, self.n_classes, settings, is_ordered=is_ordered, **details
+        )
+
+    def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
+        """Predict by the mixture of all networks."""
+        from bayesprop.tabular_default import classification as class_ensemble
+
+        doubtful = class_ensemble.predict(state, x)
+        return ClassPredictive.of_codes(doubtful.proba[:, self._ranks], doubtful.entropy)
+
+    @property
+    def _ranks(self) -> Int[np.ndarray, " c"]:
+        """Number of every code among those that the networks learn."""
+        return np.arange(self.n_classes) if self.order is None else np.argsort(self.order)
+
+    def from_stored(self, stored: Stored) -> ClassState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        from bayesprop.tabular_default.classification import ClassState
+
+        state = codec.read(ClassState, stored)
+        if (len(state.ramps.n_knots), len(state.constant)) != (self.n_inputs, self.n_classes):
+            raise ValueError(
+                f"the networks must be of {self.n_inputs} inputs and {self.n_classes} classes"
+            )
+        is_ordered = self.order is not None and self.n_classes > 2
+        if is_ordered != any(family.is_ordered for family in state.kinds):
+            raise ValueError("the networks must be of ordered classes where the header orders them")
+        return state
+
+
+def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:
+    """Means over members of total and data loss, nats a row, at up to 100 equal stretches."""
+    means = losses.mean(axis=0, dtype=np.float64)
+    parts = np.array_split(means, min(_N_TRACE, len(means)))
+    loss, data_loss = np.array([part.mean(axis=0) for part in parts]).T
+    return {"loss": loss.tolist(), "data_loss": data_loss.tolist()}

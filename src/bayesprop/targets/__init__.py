@@ -1,0 +1,1 @@
+"""Kinds of targets: bijectors, counts, limits and what is censored at them."""

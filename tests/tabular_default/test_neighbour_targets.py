@@ -1,0 +1,229 @@
+"""Targets of the nearest rows against sums by hand, finite differences, and known fields."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from test_neighbours import rows
+
+from bayesprop import codec
+from bayesprop.numerics import nearest_rows
+from bayesprop.numerics.nearest_rows import Known
+from bayesprop.tabular_default import neighbour_targets as targets
+from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default.distinct_rows import Distinct, Rows
+from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.state import EnsembleState
+
+LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
+LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
+SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
+N = 1500
+
+
+def targets_of(known: Known, least_std: float = 0.0, are_silent: float = 0.0) -> NeighbourTargets:
+    numbers = (np.log(LENGTHS), np.log(COUNT), np.log(SPREAD), least_std, are_silent)
+    return NeighbourTargets(*known[:3], *(np.asarray(a, np.float64) for a in numbers))
+
+
+def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
+    r = np.sqrt(3.0) * np.linalg.norm((x - at) / LENGTHS, axis=1)
+    return COUNT * weight * (1.0 + r) * np.exp(-r)
+
+
+def test_gaussians_stand_around_the_nearest_targets():
+    known, x = rows(200), rows(7, seed=1).x
+    std = np.linspace(0.05, 2.0, 7)
+    y, var, share = targets_of(known, least_std=0.1).nearby(x, std)
+    for i, at in enumerate(x):
+        near = np.argsort(np.linalg.norm((known.x - at) / LENGTHS, axis=1))[:32]
+        count = counts_by_hand(known.x[near], known.weight[near], at)
+        order, expected = np.argsort(y[:, i]), np.argsort(known.y[near])
+        np.testing.assert_allclose(y[order, i], known.y[near][expected])
+        np.testing.assert_allclose(
+            share[order, i], (count / (1.0 + count.sum()))[expected], rtol=1e-4
+        )
+    width = np.maximum((targets.LEAST_SPREAD + SPREAD) * std, 0.1)
+    np.testing.assert_allclose(var, np.broadcast_to(width**2, var.shape))
+
+
+@pytest.mark.parametrize("are_silent", [0.0, 1.0])
+def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: float):
+    known = rows(200)
+    share = targets_of(known, are_silent=are_silent).nearby(known.x[:5], np.ones(5)).share
+    assert ((share == 0.0).any(axis=0) == bool(are_silent)).all()
+
+
+@pytest.mark.parametrize("least_std", [0.0, 0.5])
+def test_likelihood_and_gradient(least_std: float):
+    near, own = rows(40).at(np.arange(40).reshape(5, 8)), rows(5, seed=2)
+    own = own.at(np.arange(5)[:, None])
+    rng = np.random.default_rng(3)
+    judges = Judges(np.arange(5), rng.standard_normal(5) - 1.0, rng.uniform(0.5, 2.0, 5))
+
+    def value(at: np.ndarray) -> np.ndarray:
+        return targets.negative_log_likelihood(at, near, own, judges, least_std)[0]
+
+    for i in range(5):
+        count = counts_by_hand(near.x[i], near.weight[i], own.x[i])
+        width = max((targets.LEAST_SPREAD + SPREAD) * judges.std[i], least_std)
+        density = np.exp(judges.log_p[i])
+        density += count @ stats.norm.pdf(own.y[i, 0], near.y[i], width)
+        expected = -np.log(density / (1.0 + count.sum()))
+        np.testing.assert_allclose(value(LOGARITHMS)[i], expected, rtol=1e-5)
+    gradient = targets.negative_log_likelihood(LOGARITHMS, near, own, judges, least_std)[1]
+    slopes = optimize.approx_fprime(LOGARITHMS, lambda at: value(at).sum(), 1e-6)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+
+
+def heights(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two heights that change from field to field of a plane, which no bell describes."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.7, 1.7, (n, 3)).astype(np.float32)
+    place = np.floor(2.0 * x[:, :2]).astype(int) @ [3, 5] % 4
+    high = np.where(rng.random(n) < 0.5, 1.0, -1.0) * (0.5 + 0.5 * place)
+    return x, (high + 0.05 * rng.standard_normal(n)).astype(np.float32)
+
+
+def learnt(x: np.ndarray, y: np.ndarray, seed: int = 0) -> NeighbourTargets | None:
+    """What is learnt beside a normal of the right variance that knows nothing of places."""
+    distinct = Distinct.of(Rows.of(x, y[:, None], None))
+    std = np.full(len(y), y.std())
+    judges = Judges(np.arange(len(y)), stats.norm.logpdf(y, 0.0, std), std)
+    return targets.learn(np.random.default_rng(seed), distinct, judges, 0, x.shape[1])
+
+
+def test_heights_are_learnt_from_rows_nearby():
+    (x, y), (new, y_new) = heights(3000, 1), heights(1000, 2)
+    found = learnt(x, y)
+    assert found is not None
+    std = np.full(1000, y.std())
+    near = found.nearby(new, std)
+    rest = 1.0 - near.share.sum(axis=0)
+    before = stats.norm.pdf(y_new, 0.0, std)
+    there = np.sum(near.share * stats.norm.pdf(y_new, near.y, np.sqrt(near.var)), axis=0)
+    gain = np.log(rest * before + there) - np.log(before)
+    assert gain.mean() - 4.0 * gain.std() / np.sqrt(1000) > 0.3
+    assert found.log_lengths[2] > found.log_lengths[:2].max() + 1.0
+
+
+@pytest.mark.exhaustive
+def test_nothing_is_kept_of_bells_around_one_mean():
+    kept = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n, d = ((150, 5), (300, 10), (1000, 5))[seed % 3]
+        x, y = (np.float32(rng.standard_normal(shape)) for shape in ((n, d), n))
+        kept += learnt(x, y, seed) is not None
+    assert kept <= 1
+
+
+@pytest.mark.parametrize(("unit", "expected"), [(1.0, 1.0), (0.25, 0.25)])
+def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float):
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((500, 2)), np.round(rng.normal(0.0, 2.0, 500) / unit) * unit
+    assert targets._rounding(y) == expected
+    found = learnt(np.float32(x), np.float32(y))
+    assert found is None or found.least_std == 0.5 * expected
+
+
+@pytest.fixture(scope="module")
+def fitted() -> EnsembleState:
+    x, y = heights(N, 5)
+    other = np.float32(x[:, 2] + 0.1 * np.random.default_rng(6).standard_normal(N))
+    return nn.fit(1, x, np.column_stack([y / y.std(), other]), SETTINGS)[0]
+
+
+@pytest.mark.exhaustive
+def test_a_fit_keeps_them_where_they_help(fitted: EnsembleState):
+    assert fitted.nearby[0] is not None
+    assert fitted.nearby[1] is None
+    x, y = heights(1000, 7)
+    y /= heights(N, 5)[1].std()
+    gain = nn.predict(fitted, x)[:].target(0).log_prob(y)
+    gain -= nn.without_nearby(fitted, x).target(0).log_prob(y)
+    assert gain.mean() > 4.0 * gain.std() / np.sqrt(1000)
+    np.testing.assert_array_equal(
+        nn.predict(fitted, x).target(1).mean, nn.without_nearby(fitted, x).target(1).mean
+    )
+
+
+@pytest.mark.exhaustive
+def test_draws_have_the_moments_of_the_prediction(fitted: EnsembleState):
+    x, n, known = heights(6, 8)[0], 8000, fitted.nearby[0]
+    assert known is not None
+    half = replace(known, log_count=np.array(-2.0))  # about half of the mixture
+    fitted = fitted._replace(nearby=(half, None))
+    out = nn.predict(fitted, x)
+    f = sample_functions(np.random.default_rng(4), fitted, x, n)
+    assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
+    square = np.square(f - out.mean)[:, :, 0]
+    error = square.mean(axis=0) - out.epistemic_var[:, 0]
+    assert (np.abs(error) < 4.5 * square.std(axis=0) / np.sqrt(n)).all()
+    y = sample_functions(np.random.default_rng(5), fitted, x, n, include_noise=True)
+    for level in (0.2, 0.8):
+        below = np.mean(y < out.quantile(level), axis=0)
+        np.testing.assert_allclose(below, level, atol=0.03)
+
+
+def test_they_are_saved_and_checked():
+    x, y = heights(N, 5)
+    few = replace(SETTINGS, n_steps=20)
+    fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], learnt(x, y)
+    assert known is not None
+    fitted = fitted._replace(nearby=(known, None))
+    x, n = heights(50, 9)[0], len(known.y)
+    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    size = sum(array.nbytes for array in codec.write(known).arrays.values())
+    assert len(pickle.dumps(known)) < 1.2 * size
+    refused = {
+        "log_count must be below 60": {"log_count": np.array(99.0)},
+        "weight must be > 0": {"weight": np.zeros(n, np.float32)},
+        "least_std must be at least 0": {"least_std": np.array(-1.0)},
+        "are_twins_silent must be 0 or 1": {"are_twins_silent": np.array(0.5)},
+        "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
+    }
+    for message, parts in refused.items():
+        forged = codec.write(replace(known, **parts), NeighbourTargets)
+        with pytest.raises(ValueError, match=message):
+            codec.read(NeighbourTargets, forged)
+
+
+@pytest.mark.exhaustive
+def test_groups_are_left_out_whole():
+    x, y = heights(N, 5)
+    state, info = nn.fit(0, x, y[:, None] / y.std(), SETTINGS, groups=np.arange(N) // 5)
+    assert info.guards["neighbour_rows"] > 0
+    new, y_new = heights(500, 10)
+    gain = nn.predict(state, new).log_prob(y_new[:, None] / y.std())
+    gain -= nn.without_nearby(state, new).log_prob(y_new[:, None] / y.std())
+    assert gain.mean() > 0.0
+
+
+def test_a_group_may_hold_most_rows():
+    x, y = heights(160, 11)
+    distinct = Distinct.of(Rows.of(x, y[:, None], None))
+    distinct = distinct._replace(gone=np.maximum(np.arange(160) - 100, 0))
+    std = np.full(160, y.std())
+    judges = Judges(np.arange(160), stats.norm.logpdf(y, 0.0, std), std)
+    targets.learn(np.random.default_rng(0), distinct, judges, 0, 3)
+
+
+@pytest.mark.parametrize("gain", [-1.0, 1.0])
+def test_other_folds_are_asked_only_where_the_first_may_gain(gain: float):
+    known = Known(np.zeros((100, 1)), np.zeros(100), np.ones(100))
+    folds = nearest_rows.folds_of(known, 100)
+    gains, rng = np.full(100, np.nan), np.random.default_rng(0)
+
+    def ask(rng: np.random.Generator, fold: nearest_rows.Fold) -> None:
+        gains[fold.out] = gain + rng.standard_normal(len(fold.out))
+
+    assert targets.in_turn(rng, folds, ask, gains.__getitem__) is (gain > 0.0)
+    assert np.isfinite(gains).sum() == (100 if gain > 0.0 else len(folds[0].out))

@@ -1,0 +1,285 @@
+"""The nearest rows against multivariate normals, finite differences, scikit-learn, known fields."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.spatial import distance
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from bayesprop import codec
+from bayesprop.numerics import nearest_rows
+from bayesprop.numerics.nearest_rows import Known
+from bayesprop.tabular_default import neighbour_process as near
+from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.neighbour_process import Hyper, NeighbourProcess
+from bayesprop.tabular_default.noisy_output import NoisyOutput, Output
+from bayesprop.tabular_default.state import EnsembleState
+
+HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
+
+
+def covariance(x: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
+    """Covariance by scikit-learn."""
+    return (ConstantKernel(np.exp(hyper.var)) * Matern(np.exp(hyper.lengths), nu=1.5))(x)
+
+
+def rows(n: int, seed: int = 0) -> Known:
+    rng = np.random.default_rng(seed)
+    parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
+    return Known(*(np.float32(part) for part in parts))
+
+
+def process_of(known: Known, hyper: Hyper = HYPER) -> NeighbourProcess:
+    return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in (*hyper, 0.0)))
+
+
+def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    return np.linalg.norm((x - at) / np.exp(HYPER.lengths), axis=1)
+
+
+def test_the_likelihood_is_a_conditional_normals_and_its_gradient_a_finite_difference():
+    each = rows(40).at(np.arange(40).reshape(5, 8))
+    at = np.array([*HYPER.lengths, HYPER.var, HYPER.noise])
+    value, gradient = near.negative_log_likelihood(at, each)
+    expected = 0.0
+    for x, g, weight, _ in zip(*each[:3], range(5), strict=True):
+        total = covariance(x) + np.diag(np.exp(HYPER.noise) / weight)
+        for k, sign in ((8, -1.0), (7, 1.0)):
+            expected += sign * stats.multivariate_normal(np.zeros(k), total[:k, :k]).logpdf(g[:k])
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    slopes = optimize.approx_fprime(at, lambda p: near.negative_log_likelihood(p, each)[0], 1e-6)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+
+
+def test_of_a_row_its_nearest_are_asked_and_no_others():
+    known, x = rows(300), np.random.default_rng(1).standard_normal((9, 3))
+    m, v = process_of(known).moments(x)
+    for i, at in enumerate(np.float32(x)):
+        nearest = np.argsort(distances(known.x, at))[: near.N_NEAREST]
+        kernel = ConstantKernel(0.8, "fixed") * Matern(np.exp(HYPER.lengths), "fixed", nu=1.5)
+        exact = GaussianProcessRegressor(kernel, alpha=0.1 / known.weight[nearest], optimizer=None)
+        exact.fit(known.x[nearest], known.y[nearest])
+        mean, std = exact.predict(at[None], return_std=True)
+        np.testing.assert_allclose((m[i], v[i]), (mean[0], std[0] ** 2), rtol=1e-4, atol=1e-6)
+
+
+def test_the_nearest_of_many_are_those_that_a_full_order_begins_with():
+    rng = np.random.default_rng(13)
+    x, at = rng.standard_normal((3000, 25)), rng.standard_normal((130, 25))
+    x[:1000] += 3.0  # the first are no help
+    order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
+    np.testing.assert_array_equal(np.sort(nearest_rows.nearest(x, at, 32), axis=1), order)
+    copies = np.zeros((3000, 25))
+    beyond = np.where(np.arange(130)[:, None] == 7, np.nan, at)
+    for rows_of_it in (nearest_rows.nearest(copies, at, 32), nearest_rows.nearest(x, beyond, 32)):
+        assert all(len(set(own)) == 32 for own in rows_of_it)
+
+
+def test_rows_at_no_distance_that_count_without_end_break_nothing():
+    x, weight = np.zeros((40, 3), np.float32), np.full(40, 1e14, np.float32)
+    process = process_of(Known(x, np.ones(40, np.float32), weight), HYPER._replace(noise=-50.0))
+    m, v = process.moments(np.zeros((2, 3)))
+    np.testing.assert_allclose(m, 1.0, rtol=1e-3)
+    assert (v >= 0.0).all()
+    assert (v < 1e-6).all()
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
+    known, own = rows(200), np.array([3, 40])
+    twins = np.concatenate([np.arange(200), [3, 3]])  # at no distance, but other rows
+    known = known.at(twins)._replace(group=np.arange(202) // 4 if has_groups else None)
+    m, v = near.moments_without(known, own, HYPER)
+    for i, row in enumerate(own):
+        rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
+        order = np.argsort(distances(known.x, known.x[row]), kind="stable")
+        asked = order[: near.N_NEAREST + 1 if known.group is None else 2 * near.N_NEAREST]
+        asked = asked[rest[asked]]
+        total = covariance(known.x[asked]) + np.diag(0.1 / known.weight[asked])
+        to = covariance(known.x[[row, *asked]])[0, 1:]
+        pulls = np.linalg.solve(total, to)
+        np.testing.assert_allclose(m[i], pulls @ known.y[asked], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(v[i], 0.8 - pulls @ to, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_lengths_and_variances_of_a_field_are_learnt():
+    rng, n = np.random.default_rng(2), 1500
+    x = rng.uniform(-1.7, 1.7, (n, 2))
+    truth = Hyper(np.log([0.3, 1.0]), np.log(0.9), np.log(0.1))
+    total = covariance(x, truth) + 0.1 * np.eye(n)
+    g = np.linalg.cholesky(total) @ rng.standard_normal(n)
+    known = Known(*(np.float32(part) for part in (x, g, np.ones(n))))
+    learnt = np.array(
+        [near.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
+        dtype=object,
+    )
+    lengths = np.array([*learnt[:, 0]])
+    # Of one field of 1500 rows; between seeds they differ by some hundredths.
+    np.testing.assert_allclose(
+        lengths.mean(axis=0) - lengths.mean(), truth.lengths - truth.lengths.mean(), atol=0.3
+    )
+    np.testing.assert_allclose(np.exp(learnt[:, 2].astype(float)), 0.1, rtol=0.3)
+    order = rng.permutation(n)[:300]
+    each = [near.moments_without(known, order, one) for one in (truth, Hyper(*learnt[0]))]
+    errors = [np.mean((m - g[order]) ** 2) for m, _ in each]
+    assert errors[1] < 1.05 * errors[0]
+
+
+def test_noise_is_not_taken_for_a_field():
+    rng = np.random.default_rng(3)
+    known = rows(800)._replace(y=np.float32(rng.standard_normal(800)))
+    m, _ = near.moments_without(known, np.arange(800), near.learn_hyper(rng, known))
+    assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
+
+
+@pytest.mark.exhaustive
+def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
+    gains = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
+        known = Known(*(np.float32(part) for part in (x, g, np.ones(150))))
+        hyper = near.learn_hyper(rng, known)
+        own = (*near.moments_without(known, np.arange(150), hyper), np.exp(hyper.noise))
+        log_p = [
+            stats.norm(m, np.sqrt(v + noise)).logpdf(g).mean()
+            for m, v, noise in (own, near.in_folds(rng, known, 150)[1:])
+        ]
+        gains.append(np.array(log_p) - stats.norm(0.0, g.std()).logpdf(g).mean())
+    flattered, honest = np.mean(gains, axis=0)
+    error = np.std(gains, axis=0)[1] / np.sqrt(6)
+    assert honest < 3.0 * error
+    assert flattered > honest + 3.0 * error
+
+
+def test_draws_have_the_moments_of_the_process_and_are_functions():
+    known, n = rows(200), 6000
+    process = process_of(known)
+    x = np.random.default_rng(4).standard_normal((6, 3))
+    x[5] = x[4] + 1e-3
+    m, v = process.moments(x)
+    drawn = process.draw(np.random.default_rng(5), x, n)
+    assert drawn.shape == (n, 6)
+    assert (np.abs(drawn.mean(axis=0) - m) < 4.5 * np.sqrt(v / n)).all()
+    # 512 frequencies stand for the prior: its variance has a relative error of 1 / 16 a place.
+    np.testing.assert_allclose(drawn.var(axis=0), v, rtol=0.25)
+    apart = np.mean((drawn[:, 4] - drawn[:, 5] - (m[4] - m[5])) ** 2)
+    assert apart < 0.01 * v[4]
+
+
+def members(n: int) -> Output:
+    rng = np.random.default_rng(6)
+    m, v = rng.standard_normal((3, n)), rng.uniform(0.01, 0.1, (3, n))
+    l_m = rng.uniform(-2.0, 0.0, (3, n))
+    return Output(
+        NoisyOutput.of(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)),
+        -30.0,
+    )
+
+
+def test_what_members_say_is_moved_and_stretched():
+    before, n = members(20), 20
+    rng = np.random.default_rng(7)
+    local = near.Local(rng.standard_normal(n), rng.uniform(0.0, 1.0, n), np.full(n, 0.3), 99.0)
+    plain, after = before.predictive(0.0), near.changed(before, local).predictive(0.0)
+    scale = plain.var**0.25
+    np.testing.assert_allclose(after.mean, plain.mean + scale * local.m, rtol=1e-10)
+    np.testing.assert_allclose(after.var, scale**2 * (local.v + 0.3), rtol=1e-10)
+    ratio = np.sqrt(after.var / plain.var)
+    for level in (0.01, 0.5, 0.9):  # the broad share stays where it is
+        moved = after.mean + ratio * (plain.quantile(level) - plain.mean)
+        np.testing.assert_allclose(after.cdf(moved), level, atol=2e-3)
+    share = local.v / (local.v + 0.3)
+    noise = ratio**2 * plain.noise_var
+    np.testing.assert_allclose(after.noise_var, (1.0 - share) * noise, rtol=1e-10)
+    np.testing.assert_allclose(after.epistemic_var, after.var - after.noise_var, rtol=1e-10)
+
+
+def test_where_networks_doubt_more_than_at_any_row_their_doubt_is_what_counts():
+    before = members(4)
+    v = before.noisy.v.copy()
+    v[:, 2:] = 100.0
+    before = before._replace(noisy=before.noisy._replace(v=v))
+    n, plain = 4, before.predictive(0.0)
+    local = near.Local(np.zeros(n), np.full(n, 0.8), np.full(n, 0.2), 0.5)
+    after = near.changed(before, local).predictive(0.0)
+    known = plain.noise_var + np.minimum(plain.epistemic_var, 0.5)
+    np.testing.assert_allclose(after.var, plain.var / np.sqrt(known), rtol=1e-10)
+    assert (after.var[2:] > 50.0).all()
+
+
+SETTINGS = nn.EnsembleSettings(
+    hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
+)
+
+
+N = 3000  # more than a process on targets knows
+
+
+def field(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A slope, and streets that no network of eight units has seen; of the second, noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.7, 1.7, (n, 3))
+    centres = np.random.default_rng(8).uniform(-1.7, 1.7, (150, 2))
+    heights = np.random.default_rng(9).standard_normal(150)
+    nearest = np.argmin(((x[:, None, :2] - centres) ** 2).sum(axis=2), axis=1)
+    y = np.stack([x[:, 2] + heights[nearest], np.zeros(n)], axis=1)
+    return np.float32(x), np.float32(y + 0.2 * rng.standard_normal(y.shape))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> EnsembleState:
+    return nn.fit(0, *field(N, 1), SETTINGS)[0]
+
+
+@pytest.mark.exhaustive
+def test_streets_are_known_by_their_neighbours(fitted):
+    assert fitted.neighbours[0] is not None
+    assert fitted.neighbours[1] is None
+    x, y = field(1000, 2)
+    nothing = fitted._replace(neighbours=(None, None), companion=None)
+    after, before = nn.predict(fitted, x), nn.predict(nothing, x)
+    error, past = (np.mean((each.mean - y) ** 2, axis=0) for each in (after, before))
+    assert error[0] < 0.5 * past[0]
+    np.testing.assert_allclose(error[1], past[1], rtol=0.02)
+    low, high = np.moveaxis(after.interval(0.9), -1, 0)
+    inside = np.mean((y >= low) & (y <= high), axis=0)
+    assert (np.abs(inside - 0.9) < 4.0 * np.sqrt(0.09 / 1000)).all()
+    far = nn.predict(fitted, np.float32([[9.0, 9.0, 0.0]]))
+    assert far.epistemic_var[0, 0] > 4.0 * np.median(after.epistemic_var[:, 0])
+
+
+@pytest.mark.exhaustive
+def test_draws_have_the_moments_of_the_prediction(fitted):
+    state, x, n = fitted._replace(companion=None), field(6, 3)[0], 8000
+    out = nn.predict(state, x)
+    f = sample_functions(np.random.default_rng(4), state, x, n)
+    assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
+    np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
+    y = sample_functions(np.random.default_rng(5), state, x, n, include_noise=True)
+    np.testing.assert_allclose(y.var(axis=0), out.std**2, rtol=0.1)
+    for level in (0.2, 0.8):  # of another shape: a Gaussian beside what is stretched
+        below = np.mean(y < out.quantile(level), axis=0)
+        np.testing.assert_allclose(below, level, atol=0.03)
+
+
+@pytest.mark.exhaustive
+def test_what_neighbours_know_is_saved_and_checked(fitted):
+    x, process = field(50, 3)[0], fitted.neighbours[0]
+    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    process.moments(x)
+    size = sum(array.nbytes for array in codec.write(process).arrays.values())
+    assert len(pickle.dumps(process)) < 1.2 * size
+
+
+def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
+    x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
+    assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
