@@ -34,6 +34,7 @@ _ARRAY = "array"
 """Stands in a header for the array that has its path as its name."""
 
 _LABELS = {"text": str, "object": str, "bool": bool, "int": int, "float": float}
+_PLAIN = {str, bool, int, float}
 _WIDE = {"float64", "int64"}
 _NOT_FINITE = ("inf", "-inf", "nan")
 _MOST_WHOLE = 2**1023  # that is a float
@@ -166,6 +167,8 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
         kinds = kind if isinstance(kind, dict) else dict.fromkeys(names, get_args(kind)[1])
         _check_names(stored, tuple(kinds), path)
         return {n: _read(one, stored[n], _at(path, n), arrays, {}) for n, one in kinds.items()}
+    if _PLAIN.issuperset(get_args(kind) or [None]):
+        kind = type(stored) if type(stored) in get_args(kind) else get_args(kind)[0]
     return _checked(kind if isinstance(kind, type) else type(kind), stored, path)
 
 
@@ -177,7 +180,8 @@ def _is_nothing(kind: Any, stored: Any) -> bool:
 def _resolved(kind: Any, name: str) -> tuple[Any, bool]:
     """Return what an annotation stands for, and whether only a name tells which of many.
 
-    None where no member of a union, or subclass, has that name.
+    None where no member of a union, or subclass, has that name. A union of text, numbers and truth
+    values stands for itself.
     """
     if isinstance(kind, type) and not isabstract(kind):
         return kind, False
@@ -187,6 +191,8 @@ def _resolved(kind: Any, name: str) -> tuple[Any, bool]:
     members = [one for one in members if one is not NoneType]
     if len(members) == 1 and not isabstract(members[0]):
         return members[0], False
+    if _PLAIN.issuperset(members):
+        return kind, False
     every = [one for kind in members for one in (_below(kind) if isabstract(kind) else [kind])]
     return {one.__name__: one for one in every}.get(name), True
 
@@ -232,6 +238,8 @@ def _checked(kind: type, stored: Any, path: str) -> Any:
     if type(stored) is not kind:
         name, got = getattr(kind, "__name__", str(kind)), str(stored)[:40]
         raise ValueError(f"{path or 'the header'} must be of type {name}, got {got!r}")
+    if isinstance(stored, str) and not stored.isascii():
+        stored.encode()  # which raises ValueError for half a character
     return stored
 
 

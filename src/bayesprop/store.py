@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop import catalogue
+from bayesprop import catalogue, codec
 from bayesprop.atomic import write_atomically
 from bayesprop.codec import Stored
 
@@ -118,7 +118,7 @@ def save_model(
         "schema": SCHEMA,
         **model,
         "versions": _versions(),
-        "table": None if table is None else table.to_dict(),
+        "table": codec.to_json(table, type(table)),
         "metadata": metadata or {},
     }
     write_sealed(path, header, arrays, since)
@@ -356,7 +356,10 @@ def _table(stored: dict[str, Any] | None, fitted: Fitted) -> TableEncoding | Non
         return None
     from bayesprop.table.encoding import TableEncoding
 
-    table, labels = TableEncoding.from_dict(stored), getattr(fitted.task, "labels", np.array([]))
+    table, labels = (
+        codec.from_json(TableEncoding, stored),
+        getattr(fitted.task, "labels", np.array([])),
+    )
     own, models = [len(table.feature_names), *table.classes], [fitted.n_inputs, *labels.tolist()]
     if own != models:
         raise ValueError(f"features and classes of the table are {own}, of the model {models}")

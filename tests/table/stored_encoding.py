@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from bayesprop import codec
 from bayesprop.table.encoding import TableEncoding
 
 
+def stored(encoding: TableEncoding) -> Any:
+    return codec.to_json(encoding, TableEncoding)
+
+
 def stored_and_back(encoding: TableEncoding) -> TableEncoding:
-    return TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
+    return codec.from_json(TableEncoding, json.loads(json.dumps(stored(encoding))))

@@ -301,7 +301,7 @@ def test_words_among_numbers_are_missing_and_named(values, words):
     encoding = TableEncoding.fit(frame, "y")
     column = encoding.columns[1]
     assert (column.words, column.missing) == (words, bool(words))
-    again = TableEncoding.from_dict(encoding.to_dict())
+    again = stored_and_back(encoding)
     assert again == encoding
     d = again.encode(frame).X[:, 1]
     np.testing.assert_array_equal(np.isnan(d), [value in words for value in values])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pytest
+from stored_encoding import stored_and_back
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn, fit_column
 from bayesprop.table.encoding import TableEncoding
@@ -92,7 +93,7 @@ def test_limits_of_a_target_are_kept_for_later_tables():
     assert "0.8 stands for 0.8 or less, 3.5 stands for 3.5 or more" in " ".join(encoding.report)
     expected = [np.clip(0.7 + 0.1 * k, 0.8, 3.5) for k in range(30)]
     np.testing.assert_allclose(encoding.target(frame), [*expected, *[0.8] * 8, 3.5, 3.5])
-    again = TableEncoding.from_dict(encoding.to_dict())
+    again = stored_and_back(encoding)
     later = pl.DataFrame({"x": [1, 2, 3], "y": ["<0.3 mg", "0.4 mg", "9 mg"]})
     np.testing.assert_array_equal(again.target(later), [0.8, 0.8, 3.5])
 

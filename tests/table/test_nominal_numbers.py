@@ -329,5 +329,5 @@ def test_whole_numbers_that_floats_merge_are_names_of_their_own(first, kind):
     ids = pl.Series("id", [first + int(k) for k in places], pl.UInt64).cast(kind)
     frame = pl.DataFrame({"id": ids, "y": 10.0 * places})
     encoding = TableEncoding.fit(frame, "y")
-    same = TableEncoding.from_dict(encoding.to_dict()).encode(frame.head(20)).X
+    same = stored_and_back(encoding).encode(frame.head(20)).X
     assert np.array_equal(np.argmax(same, axis=1), places[:20])

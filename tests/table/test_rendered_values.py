@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored_encoding import stored_and_back
 
-from bayesprop.table.columns import column_from_dict, fit_column
+from bayesprop import codec
+from bayesprop.table.columns import fit_column
+from bayesprop.table.encoded import EncodedColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.values import BOTH, DECIMAL_COMMA, PLAIN, THOUSANDS, WRITTEN, unmarked
 
@@ -69,7 +71,9 @@ def test_numbers_of_one_form_are_read_alone_and_together(numbers):
     assert found.written == written
     assert found.numbers.to_list() == values
     column = fit_column(pl.Series("c", words)).column
-    column = column_from_dict(json.loads(json.dumps(column.to_dict())))
+    column = codec.from_json(
+        EncodedColumn, json.loads(json.dumps(codec.to_json(column, EncodedColumn)))
+    )
     frame = pl.DataFrame({"x": range(len(words)), "y": words})
     encoding = stored_and_back(TableEncoding.fit(frame, "y", "regression"))
     known = [value for value in values if value is not None]

@@ -77,8 +77,7 @@ def _features(saved: SavedModel) -> list[dict[str, Any]]:
     if saved.table is not None:
         names = saved.table.feature_names
         columns = [
-            (column.name, column.to_dict()["kind"], len(column.feature_names))
-            for column in saved.table.columns
+            (column.name, column.kind, len(column.feature_names)) for column in saved.table.columns
         ]
     else:
         names = [f"x{i + 1}" for i in range(len(scalings))] if names is None else list(names)

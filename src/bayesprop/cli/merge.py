@@ -16,7 +16,11 @@ from bayesprop.table_model.judging import UNJUDGED
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
-_SHARED = {"target": "target", "columns": "columns, their kinds or levels", "classes": "classes"}
+_SHARED = {
+    "target_name": "target",
+    "columns": "columns, their kinds or levels",
+    "classes": "classes",
+}
 
 
 def run(options: Merge) -> None:
@@ -56,9 +60,8 @@ def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
     ours, theirs = first.saved.header["method"], model.saved.header["method"]
     if ours != theirs:
         raise InputError(f"{path} is a model by {theirs}, the others by {ours}: use one method")
-    tables = first.encoding.to_dict(), model.encoding.to_dict()
     for part, words in _SHARED.items():
-        if tables[0][part] != tables[1][part]:
+        if getattr(first.encoding, part) != getattr(model.encoding, part):
             raise InputError(
                 f"{path} differs from the first model in its {words}: prepare the tables alike, or "
                 "let all go on from one model by `bayesprop update`"

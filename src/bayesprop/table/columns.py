@@ -36,7 +36,6 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
     READ,
@@ -115,9 +114,9 @@ class NumericColumn(EncodedColumn):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
+        """Whether the fields belong together as a fit leaves them."""
         is_written = self.written in (None, *WRITTEN, DURATION)
-        return super().is_good and is_written and set(self.limits) <= {*SIDES}
+        return is_written and set(self.limits) <= {*SIDES}
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers, limits marked beside; TableError on text, dates or infinity."""
@@ -181,27 +180,6 @@ class CategoryColumn(LevelsColumn):
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
         values[codes < 0] = np.nan
         return values, of_unseen(text, codes)
-
-
-_KINDS = {
-    one.kind: one
-    for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn, TextColumn)
-}
-
-
-def column_from_dict(stored: dict[str, Any]) -> EncodedColumn:
-    """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
-    fields = {name: _as_tuples(value) for name, value in dict(stored).items()}
-    if (kind := fields.pop("kind")) not in _KINDS:
-        raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
-    column = _KINDS[kind](**fields)
-    if not column.is_good:
-        raise ValueError(f"the stored column {quoted(column.name)} has values that none has")
-    return column
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def fit_columns(

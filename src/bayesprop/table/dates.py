@@ -57,9 +57,9 @@ class DateColumn(EncodedColumn):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
+        """Whether the fields belong together as a fit leaves them."""
         is_part = bool(self.parts) and all(part in _PARTS for part in self.parts)
-        return super().is_good and is_part and self.form in ("", *FORMS)
+        return is_part and self.form in ("", *FORMS)
 
     @property
     def weekdays(self) -> list[str]:

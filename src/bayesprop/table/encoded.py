@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -68,9 +68,13 @@ class EncodedColumn(ABC):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
-        kinds = get_type_hints(type(self))
-        return all(_is_of(getattr(self, own.name), kinds[own.name]) for own in fields(self))
+        """Whether the fields belong together as a fit leaves them."""
+        return True
+
+    def validate(self) -> None:
+        """Raise ValueError unless the fields belong together as a fit leaves them."""
+        if not self.is_good:
+            raise ValueError(f"the stored column {quoted(self.name)} has values that none has")
 
     def without_words(self, series: pl.Series) -> pl.Series:
         """Return a column with nulls for the words that stand for missing values."""
@@ -132,10 +136,6 @@ class EncodedColumn(ABC):
         )
         return Encoded(values, [*sentences, gaps])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {"kind": self.kind, **asdict(self)}
-
 
 class FittedColumn(NamedTuple):
     """How a column is to be encoded (None: dropped), and sentences where that needs any.
@@ -181,8 +181,8 @@ class LevelsColumn(EncodedColumn):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
-        if not super().is_good or len(set(self.known)) < max(len(self.known), 1):
+        """Whether the fields belong together as a fit leaves them."""
+        if len(set(self.known)) < max(len(self.known), 1):
             return False
         return not self.is_numbers or all(map(_WHOLE.fullmatch, self.known))
 
@@ -216,14 +216,6 @@ class LevelsColumn(EncodedColumn):
         ends = [end(float(level) for level in self.known) for end in (min, max)]
         values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])
         return self.with_gaps(values, numbers.is_null(), sentences)
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of an annotated type: a plain one, a union or a tuple of one."""
-    parts = get_args(kind)
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_is_of(one, parts[0]) for one in value)
-    return any(_is_of(value, part) for part in parts) or type(value) is kind
 
 
 def levels_of(series: pl.Series, *, is_numbers: bool) -> pl.Series:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +11,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
+from bayesprop.table.columns import NONE, CategoryColumn, fit_columns
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     TableError,
@@ -41,7 +40,6 @@ from bayesprop.table.target import (
     Marks,
     choose_task,
     class_codes,
-    classes_from_stored,
     fit_classes,
     marks_of,
     target_numbers,
@@ -50,7 +48,6 @@ from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, fold
 from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import as_levels, column_of
 
-VERSION = 1
 T = TypeVar("T")
 
 
@@ -114,7 +111,7 @@ class TableEncoding:
     classes
         The labels that the target may have, sorted; empty where the target is a number.
     questions
-        Those of the report that ask the owner of the table something; not stored.
+        Those of the report that ask the owner of the table something.
     marks
         How the numbers of the target were written, and their unit; None: plain.
     missing
@@ -315,40 +312,14 @@ class TableEncoding:
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], target, places + 1, None, remarks)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {
-            "version": VERSION,
-            "target": self.target_name,
-            "columns": [column.to_dict() for column in self.columns],
-            "report": list(self.report),
-            "classes": list(self.classes),
-            "marks": self.marks and self.marks.to_stored(),
-            **({} if self.missing is None else {"missing": list(self.missing)}),
-        }
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> TableEncoding:
-        """Rebuild from `to_dict`; ValueError if it is not one."""
-        if stored.get("version") != VERSION:
-            raise ValueError(
-                f"the table encoding must have version {VERSION}, got {stored.get('version')!r}"
-            )
-        try:
-            json.dumps(stored, allow_nan=False, ensure_ascii=False).encode()  # finite, and text
-            columns = tuple(column_from_dict(column) for column in stored["columns"])
-            target, report = stored["target"], list(stored["report"])
-            classes, marks = classes_from_stored(stored["classes"]), stored["marks"]
-            marks = None if marks is None else Marks.from_stored(marks)
-            missing = stored.get("missing")
-            missing = None if missing is None else tuple(missing)
-        except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"the table encoding is incomplete: {error!r}") from error
-        if not all(isinstance(text, str) for text in (target, *report, *(missing or ()))):
-            raise ValueError("the target and the report of a table encoding must be text")
-        if not columns or len({column.name for column in columns}) != len(columns):
+    def validate(self) -> None:
+        """Raise ValueError unless columns differ, and classes differ and are sorted."""
+        if not self.columns or len({column.name for column in self.columns}) < len(self.columns):
             raise ValueError("the columns of a table encoding must be there and differ")
-        return cls(target, columns, report, classes, marks=marks, missing=missing)
+        if len(self.classes) == 1 or len(set(map(type, self.classes))) > 1:
+            raise ValueError("the classes of a table encoding must be two or more of one kind")
+        if list(self.classes) != sorted(set(self.classes)):
+            raise ValueError("the classes of a table encoding must differ and be sorted")
 
 
 def _lacks(absent: list[str], others: list[str], n_columns: int) -> str:

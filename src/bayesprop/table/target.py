@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -161,19 +160,6 @@ def class_codes(target: pl.Series, classes: tuple[Label, ...]) -> pl.Series:
     return values.replace_strict(different, codes, default=None, return_dtype=pl.Int64)
 
 
-def classes_from_stored(stored: Iterable[Any]) -> tuple[Label, ...]:
-    """Rebuild the classes of a stored encoding, none for regression; ValueError if they are not."""
-    classes = tuple(stored)
-    kinds = {type(label) for label in classes}
-    if kinds not in (set(), {str}, {bool}, {int}):
-        raise ValueError("the classes of a table encoding must be labels of one kind")
-    if len(classes) == 1 or len(set(classes)) != len(classes) or classes != tuple(sorted(classes)):
-        raise ValueError(
-            "the classes of a table encoding must be two or more, differ and be sorted"
-        )
-    return classes
-
-
 def class_text(label: Label) -> str:
     """Return a label as a table spells it."""
     return str(label).lower() if isinstance(label, bool) else str(label)
@@ -256,7 +242,7 @@ class Marks:
     low, high
         The limits below and above which numbers are not told apart, as by "<0.5"; None: none.
     sentence
-        Shows how one was read; not stored.
+        Shows how one was read.
     """
 
     written: str
@@ -270,20 +256,13 @@ class Marks:
         """Those that there are."""
         return [limit for limit in (self.low, self.high) if limit is not None]
 
-    def to_stored(self) -> list[Any]:
-        """Return plain values."""
-        return [self.written, self.unit, self.low, self.high]
-
-    @classmethod
-    def from_stored(cls, stored: Any) -> Marks:
-        """Rebuild them; ValueError where they are none."""
-        match stored:
-            case [str(written), str(unit), low, high] if written in (*WRITTEN, *FORMS):
-                ends = [one for one in (low, high) if one is not None]
-                are_numbers = all(type(one) in (int, float) and math.isfinite(one) for one in ends)
-                if are_numbers and ends == sorted(set(ends)):
-                    return cls(written, unit, low, high)
-        raise ValueError(f"the marks of a target must be a form and a unit, got {stored!r}")
+    def validate(self) -> None:
+        """Raise ValueError unless they are of a form that is known, and the limits in order."""
+        ends = self.limits
+        if self.written not in (*WRITTEN, *FORMS) or ends != sorted(set(ends)):
+            raise ValueError(f"the marks of a target must be a form and its limits, got {self}")
+        if not all(map(math.isfinite, ends)):
+            raise ValueError(f"the limits of a target must be finite, got {ends}")
 
 
 def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:

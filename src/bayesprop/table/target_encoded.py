@@ -107,8 +107,11 @@ class TargetEncodedColumn(LevelsColumn):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
-        if not super().is_good:
+        """Whether the fields belong together as a fit leaves them."""
+        if not (
+            super().is_good
+            and np.isfinite([*chain(*self.means), *self.log_rows, *self.prior]).all()
+        ):
             return False
         widths = {*map(len, self.means), len(self.prior), len(self.labels)}
         n_levels = {len(self.texts), len(self.means), len(self.log_rows)}
@@ -242,15 +245,13 @@ class TextColumn(EncodedColumn):
 
     @property
     def is_good(self) -> bool:
-        """Whether all fields are such as a fit leaves."""
-        if not super().is_good:
-            return False
+        """Whether the fields belong together as a fit leaves them."""
         widths = {*map(len, self.weights), len(self.intercept), len(self.labels)}
         n_different = len(set(self.trigrams))
         if len(widths) > 1 or not 0 < n_different == len(self.trigrams) == len(self.weights):
             return False
         largest = sum(map(abs, chain(*self.weights, self.intercept)))  # of any text
-        return self.penalty > 0.0 and largest < np.inf
+        return 0.0 < self.penalty < np.inf and largest < np.inf
 
     @property
     def value_names(self) -> list[str]:

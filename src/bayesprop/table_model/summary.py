@@ -92,7 +92,7 @@ def rows_in_words(rows: Mapping[str, int]) -> str:
 
 def _columns(model: TableModel) -> str:
     columns = model.encoding.columns
-    kinds = Counter(column.to_dict()["kind"] for column in columns)
+    kinds = Counter(column.kind for column in columns)
     parts = ", ".join(f"{_KINDS.get(kind, kind)} {n}" for kind, n in kinds.most_common())
     n_inputs = len(model.encoding.feature_names)
     return f"{len(columns)} used: {parts}; {counted(n_inputs, 'input')} of the model"
