@@ -24,9 +24,9 @@ from bayesprop import (
     PointNetworkRegressor,
     ThompsonSampler,
 )
+from bayesprop.bandits.policies import Bandit
+from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.cli.console import print_table
-from bayesprop.decisions.bandits import Bandit
-from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 
 N_ATTRIBUTES, N_LETTERS, N_COLUMNS, N_MEMORY, N_INTERACTIONS = 22, 6, 117, 4096, 200
 ARMS, SIZES = ("eat", "leave"), (100, 100)

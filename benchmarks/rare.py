@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
-from bayesprop.decisions.thresholds import AtThreshold, Costs, Rule
+from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rule
 from bayesprop.model.ranking import Ranked, areas
 from bayesprop.report.calibration import chance_of_sum
 from benchmarks.doubt import (

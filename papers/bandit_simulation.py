@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.decisions import bandit_files
-from bayesprop.decisions.bandits import Bandit
+from bayesprop.bandits import files as bandit_files
+from bayesprop.bandits.policies import Bandit
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
 from papers.mushrooms import Mushroom, expected_regret, realised_regret
 

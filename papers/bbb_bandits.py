@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.bandits.linear_rewards import LinearRewards
+from bayesprop.bandits.policies import Bandit, EpsilonGreedy, ThompsonSampler
+from bayesprop.bandits.refitted_rewards import RefittedRewards
+from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards
+from bayesprop.bandits.streamed_rewards import StreamedRewards
 from bayesprop.catalogue import make
-from bayesprop.decisions.bandits import Bandit, EpsilonGreedy, ThompsonSampler
-from bayesprop.decisions.linear_rewards import LinearRewards
-from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
-from bayesprop.decisions.streamed_rewards import StreamedRewards
 from papers import markdown
 from papers.bandit_simulation import run as simulate
 from papers.compare import Estimate

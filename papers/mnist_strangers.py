@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop import metrics
+from bayesprop.abstention import ood_auroc
 from bayesprop.catalogue import make
 from bayesprop.datasets.images import load_images
-from bayesprop.decisions.abstention import ood_auroc
 from papers import markdown
 from papers.digits import flat
 from papers.protocol import Cell, Experiment, Key, Selection

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.catalogue import make
-from bayesprop.decisions.active_learner import ActiveLearner
 from papers import compare, ground_truth, markdown, uci
 from papers.compare import Estimate, Published
 from papers.protocol import Cell, Experiment, Key, Selection

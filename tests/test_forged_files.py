@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 import bayesprop
 import golden_cases
 from bayesprop import ActiveLearner, BayesianLinearRegressor, PBPRegressor
-from bayesprop.decisions.bandits import Bandit, EpsilonGreedy
-from bayesprop.decisions.conformal import ConformalRegressor
-from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.stopping import BudgetSpent, EnoughRows, LittleToLearn
-from bayesprop.decisions.streamed_rewards import StreamedRewards
+from bayesprop.active_learning.stopping import BudgetSpent, EnoughRows, LittleToLearn
+from bayesprop.bandits.policies import Bandit, EpsilonGreedy
+from bayesprop.bandits.refitted_rewards import RefittedRewards
+from bayesprop.bandits.streamed_rewards import StreamedRewards
+from bayesprop.conformal import ConformalRegressor
 from bayesprop.store import ModelFileError, read_sealed, seal
 
 GOLDEN = Path(__file__).parent / "golden" / "methods-v1"

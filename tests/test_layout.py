@@ -40,33 +40,47 @@ ALLOWED = {
         "sampling", "linear", "tabular_default", "numerics", "store",
     },
     "store": {"catalogue", "table", "model", "atomic"},
-    "decisions": {
-        "estimators", "store", "catalogue", "model", "targets", "distributions", "networks",
-        "numerics",
+    "active_learning": {"estimators", "store", "distributions", "numerics"},
+    "bandits": {
+        "estimators", "store", "catalogue", "model", "targets", "networks", "numerics",
     },
+    "conformal": {"estimators", "store", "distributions"},
+    "abstention": {"estimators", "model", "distributions"},
+    "evaluation": {"model"},
     "report": {
-        "catalogue", "decisions", "store", "metrics", "model", "targets", "distributions", "table",
-        "atomic",
+        "catalogue", "conformal", "evaluation", "store", "metrics", "model", "targets",
+        "distributions", "table", "atomic",
     },
     "scale": {"estimators", "model", "targets", "distributions", "store", "table"},
     "table_model": {
         "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
-        "datasets", "decisions",
+        "datasets", "abstention", "conformal", "evaluation",
     },
     "cli": {
         "scale", "table_model", "report", "store", "estimators", "catalogue", "metrics", "model",
-        "targets", "distributions", "table", "datasets", "atomic", "decisions",
+        "targets", "distributions", "table", "datasets", "atomic",
+        "active_learning",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
     # of table it makes the folds, of report its models are rivals
-    "sklearn": {"estimators", "datasets", "decisions", "table", "report", "scale"},
+    "sklearn": {
+        "estimators",
+        "datasets",
+        "table",
+        "report",
+        "scale",
+        "active_learning",
+        "bandits",
+        "conformal",
+        "abstention",
+    },
     "matplotlib": {"report", "distributions"},  # of these what a notebook asks for
     "numba": {"simd", "moments", "tabular_default", "sampling"},
     "typer": {"cli"},
-    "polars": {"table", "datasets", "scale", "table_model", "cli", "decisions"},
+    "polars": {"table", "datasets", "scale", "table_model", "cli", "active_learning"},
     "optax": {"moments", "sampling", "estimators"},
 }
 

@@ -1,13 +1,13 @@
 """The public names, and where they live."""
 
-from .decisions.active_learner import ActiveLearner as ActiveLearner
-from .decisions.bandits import EpsilonGreedy as EpsilonGreedy
-from .decisions.bandits import Greedy as Greedy
-from .decisions.bandits import ThompsonSampler as ThompsonSampler
-from .decisions.bandits import UpperConfidence as UpperConfidence
-from .decisions.conformal import ConformalClassifier as ConformalClassifier
-from .decisions.conformal import ConformalRegressor as ConformalRegressor
-from .decisions.durable_bandit import DurableBandit as DurableBandit
+from .active_learning.learner import ActiveLearner as ActiveLearner
+from .bandits.durable import DurableBandit as DurableBandit
+from .bandits.policies import EpsilonGreedy as EpsilonGreedy
+from .bandits.policies import Greedy as Greedy
+from .bandits.policies import ThompsonSampler as ThompsonSampler
+from .bandits.policies import UpperConfidence as UpperConfidence
+from .conformal import ConformalClassifier as ConformalClassifier
+from .conformal import ConformalRegressor as ConformalRegressor
 from .distributions.categorical import ClassPredictive as ClassPredictive
 from .distributions.mixture import MixturePredictive as MixturePredictive
 from .distributions.predictive import GaussianPredictive as GaussianPredictive

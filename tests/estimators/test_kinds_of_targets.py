@@ -11,8 +11,8 @@ from scipy import stats
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianRegressor
+from bayesprop.active_learning.doubt import functions_of
 from bayesprop.catalogue import REGRESSION
-from bayesprop.decisions.doubt import functions_of
 from bayesprop.estimators.online_network import begun
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 from bayesprop.targets.bijectors import Logit, SoftplusInverse

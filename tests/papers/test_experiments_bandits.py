@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprop import PointNetworkRegressor, ThompsonSampler
-from bayesprop.decisions.replayed_rewards import NeuralLinearRewards
+from bayesprop.bandits.replayed_rewards import NeuralLinearRewards
 from papers import bandit_simulation as simulation
 from papers import bbb_bandits
 from papers.bbb_bandits import AGENTS, N_POINTS, Config

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from report_fakes import FRAUD, METADATA, classifier, given
 
-from bayesprop.decisions.thresholds import Costs, Rule
+from bayesprop.evaluation.thresholds import Costs, Rule
 from bayesprop.report.contents import collect
 from bayesprop.report.of_classes import two_classes
 from bayesprop.report.verdict import of_classes

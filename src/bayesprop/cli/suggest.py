@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float
 
+from bayesprop.active_learning.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
+from bayesprop.active_learning.batches import BATCHES, Chosen
+from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.console import note, print_json, print_table, progress, warn, wrapped
 from bayesprop.cli.options import check_output
-from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
-from bayesprop.decisions.active_learner import ActiveLearner
-from bayesprop.decisions.batches import BATCHES, Chosen
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import did_you_mean, one_line

@@ -21,6 +21,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.model.fitted import Fitted
@@ -54,6 +55,33 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise ValueError unless value is one of the names."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
+    """Return finite float64 of a shape, None in it for any size; ValueError in words."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from None
+    wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+    fits = array.ndim == len(shape) and all(
+        size in (None, given) for size, given in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.size == 0:
+        raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
+    if not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        where = f" at {', '.join(map(str, place))}" if place else ""
+        raise ValueError(f"{name} must be finite, got {array[tuple(place)]:g}{where}")
+    return array
+
+
+def bounded(name: str, values: Float[np.ndarray, "..."], most: float) -> Float[np.ndarray, "..."]:
+    """Return values; ValueError for one that is too large to be worked with."""
+    largest = float(np.abs(values).max())
+    if largest > most:
+        raise ValueError(f"{name} must be at most {most:g} in size, got {largest:g}: scale it")
+    return values
 
 
 def check_fields(params: Any) -> None:

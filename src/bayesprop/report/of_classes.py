@@ -11,10 +11,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from bayesprop import conformal as split_conformal
 from bayesprop import metrics
-from bayesprop.decisions import conformal as split_conformal
-from bayesprop.decisions.thresholds import FLAGGED, AtThreshold, Costs, Rule
 from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.evaluation.thresholds import FLAGGED, AtThreshold, Costs, Rule
 from bayesprop.model.ranking import Curve, Curves, Ranked, curves
 from bayesprop.report.calibration import (
     Abstaining,

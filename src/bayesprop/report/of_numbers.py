@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from bayesprop import conformal as split_conformal
 from bayesprop import metrics
-from bayesprop.decisions import conformal as split_conformal
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
 from bayesprop.report.unsure import N_ROWS, Answer

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from bayesprop.decisions.abstention import scores_for, uncertainty_of
-from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.abstention import scores_for, uncertainty_of
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
+from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.answers import Answers, NumberAnswers
@@ -198,7 +198,7 @@ def _stretches(
     model: TableModel, table: Any, levels: tuple[float, ...], listener: Listener
 ) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
-    from bayesprop.decisions.conformal import ConformalRegressor
+    from bayesprop.conformal import ConformalRegressor
 
     with listener.doing(f"calibrating on {table_name(table)}"):
         rows = _unseen_rows(model, table, "intervals calibrated on them would be too narrow")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from bayesprop.decisions.thresholds import Rule
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
+from bayesprop.evaluation.thresholds import Rule
 from bayesprop.table.durations import DURATION, FORMS, HOURS, durations_as
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target import class_text

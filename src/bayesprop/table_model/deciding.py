@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.decisions.thresholds import AtThreshold, Costs, Rate, Rule
+from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listed, one_line
 from bayesprop.table.target import Label, class_text

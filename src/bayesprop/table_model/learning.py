@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.decisions.thresholds import Rule
+from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, TypeGuard, TypeVar
 
-from bayesprop.decisions.thresholds import Rule
+from bayesprop.evaluation.thresholds import Rule
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel
 from bayesprop.table_model.deciding import stored_positive

@@ -1,0 +1,1 @@
+"""Which rows to measure next, with any estimator."""

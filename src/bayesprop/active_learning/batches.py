@@ -1,0 +1,250 @@
+"""Several candidates at once, without measuring the same thing twice.
+
+The best n candidates are often neighbours, and after the first the others have little left to
+tell. "fantasy" chooses one at a time and goes on as if it had been measured; "k-means++" (Arthur &
+Vassilvitskii 2007, as Ash et al. 2020 use it) draws candidates that are worth much and unlike each
+other; "top" takes the n best. None chooses a row that equals one it has chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from sklearn.preprocessing import StandardScaler
+
+from bayesprop.active_learning.acquisition import (
+    EXPECTED_ENTROPY_REDUCTION,
+    RANDOM,
+    Acquisition,
+    Score,
+    expected_entropy_reduction,
+)
+from bayesprop.active_learning.doubt import Doubt, Functions, can_be_drawn, doubt_of, functions_of
+from bayesprop.active_learning.pool import distinct, equals, stacked, take
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.estimators.any_estimator import CHUNK_ROWS, predictive_of, unwrapped
+
+BATCHES = ("fantasy", "k-means++", "top")
+SHORTLIST = 16_384
+_TRIALS = 16
+
+Learn = Callable[[Any, np.ndarray], Any]
+"""From rows and their values to a copy of the estimator that has learnt them too."""
+
+
+class Chosen(NamedTuple):
+    """Rows of the pool in the order of query, best first.
+
+    indices
+        Their numbers.
+    scores
+        Of each when it was chosen, in the unit of the acquisition, costs left out: with "fantasy"
+        once those before it are measured.
+    pool_scores
+        Of every candidate on its own.
+    """
+
+    indices: Int[np.ndarray, " n"]
+    scores: Float[np.ndarray, " n"]
+    pool_scores: Float[np.ndarray, " N"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """All that a choice of rows depends on; `cost` and `allowed` are those of every row of X.
+
+    reference
+        Rows that "expected-entropy-reduction" wants to know about.
+    seed
+        Of random choices, draws and ties.
+    learn
+        Teaches a copy of the estimator rows that are imagined.
+    """
+
+    estimator: Any
+    X: Any
+    acquisition: Acquisition | Score
+    cost: Float[np.ndarray, " n"]
+    allowed: Bool[np.ndarray, " n"]
+    reference: Any
+    seed: int
+    n_draws: int
+    learn: Learn
+
+    @property
+    def name(self) -> str:
+        """Of the acquisition."""
+        return getattr(self.acquisition, "name", "")
+
+    def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
+        """Score candidates by the doubt about them."""
+        score: Any = getattr(self.acquisition, "score", self.acquisition)
+        return np.asarray(score(doubt), np.float64)
+
+
+def scores_of(query: Query) -> Float[np.ndarray, " n"]:
+    """Score every candidate on its own, in the unit of the acquisition."""
+    if query.name == RANDOM:
+        return np.random.default_rng(query.seed).random(len(query.X))
+    if query.name == EXPECTED_ENTROPY_REDUCTION:
+        n = len(query.X)
+        parts = np.split(np.arange(n), range(CHUNK_ROWS, n, CHUNK_ROWS))
+        return np.concatenate([expected_entropy_reduction(*_places(query, p)) for p in parts])
+    return query.score(doubt_of(query.estimator, query.X))
+
+
+def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) -> Chosen:
+    """Choose n candidates, given the score of each on its own.
+
+    Raises ValueError where fewer different rows are allowed, a score is not a number, or the batch
+    cannot be had from the estimator.
+    """
+    worth = _worth(query, scores)
+    order = _order(query, worth)
+    n_different = sum(1 for _ in islice(distinct(query.X, order), n))
+    if n_different < n:
+        raise ValueError(
+            f"n must be at most {n_different}, the number of different rows allowed, got {n}: "
+            "ask for fewer, or give or allow more candidates"
+        )
+    if n == 1 or batch == "top" or query.name == RANDOM:
+        places = np.array(list(islice(distinct(query.X, order), n)))
+        return Chosen(places, scores[places], scores)
+    if batch == "k-means++":
+        return _by_kmeans(query, scores, worth, order, n)
+    if can_be_drawn(query.estimator):
+        return _by_conditioning(query, scores, order, n)
+    return _by_learning(query, scores, n)
+
+
+def _worth(query: Query, scores: np.ndarray) -> np.ndarray:
+    """Score per cost; -inf where a candidate is not allowed."""
+    if np.isnan(scores).any():
+        row = int(np.argmax(np.isnan(scores)))
+        raise ValueError(f"the score of row {row} is not a number; look at its values")
+    if (query.cost != 1.0).any() and (scores < 0.0).any():
+        raise ValueError(
+            f"costs divide scores, which must not be negative then; got {scores.min():g}: take "
+            "mutual-information, or leave costs out"
+        )
+    return np.where(query.allowed, scores / query.cost, -np.inf)
+
+
+def _order(query: Query, worth: np.ndarray) -> np.ndarray:
+    """Places of the allowed candidates, best first, equal ones in random order."""
+    allowed = np.flatnonzero(query.allowed)
+    shuffled = np.random.default_rng((query.seed, 1)).permutation(allowed)
+    return shuffled[np.argsort(-worth[shuffled], kind="stable")]
+
+
+def _places(query: Query, places: np.ndarray) -> tuple[Functions, Functions]:
+    """Return the posterior at some candidates and, drawn together with it, at the reference."""
+    rows, n = take(query.X, places), len(places)
+    if query.reference is not None:
+        rows = stacked(rows, query.reference)
+    both = functions_of(query.estimator, rows, n_draws=query.n_draws, seed=query.seed)
+    return both.some(slice(n)), both.some(slice(n, None))
+
+
+def _shortlist(query: Query, order: np.ndarray, n: int) -> np.ndarray:
+    """Places to choose among: all different ones, or the best half of so many and a random half.
+
+    A random part of a large pool holds rows nearly as good as the best of each kind (stochastic
+    greedy query, Mirzasoleiman et al. 2015).
+    """
+    half = max(SHORTLIST // 2, 8 * n)
+    if len(order) <= 2 * half:
+        return np.array(list(distinct(query.X, order)))
+    rng = np.random.default_rng((query.seed, 2))
+    others = half + np.sort(rng.choice(len(order) - half, half, replace=False))
+    places = list(distinct(query.X, order[np.r_[:half, others]]))
+    if len(places) < n:  # copies of a few rows fill it
+        places = list(islice(distinct(query.X, order), n))
+    return np.array(places)
+
+
+def _by_conditioning(query: Query, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, conditioning the posterior after each query."""
+    places = _shortlist(query, order, n)
+    functions, reference = _places(query, places)
+    doubt = doubt_of(query.estimator, take(query.X, places))
+    cost, is_free = query.cost[places], np.ones(len(places), dtype=bool)
+    picks, then = [], []
+    for _ in range(n):
+        if query.name == EXPECTED_ENTROPY_REDUCTION:
+            score = expected_entropy_reduction(functions, reference)
+        else:
+            score = query.score(doubt.after(functions.epistemic_var) if picks else doubt)
+        worth = np.where(is_free, score / cost, -np.inf)
+        best = int(np.argmax(worth))  # places are in random order among equals
+        picks.append(best)
+        then.append(score[best])
+        is_free[best] = False
+        place = functions.some(np.array([best]))
+        functions, reference = functions.seen_from(place), reference.seen_from(place)
+    return Chosen(places[picks], np.array(then), scores)
+
+
+def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, teaching a copy of the estimator its own prediction after each query."""
+    estimator, free = query.estimator, query.allowed.copy()
+    picks, then, values = [], [], []
+    alone = scores
+    while True:
+        best = int(_order(query, np.where(free, scores / query.cost, -np.inf))[0])
+        picks.append(best)
+        then.append(float(scores[best]))
+        if len(picks) == n:
+            return Chosen(np.array(picks), np.array(then), alone)
+        free &= ~equals(query.X, best)
+        predicted = predictive_of(estimator, take(query.X, np.array([best])))
+        is_class = isinstance(predicted, ClassPredictive)
+        values.append(predicted.label if is_class else predicted.mean)
+        estimator = query.learn(take(query.X, np.array(picks)), np.concatenate(values))
+        scores = query.score(doubt_of(estimator, query.X))
+
+
+def _by_kmeans(
+    query: Query, scores: np.ndarray, worth: np.ndarray, order: np.ndarray, n: int
+) -> Chosen:
+    """Take the best candidate, then such as are far from those taken and from nothing.
+
+    A candidate is a vector whose squared length is its worth. The angle between two is that of
+    their posterior features, or of a Gaussian bump of one input standard deviation where the
+    estimator has none. In proportion to the least squared distance some candidates are drawn, and
+    the furthest of them is taken (the greedy form of Arthur & Vassilvitskii 2007).
+    """
+    places = _shortlist(query, order, n)
+    worth = worth[places]
+    if not np.isfinite(worth).all() or (worth < 0.0).any():
+        raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
+    alike, rng = _likeness(query, places), np.random.default_rng(query.seed)
+    distance, picks = worth.copy(), [0]  # places are the best first
+    while len(picks) < n:
+        last = picks[-1]
+        shared = np.sqrt(worth * worth[last]) * alike(last)
+        distance = np.minimum(distance, np.maximum(worth + worth[last] - 2.0 * shared, 0.0))
+        distance[picks] = 0.0
+        share = distance if distance.any() else np.ones(len(places))
+        share[picks] = 0.0
+        drawn = rng.choice(len(places), size=_TRIALS, p=share / share.sum())
+        picks.append(int(drawn[np.argmax(share[drawn])]))
+    return Chosen(places[picks], scores[places[picks]], scores)
+
+
+def _likeness(query: Query, places: np.ndarray) -> Callable[[int], np.ndarray]:
+    """Return what says how alike all places are to one of them, 0 to 1."""
+    if can_be_drawn(query.estimator):
+        features = _places(query, places)[0].features
+        flat = features.reshape(len(places), -1)
+        length = np.sqrt(np.einsum("nk,nk->n", flat, flat))
+        unit = flat / np.where(length > 0.0, length, 1.0)[:, None]
+        return lambda place: np.abs(unit @ unit[place])
+    inputs = np.asarray(unwrapped(query.estimator, take(query.X, places))[1], np.float64)
+    z = np.nan_to_num(StandardScaler().fit_transform(inputs))
+    return lambda place: np.exp(-0.5 * np.square(z - z[place]).sum(axis=1) / z.shape[1])

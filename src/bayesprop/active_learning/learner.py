@@ -1,0 +1,343 @@
+"""Learning by asking: which rows to measure next, and what follows from them."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.exceptions import NotFittedError
+
+from bayesprop.active_learning import acquisition as acquisitions
+from bayesprop.active_learning import batches
+from bayesprop.active_learning.acquisition import CLASSES, NUMBERS, Acquisition, Score
+from bayesprop.active_learning.batches import BATCHES, Chosen, Query
+from bayesprop.active_learning.doubt import can_be_drawn
+from bayesprop.active_learning.pool import (
+    Allowed,
+    checked_allowed,
+    checked_costs,
+    checked_rows,
+    named,
+)
+from bayesprop.active_learning.stopping import Rule, Step, rule_from_stored, rule_to_stored
+from bayesprop.estimators.any_estimator import (
+    check_estimator,
+    checked_values,
+    is_classifier,
+    last_step,
+    predictive_of,
+    tells_parts,
+)
+from bayesprop.estimators.params import check_choice, check_int
+from bayesprop.store import ModelFileError, believing, load_model, save_model
+
+_NOTES = "active_learning"
+_SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
+
+
+@dataclass(eq=False, kw_only=True)
+class ActiveLearner:
+    """An estimator that asks for the rows it would learn most from.
+
+    Works with every estimator of this library, and with any of scikit-learn that has
+    `predict(X, return_std=True)` or `predict_proba`, pipelines included.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not. The learner keeps a copy of its own.
+    acquisition : str or function
+        A name out of `bayesprop.active_learning.acquisition.ACQUISITIONS`, or a function from the
+        `Doubt` about candidates to a score of each.
+    batch : {"auto", "fantasy", "k-means++", "top"}
+        How several rows are chosen at once. "fantasy": one by one, each as if those before it had
+        been measured. "k-means++": drawn to be worth much and unlike each other. "top": the best.
+        "auto" is "fantasy" for regressors of this library, which know what a measurement would
+        tell about other rows, and "k-means++" for the rest, which would have to be taught what
+        they predict.
+    update : {"refit", "stream"}
+        Whether `teach` fits from scratch to all rows, or calls `partial_fit` with the new ones.
+    X, y : array-like or None
+        The rows that a fitted estimator has learnt already; "refit" needs them.
+    stop : sequence of rules
+        Of `bayesprop.active_learning.stopping`, or functions from the history to a reason or None.
+    classes : array-like or None
+        All labels that will be met; for a classifier with update="stream".
+    n_draws : int
+        Functions drawn from the posterior to see how candidates hang together.
+    random_state : int
+        Seeds draws, random choices and ties; the estimator has its own.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The copy, with all that it has been taught.
+    history_ : list of Step
+        One a `teach`.
+    X_, y_ : ndarray or None
+        All rows learnt, with update="refit".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesprop import ActiveLearner, BayesianLinearRegressor
+    >>> learner = ActiveLearner(BayesianLinearRegressor(noise=0.1, prior_prec=1.0))
+    >>> _ = learner.teach(np.array([[0.0], [1.0]]), np.array([0.1, 0.9]))
+    >>> pool = np.linspace(0.0, 5.0, 11)[:, None]
+    >>> learner.query(pool, 3).indices
+    array([10,  9,  0])
+    """
+
+    estimator: Any = field(kw_only=False)
+    acquisition: str | Score = field(default="mutual-information", kw_only=False)
+    batch: Literal["auto", "fantasy", "k-means++", "top"] = "auto"
+    update: Literal["refit", "stream"] = "refit"
+    X: Any = None
+    y: Any = None
+    stop: Sequence[Rule] = ()
+    classes: Any = None
+    n_draws: int = 128
+    random_state: int = 0
+    estimator_: Any = field(init=False)
+    history_: list[Step] = field(init=False)
+    X_: Float[np.ndarray, "n d"] | None = field(init=False, default=None)
+    y_: np.ndarray | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        self.estimator_ = copy.deepcopy(self.estimator)
+        self.history_ = []
+        self._columns: list[str] | None = None
+        self._n_queries, self._top_score = 0, None
+        if self.X is not None:
+            values = checked_values(self.y, classes=is_classifier(self.estimator))
+            self.X_, self.y_, self._columns = self._all_rows(checked_rows("X", self.X), values)
+
+    def query(
+        self,
+        pool: Any,
+        n: int = 1,
+        *,
+        costs: Any = None,
+        allowed: Allowed = None,
+        reference: Any = None,
+    ) -> Chosen:
+        """Choose the n rows of the pool to measure next: indices, scores, best first.
+
+        pool
+            (N, d) candidates, an array or a frame.
+        costs
+            (N,), positive: what counts is then the score per cost.
+        allowed
+            (N,) of True and False, or a function of the pool that returns it.
+        reference
+            (m, d) rows whose predictions matter; for "expected-entropy-reduction" alone.
+
+        Raises NotFittedError before the first `teach`, except for random choices, and ValueError
+        where fewer than n different rows are allowed.
+        """
+        query = self._query(pool, costs, allowed, reference)
+        check_int("n", n)
+        scores = batches.scores_of(query)
+        batch = self.batch
+        if batch == "auto":
+            batch = "fantasy" if can_be_drawn(self.estimator_) else "k-means++"
+        chosen = batches.choose(query, scores, int(n), batch)
+        self._n_queries += 1
+        self._top_score = float(np.max(scores[query.allowed]))
+        return chosen
+
+    def scores(self, pool: Any, *, reference: Any = None) -> Float[np.ndarray, " n"]:
+        """Score every row of the pool on its own, in the unit of the acquisition."""
+        return batches.scores_of(self._query(pool, None, None, reference))
+
+    def teach(self, X: Any, y: Any, *, cost: float | None = None) -> Self:
+        """Learn measured rows, by a fit to all rows or by streaming the new ones.
+
+        A teaching that fails leaves the learner as it was.
+
+        X, y
+            Rows and what was measured.
+        cost
+            What the measurements cost, not negative; None: 1 a row.
+        """
+        price = float(len(X) if cost is None else cost)
+        if not 0.0 <= price < float("inf"):
+            raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
+        X, y = checked_rows("X", X), checked_values(y, classes=is_classifier(self.estimator))
+        rows = self._all_rows(X, y) if self.update == "refit" else None
+        log_likelihood = self._log_likelihood(X, y)
+        started = time.perf_counter()
+        taught = self._taught(X, y)
+        seconds = time.perf_counter() - started
+        n_initial = 0 if self.X_ is None else len(self.X_)
+        n_before = self.history_[-1].n_rows if self.history_ else n_initial
+        self.estimator_ = taught
+        if rows is not None:
+            self.X_, self.y_, self._columns = rows
+        n = len(X)
+        step = Step(n, n_before + n, price, self._top_score, log_likelihood, seconds)
+        self.history_, self._top_score = [*self.history_, step], None
+        return self
+
+    def stop_reason(self) -> str | None:
+        """Return why to stop, by the first rule that says so; None to go on."""
+        reasons = (rule(self.history_) for rule in self.stop)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def save(self, path: str | Path) -> None:
+        """Write estimator, rows, settings and history to one file that loads without running code.
+
+        It is also a model file, which `bayesprop.load` opens. TypeError for an estimator that is
+        not of this library, or for functions of your own as acquisition or rule.
+        """
+        if not isinstance(self.acquisition, str):
+            raise TypeError(f"only a named acquisition can be saved, got {self.acquisition!r}")
+        if not _fitted(self.estimator_):
+            raise NotFittedError("there is nothing to save before the first teach")
+        notes = {name: _as_list(getattr(self, name)) for name in _SETTINGS} | {
+            "stop": [rule_to_stored(rule) for rule in self.stop],
+            "X": _as_list(self.X_),
+            "y": _as_list(self.y_),
+            "columns": self._columns,
+            "n_queries": self._n_queries,
+            "top_score": self._top_score,
+            "history": [asdict(step) for step in self.history_],
+        }
+        save_model(path, self.estimator_, metadata={_NOTES: notes})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote, to go on as if never interrupted; ModelFileError if it is not."""
+        saved = load_model(path)
+        notes = saved.metadata.get(_NOTES)
+        if not isinstance(notes, dict):
+            raise ModelFileError(
+                f"model file {str(path)!r} holds a model but no learner: "
+                "ActiveLearner(bayesprop.load(path), ...) makes one"
+            )
+        with believing(f"model file {str(path)!r} has damaged notes"):
+            return cls._from_notes(saved.estimator, notes)
+
+    @classmethod
+    def _from_notes(cls, estimator: Any, notes: dict[str, Any]) -> Self:
+        rules = tuple(rule_from_stored(rule) for rule in notes["stop"])
+        X = None if notes["X"] is None else np.asarray(notes["X"], np.float64)
+        y = None if notes["y"] is None else np.asarray(notes["y"])
+        learner = cls(estimator, stop=rules, **{name: notes[name] for name in _SETTINGS})
+        learner.X_, learner.y_, learner._columns = X, y, notes["columns"]
+        learner._n_queries, learner._top_score = int(notes["n_queries"]), notes["top_score"]
+        learner.history_ = [Step(**step) for step in notes["history"]]
+        return learner
+
+    def _check_settings(self) -> None:
+        check_estimator(self.estimator)
+        check_choice("batch", self.batch, ("auto", *BATCHES))
+        check_choice("update", self.update, ("refit", "stream"))
+        check_int("n_draws", self.n_draws, least=2)
+        check_int("random_state", self.random_state, least=0)
+        if self.update == "stream" and not hasattr(self.estimator, "partial_fit"):
+            kind = type(self.estimator).__name__
+            raise ValueError(f'update="stream" needs partial_fit, which {kind} lacks: take refit')
+        if (self.X is None) != (self.y is None):
+            raise ValueError("X and y must be given together: the rows learnt already")
+        if self.X is not None and (self.update == "stream" or not _fitted(self.estimator)):
+            raise ValueError(
+                'X and y are what a fitted estimator has learnt, for update="refit"; '
+                "teach other rows"
+            )
+        streams_classes = self.update == "stream" and is_classifier(self.estimator)
+        if self.classes is not None and not streams_classes:
+            raise ValueError('classes are for a classifier with update="stream"; leave them out')
+        self._acquisition()
+
+    def _acquisition(self) -> Acquisition | Score:
+        if not isinstance(self.acquisition, str):
+            return self.acquisition
+        targets = CLASSES if is_classifier(self.estimator) else NUMBERS
+        parts = tells_parts(self.estimator)
+        return acquisitions.find(self.acquisition, targets=targets, tells_parts=parts)
+
+    def _query(self, pool: Any, costs: Any, allowed: Allowed, reference: Any) -> Query:
+        acquisition = self._acquisition()
+        name = getattr(acquisition, "name", "")
+        wants_reference = name == acquisitions.EXPECTED_ENTROPY_REDUCTION
+        if wants_reference != (reference is not None):
+            raise ValueError(
+                f"reference rows are for {acquisitions.EXPECTED_ENTROPY_REDUCTION}, which needs "
+                f"them, and for nothing else; the acquisition is {name or 'your own'}"
+            )
+        if name != acquisitions.RANDOM and not _fitted(self.estimator_):
+            raise NotFittedError('teach the first rows, or choose them by acquisition="random"')
+        pool = checked_rows("pool", pool)
+        if reference is not None:
+            reference = checked_rows("reference", reference)
+        if not len(pool):
+            raise ValueError("pool must hold one candidate at least, got none")
+        seed = np.random.SeedSequence((int(self.random_state), self._n_queries))
+        return Query(
+            estimator=self.estimator_,
+            X=pool,
+            acquisition=acquisition,
+            cost=checked_costs(costs, len(pool)),
+            allowed=checked_allowed(allowed, pool),
+            reference=reference,
+            seed=int(seed.generate_state(1)[0]),
+            n_draws=self.n_draws,
+            learn=self._taught,
+        )
+
+    def _taught(self, X: Any, y: Any) -> Any:
+        """Return a copy of the estimator that has learnt further rows."""
+        taught = copy.deepcopy(self.estimator_)
+        if self.update == "stream":
+            classes = {} if self.classes is None else {"classes": self.classes}
+            return taught.partial_fit(X, y, **classes)
+        if self.X_ is None and _fitted(self.estimator_):
+            raise ValueError(
+                "the estimator was fitted to rows that the learner does not have: take another "
+                'batch, such as k-means++, or in Python update="stream", or give the rows as X and '
+                "y of ActiveLearner"
+            )
+        rows, values, columns = self._all_rows(X, y)
+        return taught.fit(named(rows, columns), values)
+
+    def _all_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
+        """Return the rows kept and further ones, their values, and the names of the columns."""
+        rows, values = np.asarray(X, np.float64), np.asarray(y)
+        columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        if self.X_ is None or self.y_ is None:
+            return rows, values, columns
+        if columns is not None and columns != self._columns:
+            raise ValueError(f"X must have the columns {self._columns}, in order, got {columns}")
+        rows = np.concatenate([self.X_, rows])
+        return rows, np.concatenate([self.y_, values]), self._columns
+
+    def _log_likelihood(self, X: Any, y: Any) -> float | None:
+        """Mean log density of values before they are learnt; None where there is none."""
+        if not _fitted(self.estimator_):
+            return None
+        predicted, values = predictive_of(self.estimator_, X), np.asarray(y)
+        try:
+            with np.errstate(all="ignore"):
+                total = float(np.sum(predicted.log_prob(values)) / len(values))
+        except ValueError:  # a class that was not known, which `teach` may learn
+            return None
+        return total if np.isfinite(total) else None
+
+
+def _fitted(estimator: Any) -> bool:
+    """Whether a fit has left attributes; scikit-learn's own check passes unfitted processes."""
+    names = vars(last_step(estimator))
+    return any(name.endswith("_") and not name.startswith("_") for name in names)
+
+
+def _as_list(value: Any) -> Any:
+    """Return what JSON can hold of numbers, text and arrays."""
+    return value if value is None or isinstance(value, str) else np.asarray(value).tolist()

@@ -1,0 +1,89 @@
+"""Candidates, an array or a frame: which may be chosen, and at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesprop.estimators.params import finite
+
+Allowed = Bool[np.ndarray, " n"] | Callable[[Any], Any] | None
+
+
+def take(X: Any, rows: Int[np.ndarray, " m"]) -> Any:
+    """Select rows by number."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def checked_rows(name: str, X: Any) -> Any:
+    """Return a frame or an array of rows; ValueError where there are not two dimensions."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X, np.float64)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"{name} must be 2-d, one row a candidate, got shape {tuple(X.shape)}: "
+            "reshape(1, -1) makes one row of a single candidate"
+        )
+    return X
+
+
+def stacked(first: Any, second: Any) -> Any:
+    """Put rows of one kind, arrays or frames, one after another."""
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, np.asarray(second)])
+    import narwhals as nw
+
+    return nw.concat([nw.from_native(first), nw.from_native(second)]).to_native()
+
+
+def named(X: Float[np.ndarray, "n d"], columns: list[str] | None) -> Any:
+    """Return rows as a frame with these columns, or as they are."""
+    if columns is None:
+        return X
+    import polars as pl
+
+    return pl.DataFrame(X, schema=columns)
+
+
+def checked_costs(costs: Any, n: int) -> Float[np.ndarray, " n"]:
+    """Return the cost of every candidate, 1 where none are given."""
+    if costs is None:
+        return np.ones(n)
+    costs = finite("costs", costs, (n,))
+    if costs.min() <= 0.0:
+        raise ValueError(f"costs must be > 0, got {costs.min():g} at {np.argmin(costs)}")
+    return costs
+
+
+def checked_allowed(allowed: Allowed, X: Any) -> Bool[np.ndarray, " n"]:
+    """Say of every candidate whether it may be chosen; a function is asked about all of them."""
+    if allowed is None:
+        return np.ones(len(X), dtype=bool)
+    mask = np.asarray(allowed(X) if callable(allowed) else allowed)
+    if mask.shape != (len(X),) or mask.dtype != np.bool_:
+        raise ValueError(
+            f"allowed must say True or False of each candidate, ({len(X)},), got an array of "
+            f"{mask.dtype} of shape {mask.shape}"
+        )
+    return mask
+
+
+def equals(X: Any, place: int) -> Bool[np.ndarray, " n"]:
+    """Say which candidates repeat one, gaps included."""
+    rows = np.asarray(X)
+    row = rows[place]
+    return ((rows == row) | ((rows != rows) & (row != row))).all(axis=1)
+
+
+def distinct(X: Any, order: Iterable[int]) -> Iterator[int]:
+    """Go through candidates in an order, leaving out those that repeat an earlier one."""
+    rows, seen = np.asarray(X), set()
+    for place in order:
+        # one value for all gaps: no NaN equals another
+        key = tuple(None if value != value else value for value in rows[place].tolist())
+        if key not in seen:
+            seen.add(key)
+            yield int(place)

@@ -1,0 +1,1 @@
+"""Choose an arm in a context, and learn from what it pays, with any estimator."""

@@ -1,0 +1,137 @@
+"""The arms of a bandit: their names, what is known about each, and the inputs of a reward model."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.estimators.params import check_int, finite
+
+
+class Arms:
+    """Arms by name, numbered in the order in which they came; a number is never used again.
+
+    Parameters
+    ----------
+    names : sequence
+        Text or numbers, one an arm; one at least.
+    features : (k, f) array or None
+        What is known about each arm. Without it arms are told apart by a column of 0 and 1 each.
+    room : int or None
+        Columns for arms without features, those that will be added among them; None: as many as
+        there are names.
+    """
+
+    def __init__(
+        self, names: Sequence[Hashable], *, features: Any = None, room: int | None = None
+    ) -> None:
+        self.names: list[Any] = []
+        self.features: Float[np.ndarray, "k f"] | None = None
+        self._removed: set[int] = set()
+        names = list(names)
+        if not names:
+            raise ValueError("arms must hold one name at least, got none")
+        if features is not None:
+            features = finite("arm_features", features, (len(names), None))
+            self.features = np.empty((0, features.shape[1]))
+        if features is not None and room is not None:
+            raise ValueError("room is for arms without arm_features: leave it out")
+        self.room = len(names) if room is None else room
+        check_int("room", self.room)
+        for place, name in enumerate(names):
+            self.add(name, None if features is None else features[place])
+
+    def add(self, name: Hashable, features: Any = None) -> None:
+        """Add an arm; ValueError if the name was ever used, or there is no column for it."""
+        name = name.item() if isinstance(name, np.generic) else name
+        if isinstance(name, bool) or not (
+            isinstance(name, str) or (isinstance(name, int | float) and abs(name) < float("inf"))
+        ):
+            raise ValueError(f"the name of an arm must be text or a finite number, got {name!r}")
+        if name in self.names:
+            raise ValueError(f"arm {name!r} is there already, or was and keeps its name")
+        if (features is None) != (self.features is None):
+            lacks = "has none: leave them out" if self.features is None else "needs them"
+            raise ValueError(f"features of arm {name!r}: this bandit {lacks}")
+        if self.features is not None:
+            row = finite("features", features, (self.features.shape[1],))
+            self.features = np.vstack([self.features, row])
+        elif len(self.names) >= self.room:
+            raise ValueError(
+                f"there is room for {self.room} arms, removed ones included: give room= when the "
+                f"bandit is made, to add {name!r}"
+            )
+        self.names.append(name)
+
+    def remove(self, name: Hashable) -> None:
+        """Never choose an arm again; what was learnt about it stays."""
+        number = self.number(name)
+        if len(self.active) == 1:
+            raise ValueError(f"arm {name!r} is the last one: add another before removing it")
+        self._removed.add(number)
+
+    def number(self, name: Hashable, *, removed_too: bool = False) -> int:
+        """Return the number of an arm; ValueError names those that there are."""
+        names = self.names if removed_too else [self.names[i] for i in self.active]
+        if name not in names or isinstance(name, bool):
+            shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+            raise ValueError(f"no arm {name!r}; there are {shown}")
+        return self.names.index(name)
+
+    @property
+    def active(self) -> Int[np.ndarray, " a"]:
+        """Numbers of the arms that can be chosen."""
+        return np.array([i for i in range(len(self.names)) if i not in self._removed])
+
+    @property
+    def width(self) -> int:
+        """Columns that tell arms apart."""
+        return self.room if self.features is None else self.features.shape[1]
+
+    def columns(self, numbers: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
+        """Return the columns of some arms: features, or 0 and 1."""
+        if self.features is not None:
+            return self.features[numbers]
+        return (np.asarray(numbers)[:, None] == np.arange(self.room)).astype(np.float64)
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return what `from_stored` reads, for JSON."""
+        return {
+            "names": self.names,
+            "features": None if self.features is None else self.features.tolist(),
+            "room": int(self.room) if self.features is None else None,
+            "removed": sorted(self._removed),
+        }
+
+    @classmethod
+    def from_stored(cls, stored: dict[str, Any]) -> Arms:
+        """Rebuild from `to_stored`; ValueError or TypeError where it holds something else."""
+        features = stored["features"]
+        room = None if features is not None else stored["room"]
+        arms = cls(stored["names"], features=features, room=room)
+        for number in stored["removed"]:
+            arms.remove(arms.names[int(number)])
+        return arms
+
+
+class Choices(NamedTuple):
+    """Rows of a reward model: a context each, and the number of an arm that is chosen in it."""
+
+    contexts: Float[np.ndarray, "n d"]
+    arms: Arms
+    numbers: Int[np.ndarray, " n"]
+
+    @property
+    def inputs(self) -> Float[np.ndarray, "n d+w"]:
+        """Contexts, and the columns of their arms beside them (Blundell et al. 2015, 5.3)."""
+        return np.hstack([self.contexts, self.arms.columns(self.numbers)])
+
+
+def choices_in(
+    context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+) -> Choices:
+    """Return one context, with each of some arms."""
+    return Choices(context[None].repeat(len(numbers), axis=0), arms, numbers)

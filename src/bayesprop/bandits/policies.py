@@ -1,0 +1,371 @@
+"""Contextual bandits: choose an arm in a context, see what it pays, and learn from that alone.
+
+A bandit is a reward model (what is believed) and a policy (what is done about it). Thompson (1933);
+Blundell et al. (2015), section 4.1.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import partial
+from numbers import Integral
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float
+from numpy.random import Generator
+
+from bayesprop.bandits.arms import Arms, Choices, choices_in
+from bayesprop.bandits.rewards import rewards_of
+from bayesprop.estimators.params import (
+    COUNT,
+    NOT_NEGATIVE,
+    bounded,
+    check_fields,
+    check_int,
+    finite,
+    numbers,
+    rule,
+)
+from bayesprop.model.method import FURTHEST_INPUT
+from bayesprop.store import read_sealed, write_sealed
+
+Shares = Float[np.ndarray, " k"]
+
+_MOST_PENDING = 100_000
+_SELECT, _TRY = 0, 1
+_PROBABILITY = numbers("a probability from 0 to 1", lambda chance: 0.0 <= chance <= 1.0)
+
+
+class Decision(NamedTuple):
+    """An arm that was chosen.
+
+    id
+        Number of the decision, to settle it by when its reward comes.
+    action
+        Name of the arm.
+    probability
+        With which the policy chose it; None where it is not known in closed form, as by Thompson
+        sampling (`action_probabilities` estimates it).
+    """
+
+    id: int
+    action: Any
+    probability: float | None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Bandit(ABC):
+    """Base of the bandits; a subclass says how an arm is chosen.
+
+    Parameters
+    ----------
+    rewards : reward model, estimator or name of a method
+        What learns, a copy of it; see `bayesprop.bandits.rewards.rewards_of`.
+    arms : sequence
+        Names of the arms, text or numbers.
+    arm_features : (k, f) array or None
+        Numbers known about each arm; without them arms are told apart by name only.
+    room : int or None
+        Arms that there will ever be, where they have no features; None: no further ones.
+    random_state : int
+        Seed of everything: the same calls in the same order give the same decisions.
+
+    Attributes
+    ----------
+    arms : Arms
+    rewards : Rewards
+    n_features_ : int or None
+        Numbers in a context; None before the first.
+    n_selected_, n_learnt_ : int
+        Decisions taken, rewards learnt.
+    pending_ : dict
+        Decisions whose reward has not come: context and number of the arm, by id. The oldest of
+        more than 100 000 is forgotten.
+    """
+
+    rewards: Any = field(kw_only=False)
+    arms: Any = field(kw_only=False)
+    arm_features: InitVar[Any] = None
+    room: InitVar[int | None] = None
+    random_state: int = field(default=0, metadata=rule(partial(check_int, least=0)))
+
+    def __post_init__(self, arm_features: Any, room: int | None) -> None:
+        check_fields(self)
+        if self.random_state >= 2**32:
+            raise ValueError(f"random_state must be below 2**32, got {self.random_state!r}")
+        self.rewards = copy.copy(rewards_of(self.rewards))
+        self.arms = Arms(self.arms, features=arm_features, room=room)
+        self.random_state = int(self.random_state)
+        self.n_features_: int | None = None
+        self.n_selected_ = self.n_learnt_ = 0
+        self.pending_: dict[int, tuple[Float[np.ndarray, " d"], int]] = {}
+        self._generator = Generator(np.random.Philox(key=0))
+        self._start: Any = self._generator.bit_generator.state
+
+    @abstractmethod
+    def _scores(self, rng: Generator, choices: Choices) -> Float[np.ndarray, " k"]:
+        """Score arms; one with the highest score is chosen."""
+
+    def begin(self, n_features: int) -> Self:
+        """Stand at the prior for contexts of so many numbers; otherwise the first one does it."""
+        check_int("n_features", n_features)
+        if self.n_features_ is not None:
+            raise ValueError(f"this bandit has begun, with contexts of {self.n_features_} numbers")
+        self.rewards.begin(int(n_features), self.arms, self.random_state)
+        self.n_features_ = int(n_features)
+        return self
+
+    def select(self, context: Float[Any, " d"]) -> Decision:
+        """Choose an arm in a context, a vector of finite numbers."""
+        row = self._row(context)
+        choices = choices_in(row, self.arms, self.arms.active)
+        place, probability = self._choose(self._rng(_SELECT, self.n_selected_), choices)
+        return self._taken(row, int(choices.numbers[place]), probability)
+
+    def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
+        """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
+        number = self.arms.number(action)
+        return self._taken(self._row(context), number, None)
+
+    def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
+        """Learn what an arm paid in a context; whoever chose it, and whenever.
+
+        Rewards of this bandit's own decisions are better given to `settle`, which counts each once.
+        """
+        number, paid = self.arms.number(action, removed_too=True), finite("reward", reward, ())
+        return self._learn(self._row(context)[None], [number], paid[None])
+
+    def settle(self, decision: Decision | int, reward: float) -> Self:
+        """Learn the reward of a decision, which may come late and out of order, once.
+
+        Raises ValueError for a decision that was never taken, is settled already, or was forgotten.
+        """
+        name, paid = decision_id(decision), finite("reward", reward, ())
+        if name not in self.pending_:
+            taken = 0 <= name < self.n_selected_
+            why = "has its reward already, or is forgotten" if taken else "was never taken"
+            raise ValueError(f"decision {name} {why}: its reward was not learnt")
+        row, number = self.pending_[name]
+        self._learn(row[None], [number], paid[None])
+        del self.pending_[name]
+        return self
+
+    def is_pending(self, decision: Decision | int) -> bool:
+        """Whether a decision waits for its reward, so that `settle` would take it."""
+        return decision_id(decision) in self.pending_
+
+    def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
+        """Learn rows of a log: (n, d) contexts, n names of arms, n rewards."""
+        rows = finite("contexts", contexts, (None, self.n_features_))
+        numbers = [self.arms.number(name, removed_too=True) for name in actions]
+        paid = finite("rewards", rewards, (len(rows),))
+        if len(numbers) != len(rows):
+            raise ValueError(f"actions must name an arm a row, {len(rows)}, got {len(numbers)}")
+        self._row(rows[0])
+        return self._learn(rows, numbers, paid)
+
+    def action_probabilities(self, context: Float[Any, " d"], n_draws: int = 1000) -> Shares:
+        """Probability with which each of `actions` would be chosen now; sums to one.
+
+        n_draws
+            Choices that are tried, where there is no closed form; by random numbers of their own,
+            and without a trace.
+        """
+        check_int("n_draws", n_draws)
+        choices = choices_in(self._row(context), self.arms, self.arms.active)
+        return self._probabilities(self._rng(_TRY, self.n_selected_), choices, n_draws)
+
+    @property
+    def actions(self) -> list[Any]:
+        """Names of the arms that can be chosen."""
+        return [self.arms.names[number] for number in self.arms.active]
+
+    def add_arm(self, name: Hashable, features: Any = None) -> Self:
+        """Add an arm, with its features if the others have some."""
+        self.arms.add(name, features)
+        return self
+
+    def remove_arm(self, name: Hashable) -> Self:
+        """Choose an arm no more; rewards that are on their way are still learnt."""
+        self.arms.remove(name)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file that loads without running code."""
+        from bayesprop.bandits import files as bandit_files
+
+        write_sealed(path, *bandit_files.to_stored(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote, to go on as if never interrupted; ModelFileError if it is not.
+
+        `Bandit.load` reads any bandit, a subclass its own kind only.
+        """
+        from bayesprop.bandits import files as bandit_files
+
+        return bandit_files.from_stored(read_sealed(path), cls, bandit_files.name_of(path))
+
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
+        """Return the place of an arm, and the probability with which it was chosen."""
+        scores = self._scores(rng, choices)
+        place = best_of(rng, scores)
+        return place, float(shared(scores)[place])
+
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
+        """Share the probability among the arms of the highest score; for scores without chance."""
+        del n_draws
+        return shared(self._scores(rng, choices))
+
+    def _learn(self, rows: np.ndarray, numbers: list[int], paid: np.ndarray) -> Self:
+        self.rewards.learn(Choices(rows, self.arms, np.array(numbers, int)), paid)
+        self.n_learnt_ += len(paid)
+        return self
+
+    def _taken(self, row: Float[np.ndarray, " d"], number: int, chance: float | None) -> Decision:
+        self.pending_[self.n_selected_] = (row, number)
+        if len(self.pending_) > _MOST_PENDING:
+            del self.pending_[next(iter(self.pending_))]
+        self.n_selected_ += 1
+        return Decision(self.n_selected_ - 1, self.arms.names[number], chance)
+
+    def _row(self, context: Any) -> Float[np.ndarray, " d"]:
+        """Return a checked copy of a context; the first one begins the bandit."""
+        row = finite("context", context, (self.n_features_,)).copy()
+        bounded("context", row, FURTHEST_INPUT)
+        if self.n_features_ is None:
+            self.begin(len(row))
+        return row
+
+    def _rng(self, purpose: int, place: int) -> Generator:
+        """Return the generator of one decision: no earlier one moves it.
+
+        One of Philox (Salmon et al. 2011), set to its start under another key: a tenth of the time
+        of a new one.
+        """
+        self._start["state"]["key"][:] = self.random_state, 2 * place + purpose
+        self._generator.bit_generator.state = self._start
+        return self._generator
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ThompsonSampler(Bandit):
+    """Choose the arm that is best according to a function drawn from the posterior.
+
+    Thompson (1933); Blundell et al. (2015), section 4.1.
+
+    Parameters
+    ----------
+    rewards, arms, arm_features, room, random_state
+        Of `Bandit`.
+    n_averaged : int
+        Draws that are averaged before the best arm is taken: 1 is Thompson sampling, the paper's
+        agent averages 2, and many are the greedy policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesprop import ThompsonSampler
+    >>> shop = ThompsonSampler("linear", ["blue", "green"])
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(200):
+    ...     visitor = rng.standard_normal(3)
+    ...     decision = shop.select(visitor)
+    ...     paid = visitor[0] if decision.action == "blue" else -visitor[0]
+    ...     _ = shop.settle(decision, paid + 0.1 * rng.standard_normal())
+    >>> shop.action_probabilities([1.0, 0.0, 0.0]).round(2)
+    array([1., 0.])
+    """
+
+    n_averaged: int = field(default=1, metadata=COUNT)
+
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
+        return self.rewards.draw(rng, choices, self.n_averaged).mean(axis=0)
+
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
+        return best_of(rng, self._scores(rng, choices)), None
+
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
+        drawn = self.rewards.draw(rng, choices, n_draws * self.n_averaged)
+        averages = drawn.reshape(n_draws, self.n_averaged, -1).mean(axis=1)
+        return np.mean([shared(scores) for scores in averages], axis=0)
+
+
+class Greedy(Bandit):
+    """Choose the arm with the highest expected reward, and never explore on purpose."""
+
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
+        del rng
+        return self.rewards.believe(choices).mean
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class EpsilonGreedy(Greedy):
+    """Be greedy, but with probability `epsilon` choose any arm, evenly (Sutton & Barto 2018, 2.2).
+
+    Parameters
+    ----------
+    rewards, arms, arm_features, room, random_state
+        Of `Bandit`.
+    epsilon : float
+        From 0 to 1.
+    """
+
+    epsilon: float = field(default=0.05, metadata=_PROBABILITY)
+
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
+        probabilities = self._probabilities(rng, choices, 1)
+        explores = rng.random() < self.epsilon
+        place = int(rng.integers(len(probabilities))) if explores else best_of(rng, probabilities)
+        return place, float(probabilities[place])
+
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
+        greedy = super()._probabilities(rng, choices, n_draws)
+        return self.epsilon / len(greedy) + (1.0 - self.epsilon) * greedy
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class UpperConfidence(Bandit):
+    """Choose the arm whose expected reward could be highest: mean + width std (Auer 2002).
+
+    Parameters
+    ----------
+    rewards, arms, arm_features, room, random_state
+        Of `Bandit`.
+    width : float
+        Standard deviations of the expected reward, not of its noise; 0 is greedy.
+    """
+
+    width: float = field(default=2.0, metadata=NOT_NEGATIVE)
+
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
+        del rng
+        belief = self.rewards.believe(choices)
+        return belief.mean + self.width * np.sqrt(belief.var)
+
+
+def best_of(rng: Generator, scores: Float[np.ndarray, " k"]) -> int:
+    """Return the place of the highest score, of equal ones any, evenly."""
+    places = np.flatnonzero(shared(scores))
+    return int(places[0] if len(places) == 1 else rng.choice(places))
+
+
+def shared(scores: Float[np.ndarray, " k"]) -> Shares:
+    """Return a probability of one, shared among the highest scores."""
+    if not np.isfinite(scores).all():
+        raise ValueError(f"the reward model expects {scores.tolist()}: it left the finite numbers")
+    best = scores == scores.max()
+    return best / best.sum()
+
+
+def decision_id(decision: Any) -> int:
+    """Return the id of a decision, or of an id; ValueError for anything else."""
+    name = decision.id if isinstance(decision, Decision) else decision
+    if isinstance(name, bool) or not isinstance(name, Integral):
+        raise ValueError(f"decision must be a Decision or its id, got {name!r}")
+    return int(name)

@@ -1,0 +1,173 @@
+"""Rewards by any regressor that says how sure it is, fitted anew as rows gather.
+
+For those that cannot learn from one row: Laplace, closed-form variational inference, ensembles,
+Markov chains, expectation propagation over a table, and scikit-learn's own. The rows between two
+fits grow with the memory, so that n rewards cost about log n fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import clone
+
+from bayesprop.bandits.arms import Arms, Choices
+from bayesprop.bandits.rewards import Belief, Draws, Rewards
+from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.estimators.any_estimator import (
+    check_estimator,
+    is_classifier,
+    predictive_of,
+    unwrapped,
+)
+from bayesprop.estimators.params import COUNT, POSITIVE, finite
+from bayesprop.store import estimator_from_stored, estimator_to_stored
+
+_SEEDS = 2**32
+
+
+@dataclass(eq=False, kw_only=True)
+class RefittedRewards(Rewards):
+    """Any regressor of this library or of scikit-learn, fitted anew now and then.
+
+    Its input is a context and the columns of an arm, its output the reward; it learns their scale
+    itself. Before the first fit all arms are believed to be the same, and chosen evenly. Draws are
+    joint where the estimator has `sample_y`; else arms are drawn independently, by its std, noise
+    included.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted, a pipeline too; of this library if the bandit is to be saved. Every fit has its
+        own seed.
+    buffer_size : int
+        Rows remembered.
+    keep : {"sample", "last"}
+        Which rows, when there are more: an even sample of all that came (Vitter 1985, algorithm
+        R), which still holds what an agent that has learnt no longer does; or the last ones, for
+        rewards that drift.
+    first : int
+        Rows of the first fit.
+    growth : float
+        Share by which the rows that came have grown at the next fit, > 0.
+    """
+
+    estimator: Any = field(kw_only=False)
+    buffer_size: int = field(default=4096, metadata=COUNT)
+    keep: Literal["sample", "last"] = "sample"
+    first: int = field(default=20, metadata=COUNT)
+    growth: float = field(default=0.2, metadata=POSITIVE)
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Know nothing."""
+        self.check()
+        width = n_features + arms.width
+        self._x, self._y = np.zeros((self.buffer_size, width)), np.zeros(self.buffer_size)
+        self._n_seen = self._n_fitted = self._n_fits = 0
+        self._seed = seed
+        self.model_: Any = None
+        self.guards_: dict[str, int] = {}
+
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
+        """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
+        x, n_seen = choices.inputs, self._n_seen + len(rewards)
+        rows, places = self._places(len(rewards))
+        if n_seen >= self.n_at_next_fit:
+            table, paid = self._x.copy(), self._y.copy()
+            table[places], paid[places] = x[rows], rewards[rows]
+            self._fit(table[:n_seen], paid[:n_seen])
+            self._n_fitted, self._n_fits = n_seen, self._n_fits + 1
+        self._x[places], self._y[places] = x[rows], rewards[rows]
+        self._n_seen = n_seen
+
+    def _places(self, n_new: int) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+        """Return which new rows are remembered, and where; of those in one place the last stays."""
+        number = np.arange(self._n_seen, self._n_seen + n_new)
+        if self.keep == "last":
+            place = number % self.buffer_size
+        else:
+            drawn = [
+                np.random.default_rng((self._seed % _SEEDS, n)).integers(n + 1)
+                for n in number[number >= self.buffer_size]
+            ]
+            place = np.concatenate([number[number < self.buffer_size], np.array(drawn, int)])
+        rows = np.flatnonzero(place < self.buffer_size)
+        return rows, place[rows]
+
+    @property
+    def n_at_next_fit(self) -> int:
+        """Rows that will have come at the next fit."""
+        if self._n_fitted == 0:
+            return self.first
+        return max(self._n_fitted + 1, int(np.ceil(self._n_fitted * (1.0 + self.growth))))
+
+    def _fit(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> None:
+        model: Any = clone(self.estimator)
+        seeds = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+        model.set_params(**dict.fromkeys(seeds, (self._seed + self._n_fits) % _SEEDS))
+        self.model_ = model.fit(x, y)
+        if hasattr(model, "fit_report_"):
+            for name, count in model.fit_report_.guards.items():
+                self.guards_[name] = self.guards_.get(name, 0) + int(count)
+
+    def believe(self, choices: Choices) -> Belief:
+        """Mean and epistemic variance that the estimator predicts; 0 and 1 before the first fit."""
+        if self.model_ is None:
+            return Belief(np.zeros(len(choices.numbers)), np.ones(len(choices.numbers)))
+        predicted: Any = predictive_of(self.model_, choices.inputs)
+        return Belief(np.asarray(predicted.mean), np.asarray(predicted.epistemic_var))
+
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
+        """Draw functions by `sample_y`; normals where the estimator has none, or is not fitted."""
+        if self.model_ is not None:
+            model, inputs = unwrapped(self.model_, choices.inputs)
+            if hasattr(model, "sample_y"):
+                seed = int(rng.integers(_SEEDS))
+                return np.asarray(model.sample_y(inputs, n_draws, random_state=seed)).T
+        belief = self.believe(choices)
+        normals = rng.standard_normal((n_draws, len(belief.mean)))
+        return belief.mean + np.sqrt(belief.var) * normals
+
+    def state(self) -> Stored:
+        """Return the last fit and the memory; TypeError if the estimator is not of this library."""
+        model, arrays = None, {}
+        if self.model_ is not None:
+            model, arrays = estimator_to_stored(self.model_)
+        counts = [self._n_seen, self._n_fitted, self._n_fits]
+        n = min(self._n_seen, self.buffer_size)
+        memory = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
+        about = {"model": model, "guards": self.guards_, "counts": counts}
+        return Stored(about, memory | prefixed("model.", arrays))
+
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
+        counts = self._n_seen, self._n_fitted, self._n_fits = [int(n) for n in header["counts"]]
+        if min(counts) < 0 or self._n_fitted > self._n_seen:
+            raise ValueError("there are fewer rows than were fitted")
+        if n := min(self._n_seen, self.buffer_size):
+            self._x[:n] = finite("memory.x", arrays["memory.x"], (n, self._x.shape[1]))
+            self._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
+        if header["model"] is not None:
+            self.model_ = estimator_from_stored(header["model"], unprefixed("model.", arrays))
+            if self.model_.n_features_in_ != self._x.shape[1]:
+                raise ValueError("the stored model has another number of inputs")
+        self.guards_ = {str(name): int(n) for name, n in header["guards"].items()}
+
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
+        check_estimator(self.estimator)
+        if is_classifier(self.estimator):
+            raise ValueError(
+                "estimator must be a regressor, for rewards are numbers; got "
+                f"{type(self.estimator).__name__}"
+            )
+        super().check()
+        if self.first > self.buffer_size:
+            raise ValueError(
+                f"first must be <= buffer_size, {self.buffer_size}, got {self.first}: raise the "
+                "buffer or lower first"
+            )

@@ -1,0 +1,180 @@
+"""Rewards by a PBP network that absorbs each as it comes, in microseconds.
+
+Hernández-Lobato & Adams (2015), section 3. Arms without features are outputs of one network, which
+share what it sees in a context; only that of the chosen arm meets the reward. Drawn functions are
+those of drawn weights, in distribution (`moments.pbp.stream`).
+
+One visit to each row leaves the independent weights nearly where they were while the context has
+many numbers, as the forty passes of a fit do not. Here each new row calls up the last ones, so that
+every row is visited 1 + `n_recalled` times; the noise learns only from the first visit, when the
+row was predicted without having been seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.bandits.arms import Arms, Choices
+from bayesprop.bandits.rewards import Belief, Draws, Rewards
+from bayesprop.codec import Stored
+from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
+from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.targets.bijectors import NUMBERS
+
+_GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
+_LARGEST = 1e30
+_SCALED_BY = 20  # rows that settle the scale of the inputs
+
+
+def _network() -> PBPRegressor:  # so wide that no arm is given up after a few rewards
+    return PBPRegressor(weight_prior=(6.0, 20.0))
+
+
+@dataclass(eq=False, kw_only=True)
+class StreamedRewards(Rewards):
+    """Probabilistic backpropagation of every reward at once.
+
+    The network's input is a context; with features of arms, those beside it, and one output. Inputs
+    are divided by one number, their root mean square in the first rows: without it contexts of
+    small numbers leave the prior so narrow that some runs give up an arm for good. Every row is
+    counted 1 + n_recalled times, so that the belief is sharper than the posterior of the rows.
+
+    Parameters
+    ----------
+    estimator : PBPRegressor
+        Unfitted, of the compiled engine; its n_epochs, warm_start, random_state and verbose are not
+        used. A wide weight_prior explores more.
+    reward_scale : float
+        Size of a typical reward, by which rewards are divided.
+    n_recalled : int
+        Rows absorbed again with each new one: the last ones. 0 is assumed density filtering of the
+        stream, which explores for long.
+    recall_weight : float
+        How many times a row counts when it is recalled. Above 1 it learns sooner, and gives up an
+        arm too early in more of the runs.
+    refresh_every : int
+        Rewards between two refreshes of the prior factors.
+    """
+
+    estimator: Any = field(default_factory=_network, kw_only=False)
+    reward_scale: float = field(default=1.0, metadata=POSITIVE)
+    n_recalled: int = field(default=20, metadata=rule(partial(check_int, least=0)))
+    recall_weight: float = field(default=1.0, metadata=POSITIVE)
+    refresh_every: int = field(default=100, metadata=COUNT)
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand at the prior, its means drawn at random."""
+        self.check()
+        n_inputs = n_features + (0 if arms.features is None else arms.width)
+        n_outputs = arms.width if arms.features is None else 1
+        method = _method(self.estimator, n_inputs, n_outputs)
+        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall)
+        self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
+        self._n_seen, self._square = 0, 0.0
+
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
+        """Absorb rows one after another, in their order."""
+        x = _inputs(choices)
+        y = rewards / self.reward_scale
+        if not np.vdot(x, x) + np.vdot(y, y) < _LARGEST**2:
+            raise ValueError(
+                f"contexts, and rewards over reward_scale, must stay below {_LARGEST:g}: nothing "
+                "was learnt; divide them by something"
+            )
+        outputs = choices.numbers * (choices.arms.features is None)
+        for row in range(len(x)):
+            self._absorb(x[row], int(outputs[row]), y[row])
+
+    def _absorb(self, x: np.ndarray, output: int, y: float) -> None:
+        if self._n_seen < _SCALED_BY:
+            self._square += (float(x @ x) / len(x) - self._square) / (self._n_seen + 1)
+        target = np.full(self.stream_.layer_sizes[-1], np.nan)
+        target[output] = y
+        info = self.stream_.absorb(self._scaled(x), target)
+        self._n_seen += 1
+        if self._n_seen % self.refresh_every == 0:
+            info += self.stream_.refresh()
+        for name in _GUARDS:
+            self.guards_[name] += int(getattr(info, name))
+
+    def believe(self, choices: Choices) -> Belief:
+        """Moments of the network's outputs, by assumed density filtering."""
+        moments = self.stream_.moments(self._network_inputs(choices))
+        belief = Belief(*(_of_arms(part, choices) for part in moments))
+        return belief.scaled(self.reward_scale)
+
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
+        """Evaluate networks drawn from the posterior."""
+        drawn = self.stream_.draw(rng, self._network_inputs(choices), n_draws)
+        return self.reward_scale * _of_arms(drawn, choices)
+
+    def state(self) -> Stored:
+        """Return the posterior, and the rows that will be recalled."""
+        about = {
+            "guards": self.guards_,
+            "n_seen": self._n_seen,
+            "mean_square": float(self._square),
+        }
+        stream = self.stream_.to_stored()
+        return Stored(about | {"stream": stream.header}, stream.arrays)
+
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
+        self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
+        stream = Stored(header["stream"], arrays)
+        self.stream_ = self.stream_.restored(stream, n_seen=self._n_seen, **self._recall)
+        if not 0.0 <= self._square < float("inf"):
+            raise ValueError("the stored scale of the inputs is not a finite number >= 0")
+        self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
+
+    @property
+    def _recall(self) -> dict[str, Any]:
+        return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
+
+    def _network_inputs(self, choices: Choices) -> np.ndarray:
+        """Return the inputs of the network: one row of which arms are outputs, or one an arm."""
+        x = _inputs(choices)
+        return self._scaled(x[:1] if choices.arms.features is None else x)
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        """Divide inputs by their scale; before the first row, by their own."""
+        started = self._n_seen > 0 or self._square > 0.0
+        square = self._square if started else float(np.vdot(x, x)) / x.size
+        return x / math.sqrt(square) if square > 0.0 else x
+
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be, or a regressor that cannot be streamed."""
+        estimator = self.estimator
+        if not isinstance(estimator, PBPRegressor):
+            raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
+        estimator.check_params()
+        engine = _method(estimator, 1, 1).engine
+        if not engine.is_compiled or engine.inference != "adf" or estimator.target_kind != NUMBERS:
+            raise ValueError(
+                "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
+                "batch_size=1, inference='adf', engine 'auto' or 'kernel', "
+                f"target_kind='numbers'; got {estimator!r}"
+            )
+        super().check()
+
+
+def _method(estimator: PBPRegressor, n_inputs: int, n_outputs: int) -> Any:
+    """Return the network for inputs and rewards as they are."""
+    return estimator.build_method(Numbers(Standardiser.none(n_outputs), False), n_inputs)
+
+
+def _inputs(choices: Choices) -> Float[np.ndarray, "n d"]:
+    return choices.contexts if choices.arms.features is None else choices.inputs
+
+
+def _of_arms(values: np.ndarray, choices: Choices) -> Float[np.ndarray, "... k"]:
+    """Choose from (..., rows, outputs) what belongs to the arms."""
+    return values[..., 0, choices.numbers] if choices.arms.features is None else values[..., 0]

@@ -1,0 +1,1 @@
+"""How good predictions are, and what to decide by them."""
