@@ -19,7 +19,6 @@ from bayesprop.active_learning.acquisition import predictive_variance
 from bayesprop.active_learning.doubt import Functions, functions_of
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
-from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
 from bayesprop.estimators import any_estimator
 
@@ -51,7 +50,7 @@ def test_mutual_information_of_an_ensemble_that_is_unsure_of_its_noise():
     """Two members with one mean and two noises: the equivalent mixture of draws says the same."""
     noises = np.array([[0.01], [1.0]])
     nothing = np.zeros((2, 1))
-    ensemble = NoiseMixturePredictive.of(
+    ensemble = MixturePredictive.of_networks(
         f_mean=nothing, f_var=nothing, log_noise_mean=np.log(noises), log_noise_var=nothing,
         dof=np.full((2, 1), 1e6),
     )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bayesprop.distributions.mixture import MixturePredictive
-from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
 from bayesprop.targets.counts import CountScores
 
@@ -16,7 +15,7 @@ MEAN, EPISTEMIC, NOISE = RNG.normal(size=N), RNG.uniform(0.05, 0.3, N), RNG.unif
 
 def noise_mixture(rng, *shape):
     """Members of every moment at random, (s, n, ...)."""
-    return NoiseMixturePredictive.of(
+    return MixturePredictive.of_networks(
         f_mean=rng.normal(size=shape),
         f_var=rng.uniform(0.05, 0.3, shape),
         log_noise_mean=rng.normal(size=shape) - 2.0,

@@ -8,7 +8,7 @@ from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N
 from scipy import stats
 
 from bayesprop.distributions.imputed import completed
-from bayesprop.distributions.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
+from bayesprop.distributions.mixture import BROAD_SHARE, MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.transformed import transformed
 from bayesprop.targets.bijectors import Logit, SoftplusInverse
@@ -71,7 +71,7 @@ def test_moments_are_integrals(latent, map):
 @pytest.mark.parametrize("std", [3e-4, 0.03])
 @pytest.mark.parametrize("map", [*SMOOTH, *FROM_ZERO])
 def test_variance_of_a_narrow_distribution_with_a_broad_share_far_from_it(map, std, at):
-    narrow = NoiseMixturePredictive.of(
+    narrow = MixturePredictive.of_networks(
         f_mean=np.full((1, 1), at),
         f_var=np.full((1, 1), std**2),
         log_noise_mean=np.full((1, 1), -60.0),

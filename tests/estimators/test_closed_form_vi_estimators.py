@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
 from method_settings import wave
 
@@ -50,7 +50,7 @@ def test_input_noise_is_a_mixture_and_finds_the_loud_side():
         model.set_params(random_state=seed).fit(x, y)
         found = model.predict_dist(np.array([[-0.6], [0.6]]))
         ratios.append(found.noise_var[1] / found.noise_var[0])
-    assert isinstance(found, NoiseMixturePredictive)
+    assert isinstance(found, MixturePredictive)
     assert np.median(ratios) > 20.0
     assert found.mean.shape == (2,)
 

@@ -10,7 +10,7 @@ from scipy import stats
 from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import codec, metrics
-from bayesprop.distributions.noise_mixture import BROAD_SHARE
+from bayesprop.distributions.mixture import BROAD_SHARE
 from bayesprop.numerics.nearest_rows import Known
 from bayesprop.tabular_default import held_out as res
 from bayesprop.tabular_default import joint_covariance as dev

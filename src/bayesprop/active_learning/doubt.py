@@ -21,7 +21,6 @@ from scipy import special
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
-from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
 from bayesprop.distributions.predictive import Predictive, StudentTPredictive
 from bayesprop.estimators.any_estimator import last_step, predictives_of, tells_parts, unwrapped
 
@@ -85,8 +84,6 @@ def of_numbers(predicted: Predictive) -> Doubt:
 def _mean_log_noise_var(predicted: Predictive) -> np.ndarray:
     """E log noise_var, over draws, members, or the inverse gamma whose mean is `noise_var`."""
     if isinstance(predicted, MixturePredictive):
-        return np.log(predicted.noise_vars).mean(axis=0)
-    if isinstance(predicted, NoiseMixturePredictive):
         return predicted.mean_log_noise_var
     if isinstance(predicted, StudentTPredictive):
         shape = 0.5 * predicted.dof

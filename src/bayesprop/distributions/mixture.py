@@ -1,88 +1,370 @@
-"""Equal shares of Gaussians: what draws of the weights, or members of an ensemble, predict."""
+"""Mixtures of Gaussians and Student-t distributions: draws, ensembles, noise that is uncertain.
+
+A Gaussian member says y ~ N(mean, var). A Student-t member says f ~ N(f_mean, f_var), log noise
+variance l ~ N(log_noise_mean, log_noise_var), and y = f + exp(l / 2) t, with t a Student-t of dof
+degrees of freedom. A t is a Gaussian whose precision exp(z) has a Gamma distribution, so that y is
+a mixture of N(f_mean, f_var + exp(l - z)): an exact sum over the members, quadrature over the one
+number l - z.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
 from bayesprop.distributions.prediction import BY_MEMBER
-from bayesprop.distributions.predictive import IN_Y, IN_Y_SQUARED, LOG_2PI, Moments, SummedGaussians
+from bayesprop.distributions.predictive import (
+    IN_LOG_Y_SQUARED,
+    IN_Y,
+    IN_Y_SQUARED,
+    Moments,
+    Predictive,
+    StudentTPredictive,
+    mean_distance,
+)
+from bayesprop.simd import gaussian_sums
 from bayesprop.simd.gaussian_sums import Components
 
-Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
+Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
+
+BROAD_SHARE = 1e-3
+"""Share of a Gaussian with the moments of the training targets: 6.9 nats below it is the least."""
+
+LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
+"""Predicted noise that depends on the input has a log variance, standardised, between these.
+
+Far from all rows the outputs of a rectified network grow without end, and their exponential at
+once: one strange row would have a standard deviation of thousands of the target's. More than 33 of
+them, or less than a twenty-thousandth, says nothing else.
+"""
+
+MOST_LOG_NOISE_VAR = 4.0
+"""Variance of the log noise variance beyond which bounds of training see none, and no more is
+predicted: it would keep its prior, a log-normal whose mean can be e to the hundredth."""
+
+NO_TAIL = 1e6
+"""Degrees of freedom of a Gaussian."""
+
+_N_NODES, _N_CRPS = 16, 48
+_INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
+_LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
+_MOST_UNKNOWN = 1.0 - 1e-9  # of a share, whose rest has a logarithm
+_LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divide by
+_FURTHEST = 1e150  # whose square is a number
+_MOST_COMPONENTS = 2**17
+"""Gaussians of all elements that are held at a time: a megabyte an array."""
+
+
+class Nodes(NamedTuple):
+    """Values of a log precision, and the share of each; the last axis runs over them."""
+
+    at: np.ndarray
+    share: np.ndarray
+
+
+def _grid() -> tuple[np.ndarray, np.ndarray]:
+    """Places and widths of the nodes, in standard deviations.
+
+    The grid widens to the left, where a log precision falls off exponentially: without nodes there
+    the tails would be Gaussian and punish an outlier without bound.
+    """
+    u = np.linspace(_LOWEST, _HIGHEST, _N_NODES)
+    beyond = np.exp(-u) - 1.0
+    is_left = u < 0.0
+    place = np.where(is_left, u - _STRETCH * (beyond + u), u)
+    return place, np.where(is_left, 1.0 + _STRETCH * beyond, 1.0)
+
+
+PLACE, WIDTH = _grid()
+
+
+def scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> Nodes:
+    """Nodes of z - (l - l_m): the density of the sum is a sum over the narrower of the two.
+
+    exp(z) ~ Gamma(dof / 2, rate dof / 2); both sums by the trapezoidal rule.
+    """
+    from bayesprop.simd import mixtures
+
+    shape, l_v = 0.5 * dof, np.maximum(l_v, _LEAST_VAR)
+    z_m, z_v = special.digamma(shape) - np.log(shape), special.zeta(2.0, shape)  # trigamma
+    at = z_m[..., None] + np.sqrt(z_v + l_v)[..., None] * PLACE
+    of_elements = (part.ravel() for part in (l_v, shape, z_m, np.sqrt(z_v)))
+    rules = PLACE, WIDTH, _INNER, _INNER_WEIGHTS
+    share = np.empty((l_v.size, _N_NODES))
+    mixtures.scale_shares(at.reshape(share.shape), *of_elements, *rules, share)
+    share /= share.sum(axis=-1, keepdims=True)
+    return Nodes(at, share.reshape(at.shape))
 
 
 @dataclass(frozen=True, repr=False)
-class MixturePredictive(SummedGaussians):
-    """Equal shares of N(means[s], noise_vars[s]), one a draw of the weights or a member s.
+class MixturePredictive(Predictive):
+    """A mixture of Gaussian and Student-t members with shares of their own in every element.
 
-    Built by `of`. The variance of the means over s is the epistemic one.
+    Built by `of` from draws of the weights, by `of_networks` from networks that predict their
+    noise. The moments are fields because they may leave out the broad share.
 
-    means, noise_vars
-        In y and y²; (s, n) or (s, n, o).
+    mean_log_noise_var
+        Expected log variance of the noise, nats.
+    gap_var
+        Part of `noise_var` that knowing the missing inputs would remove, y².
+    share, means, noise_vars
+        Of the Gaussian members, (c, n) or (c, n, o), in 1, y and y². Shares sum to 1 with those of
+        the others.
+    t_share, f_mean, f_var, log_noise_mean, log_noise_var, dof
+        Of the Student-t members, (k, n) or (k, n, o), in 1, y, y², nats, nats² and 1.
     """
 
-    means: Draws = field(metadata=BY_MEMBER | IN_Y)
-    noise_vars: Draws = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    mean_log_noise_var: Moments = field(metadata=IN_LOG_Y_SQUARED)
+    gap_var: Moments = field(metadata=IN_Y_SQUARED)
+    share: Members = field(metadata=BY_MEMBER)
+    means: Members = field(metadata=BY_MEMBER | IN_Y)
+    noise_vars: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    t_share: Members = field(metadata=BY_MEMBER)
+    f_mean: Members = field(metadata=BY_MEMBER | IN_Y)
+    f_var: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    log_noise_mean: Members = field(metadata=BY_MEMBER | IN_LOG_Y_SQUARED)
+    log_noise_var: Members = field(metadata=BY_MEMBER)
+    dof: Members = field(metadata=BY_MEMBER)
 
     @classmethod
-    def of(cls, means: Draws, noise_vars: Draws) -> Self:
-        """Build it from what every draw predicts."""
-        noise_vars = np.broadcast_to(noise_vars, means.shape)
-        mean = means.mean(axis=0)
-        return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
+    def of(cls, means: Members, noise_vars: Members) -> Self:
+        """Give every draw of the weights an equal share; its noise is Gaussian.
 
-    def of_some_members(self, n: int, turns: int) -> Self:
-        """Keep n members of every row, others in the next of so many turns."""
-        some = members_in_turns(n, turns, self.means)
-        return self if some is None else self.of(some(self.means), some(self.noise_vars))
+        The variance of the means is the epistemic one.
+        """
+        noise_vars = np.broadcast_to(noise_vars, means.shape)
+        with np.errstate(divide="ignore"):  # noise of zero
+            mean_log_noise_var = np.log(noise_vars).mean(axis=0)
+        mean, share = means.mean(axis=0), np.full(means.shape, 1.0 / len(means))
+        moments = mean, means.var(axis=0), noise_vars.mean(axis=0), mean_log_noise_var
+        students = [np.zeros((0, *mean.shape))] * len(_STUDENTS)
+        return cls(*moments, np.zeros_like(mean), share, means, noise_vars, *students)
+
+    @classmethod
+    def of_networks(
+        cls,
+        *,
+        f_mean: Members,
+        f_var: Members,
+        log_noise_mean: Members,
+        log_noise_var: Members,
+        dof: Members,
+        share: Members | None = None,
+        unknown_share: Members | float = 0.0,
+    ) -> Self:
+        """Mix Student-t members of standardised targets, and BROAD_SHARE of N(0, 1).
+
+        dof
+            > 2, else the noise has no variance.
+        share
+            None: equal ones.
+        unknown_share
+            Of each member's noise variance, what is not known of the function and counts as
+            epistemic.
+        """
+        if share is None:
+            share = np.full(f_mean.shape, 1.0 / len(f_mean))
+        mean, of_t = np.sum(share * f_mean, axis=0), dof / (dof - 2.0)
+        noise_var = np.exp(log_noise_mean + 0.5 * log_noise_var) * of_t
+        known = np.log1p(-np.minimum(unknown_share, _MOST_UNKNOWN))
+        f_var_of_all = np.square(f_mean - mean) + f_var + unknown_share * noise_var
+        moments = (
+            mean,
+            np.sum(share * f_var_of_all, axis=0),
+            np.sum(share * (1.0 - unknown_share) * noise_var, axis=0),
+            np.sum(share * (log_noise_mean + np.log(of_t) + known), axis=0),
+            np.zeros_like(mean),
+        )
+        gaussians = [np.full((1, *mean.shape), number) for number in (BROAD_SHARE, 0.0, 1.0)]
+        share = (1.0 - BROAD_SHARE) * share
+        students = [share, f_mean, f_var, log_noise_mean, log_noise_var, dof]
+        return cls(*moments, *gaussians, *students)
+
+    def with_gaussians(self, y: Members, var: Members, share: Members) -> Self:
+        """Add Gaussians around targets of near rows; the other members keep the rest.
+
+        Together they are one more member, whose mean is theirs: that they differ is noise.
+
+        y, var, share
+            (j, n) or (j, n, o), in y, y² and 1.
+        """
+        total = np.sum(share, axis=0)
+        each, rest = share / np.maximum(total, _LEAST_VAR), 1.0 - total
+        near_mean = np.sum(each * y, axis=0)
+        near_var = np.sum(each * (var + np.square(y - near_mean)), axis=0)
+        log_near_var = np.log(np.where(total > _LEAST_VAR, near_var, 1.0))
+        mean = rest * self.mean + total * near_mean
+        epistemic_var = rest * (self.epistemic_var + np.square(self.mean - mean))
+        return replace(
+            self,
+            mean=mean,
+            epistemic_var=epistemic_var + total * np.square(near_mean - mean),
+            noise_var=rest * self.noise_var + total * near_var,
+            mean_log_noise_var=rest * self.mean_log_noise_var + total * log_near_var,
+            share=np.concatenate([(1.0 - BROAD_SHARE) * share, self.share]),
+            means=np.concatenate([y, self.means]),
+            noise_vars=np.concatenate([var, self.noise_vars]),
+            t_share=rest * self.t_share,
+        )
+
+    def over_completions(self, n_completions: int, n_members: int) -> Self:
+        """Mix the predictions of all completions of a row in equal shares.
+
+        What the missing inputs add to a variance is noise. Of more than n_members, every completion
+        keeps so many, others in turn, so that all have their part.
+        """
+        means, epistemic_var, noise_var = (
+            by_row(part, n_completions) for part in (self.mean, self.epistemic_var, self.noise_var)
+        )
+        gap_var = means.var(axis=1)
+        noise_var = noise_var.mean(axis=1) + gap_var
+        with np.errstate(divide="ignore"):  # noise of zero
+            log_noise_var = np.log(noise_var)
+        mean = means.mean(axis=1)
+        moments = mean, epistemic_var.mean(axis=1), noise_var, log_noise_var, gap_var
+        some, members = self._some_members(n_members, n_completions), []
+        for name in _GAUSSIANS + _STUDENTS:
+            part = getattr(some, name)
+            each = np.moveaxis(by_row(np.swapaxes(part, 0, 1), n_completions), 0, 2)
+            part = each.reshape(n_completions * len(part), *mean.shape)
+            members.append(part / n_completions if "share" in name else part)
+        return type(self)(*moments, *members)
+
+    def _some_members(self, n: int, turns: int) -> Self:
+        """Keep n members of every row, evenly spaced, others in the next of so many turns.
+
+        After these the same members come again, so that the completions of a row are predicted
+        alike wherever the row stands. Where there are Student-t members the Gaussians all stay.
+        """
+        names = _STUDENTS if len(self.dof) else _GAUSSIANS
+        share = getattr(self, names[0])
+        k, n_rows = share.shape[:2]
+        if k <= n:
+            return self
+        member = (np.arange(n)[:, None] * k // n + np.arange(n_rows) % turns) % k
+        kept = {name: getattr(self, name)[member, np.arange(n_rows)] for name in names}
+        kept[names[0]] *= np.sum(share, axis=0) / np.sum(kept[names[0]], axis=0)
+        return replace(self, **kept)
+
+    @property
+    def gap_share(self) -> Moments:
+        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        return self.gap_var / self.var
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        chosen = rng.integers(len(self.means), size=(n, *self.mean.shape))
-        m = np.take_along_axis(self.means, chosen, axis=0)
-        v = np.take_along_axis(self.noise_vars, chosen, axis=0)
-        return m + np.sqrt(v) * rng.standard_normal(m.shape)
+        shape, k = (n, *np.shape(self.mean)), len(self.dof)
+        reached = np.cumsum(np.concatenate([self.t_share, self.share]), axis=0)[:-1, None]
+        chosen = (reached <= rng.random(shape)).sum(axis=0)
+        m, v = (
+            np.take_along_axis(np.concatenate(pair), chosen, axis=0)
+            for pair in ((self.f_mean, self.means), (self.f_var, self.noise_vars))
+        )
+        y = m + np.sqrt(v) * rng.standard_normal(shape)
+        if not k:
+            return y
+        l_m, l_v, dof = (
+            np.take_along_axis(part, np.minimum(chosen, k - 1), axis=0)
+            for part in (self.log_noise_mean, self.log_noise_var, self.dof)
+        )
+        log_noise = l_m + np.sqrt(l_v) * rng.standard_normal(shape)
+        return y + np.where(chosen < k, np.exp(0.5 * log_noise) * rng.standard_t(dof), 0.0)
 
-    @property
-    def n_components(self) -> int:
-        """One a draw of the weights or a member."""
-        return len(self.means)
+    def _log_prob(self, y: Moments) -> Moments:
+        inside = self._elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, inside)
 
-    def components(self, at: slice) -> Components:
-        """Return equal shares."""
-        m, var = (a.reshape(len(a), -1)[:, at].T for a in (self.means, self.noise_vars))
-        return Components(np.full(m.shape, 1.0 / len(self.means)), m, np.sqrt(var))
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        return np.clip(self._elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
+
+    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        y = np.empty((len(levels), self.mean.size))
+        for at in self._pieces():
+            y[:, at] = gaussian_sums.quantiles(self._components(at), levels.ravel())
+        return y.reshape(len(levels), *self.mean.shape)
 
     def _crps(self, y: Moments) -> Moments:
-        """E|x - y| - E|x - x'| / 2 in closed form (Grimit et al. 2006); s² terms a row."""
-        distance = _mean_abs(self.means - y, self.noise_vars).mean(axis=0)
-        spread = np.zeros_like(distance)
-        for m, v in zip(self.means, self.noise_vars, strict=True):
-            spread += _mean_abs(self.means - m, self.noise_vars + v).mean(axis=0)
-        return distance - 0.5 * spread / len(self.means)
+        """E|x - y| - E|x - x'| / 2 (Grimit et al. 2006), of Gaussians alone in closed form.
+
+        Of Student-t members the second is the integral of F (1 - F), by quadrature.
+        """
+        if len(self.dof):
+            n_nodes = _N_CRPS * (2 if len(self.share) > 1 else 1)  # of several heights
+            return self._elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
+        m, v = self.means, self.noise_vars
+        distance = np.sum(self.share * mean_distance(m - y, v), axis=0)
+        for share, *other in zip(self.share, m, v, strict=True):
+            apart = mean_distance(m - other[0], v + other[1])
+            distance -= 0.5 * share * np.sum(self.share * apart, axis=0)
+        return distance
+
+    def _elementwise(
+        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
+    ) -> np.ndarray:
+        """Apply a function of components and numbers to all elements, in bounded chunks.
+
+        values
+            (..., n) or (..., n, o): all of one element are taken with its components.
+        """
+        if not np.size(values):
+            return np.empty(np.shape(values))
+        flat = np.reshape(values, (-1, self.mean.size))
+        result = np.empty(flat.shape)
+        for at in self._pieces():
+            result[:, at] = function(self._components(at), flat[:, at])
+        return result.reshape(np.shape(values))
+
+    def _pieces(self) -> Iterator[slice]:
+        """Divide the elements, of which outputs of one row are neighbours."""
+        room = max(1, _MOST_COMPONENTS // (len(self.dof) * _N_NODES + len(self.share)))
+        for first in range(0, self.mean.size, room):
+            yield slice(first, first + room)
+
+    def _components(self, at: slice) -> Components:
+        """Return the Gaussians of some elements: Student-t members by nodes, and the others."""
+
+        def parts(names: tuple[str, ...]) -> list[np.ndarray]:
+            members = (getattr(self, name) for name in names)
+            return [part.reshape(len(part), self.mean.size)[:, at].T for part in members]
+
+        share, m, var = parts(_GAUSSIANS)
+        if not len(self.dof):
+            return Components(share, m, np.sqrt(var))
+        t_share, f_mean, f_var, l_m, l_v, dof = parts(_STUDENTS)
+        nodes = scale_nodes(l_v, dof)
+        t_var = f_var[..., None] + np.exp(l_m[..., None] - nodes.at)
+        pairs = (
+            (nodes.share * t_share[..., None], share),
+            (np.broadcast_to(f_mean[..., None], t_var.shape), m),
+            (np.sqrt(t_var), np.sqrt(var)),
+        )
+        return Components(*(np.concatenate([a.reshape(len(b), -1), b], axis=1) for a, b in pairs))
 
 
-def members_in_turns(n: int, turns: int, of: Draws) -> Callable[[Draws], Draws] | None:
-    """Return a function that keeps n members of every row, evenly spaced, others in the next row.
-
-    None where there are no more than n. After `turns` rows the same members come again, so that
-    the completions of a row are predicted alike wherever the row stands.
-    """
-    k, n_rows = of.shape[:2]
-    if k <= n:
-        return None
-    member = (np.arange(n)[:, None] * k // n + np.arange(n_rows) % turns) % k
-    return lambda values: values[member, np.arange(n_rows)]
+_GAUSSIANS = ("share", "means", "noise_vars")
+_STUDENTS = ("t_share", "f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof")
 
 
-def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """E|x| of x ~ N(m, v)."""
-    std = np.sqrt(v)
-    z = m / std
-    return m * (2.0 * special.ndtr(z) - 1.0) + 2.0 * std * np.exp(-0.5 * (LOG_2PI + z * z))
+def by_row(values: np.ndarray, n_completions: int) -> np.ndarray:
+    """Give the completions of a row an axis of their own; (n c, ...) to (n, c, ...)."""
+    return values.reshape(len(values) // n_completions, n_completions, *values.shape[1:])
+
+
+def as_mixture(one: Predictive) -> MixturePredictive:
+    """Return the mixture of one Gaussian or Student-t; a mixture as it is."""
+    if isinstance(one, MixturePredictive):
+        return one
+    share, zero = np.ones((1, *np.shape(one.mean))), np.zeros(np.shape(one.mean))
+    moments = one.mean, one.epistemic_var, one.noise_var, zero, zero
+    if isinstance(one, StudentTPredictive):
+        parts = one.mean, zero, 2.0 * np.log(one.scale), zero, one.dof
+        gaussians, students = [share[:0]] * 3, [share, *(part[None] for part in parts)]
+    else:
+        gaussians, students = [share, one.mean[None], one.var[None]], [share[:0]] * 6
+    return MixturePredictive(*moments, *gaussians, *students)

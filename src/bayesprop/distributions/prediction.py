@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -42,8 +43,8 @@ class Prediction(ABC):
 
     def _map(self, act: Callable[[Any, Mapping[str, Any]], Any]) -> Self:
         """Return what `act` makes of every field and its metadata."""
-        parts = [(getattr(self, one.name), one.metadata) for one in fields(self)]
-        return type(self)(*(part if how == OF_ALL_ROWS else act(part, how) for part, how in parts))
+        parts = ((getattr(self, name), how) for name, how in _fields(type(self)))
+        return type(self)(*(part if how is OF_ALL_ROWS else act(part, how) for part, how in parts))
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, n: int) -> Any:
@@ -80,6 +81,13 @@ class Prediction(ABC):
         from bayesprop.distributions import plots as predictive_plots
 
         return predictive_plots.table(self)
+
+
+@cache
+def _fields(kind: type[Prediction]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """Return the names of the fields of a prediction and their metadata."""
+    metadata = {one.name: dict(one.metadata) for one in fields(kind)}
+    return tuple((n, OF_ALL_ROWS if how == OF_ALL_ROWS else how) for n, how in metadata.items())
 
 
 def check_coverage(coverage: Any) -> None:

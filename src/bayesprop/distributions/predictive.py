@@ -6,7 +6,7 @@ Epistemic variance is what more data would remove, noise variance what it would 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -15,16 +15,10 @@ from jaxtyping import Bool, Float
 from scipy import special
 
 from bayesprop.distributions.prediction import Prediction, check_coverage
-from bayesprop.simd import gaussian_sums
-from bayesprop.simd.gaussian_sums import Components
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Values = Float[np.ndarray, "..."]
 LOG_2PI = float(np.log(2.0 * np.pi))
-_FURTHEST = 1e150  # whose square is a number
-_MOST_COMPONENTS = 2**17
-"""Gaussians of all elements that are held at a time: a megabyte an array."""
-
 IN_Y, IN_Y_SQUARED, IN_LOG_Y_SQUARED = ({"unit": unit} for unit in ("y", "y²", "log y²"))
 """Metadata of fields of a predictive: their unit."""
 
@@ -77,10 +71,6 @@ class Predictive(Prediction):
         good = np.all(np.isfinite(parts) & (parts >= 0.0), axis=0) & np.isfinite(self.mean)
         return good.all(axis=tuple(range(1, good.ndim)))
 
-    def of_some_members(self, n: int, turns: int) -> Self:  # noqa: ARG002
-        """Keep n members of a mixture a row, others in the next of so many turns; else itself."""
-        return self
-
     def target(self, k: int) -> Self:
         """Select one of several targets."""
         return self._map(
@@ -89,6 +79,8 @@ class Predictive(Prediction):
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Self:
         """Predict shift + scale y instead of y; (o,) each, or numbers; scale > 0."""
+        square = np.square(scale)
+        log_square = np.log(square)
 
         def one(part: Any, how: Mapping[str, Any]) -> Any:
             if isinstance(part, Predictive):
@@ -97,9 +89,9 @@ class Predictive(Prediction):
                 case "y":
                     return part * scale + shift
                 case "y²":
-                    return part * np.square(scale)
+                    return part * square
                 case "log y²":
-                    return part + 2.0 * np.log(scale)
+                    return part + log_square
             return part
 
         return self._map(one)
@@ -215,6 +207,14 @@ class Predictive(Prediction):
         """Return a quantile of every row for each level, whose further axes have length 1."""
 
 
+def mean_distance(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """E|x| of x ~ N(m, v)."""
+    std = np.sqrt(v)
+    z = m / std
+    density = np.exp(-0.5 * (LOG_2PI + z * z))
+    return std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density)
+
+
 @dataclass(frozen=True, repr=False)
 class GaussianPredictive(Predictive):
     """N(mean, epistemic_var + noise_var), the moment-matched predictive of eq. 12 (PBP 2015)."""
@@ -234,11 +234,8 @@ class GaussianPredictive(Predictive):
         return self.mean + self.std * special.ndtri(levels)
 
     def _crps(self, y: Moments) -> Moments:
-        """In closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
-        z = (y - self.mean) / self.std
-        density = np.exp(-0.5 * (LOG_2PI + z * z))
-        spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
-        return self.std * spread
+        """E|x - y| - E|x - x'| / 2 in closed form (Gneiting et al. 2005)."""
+        return mean_distance(y - self.mean, self.var) - self.std / np.sqrt(np.pi)
 
 
 @dataclass(frozen=True, repr=False)
@@ -281,52 +278,3 @@ class StudentTPredictive(Predictive):
         """Log density of the standard Student-t: -log(sqrt(dof) B(1/2, dof/2)) - ..."""
         constant = special.betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof)
         return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
-
-
-@dataclass(frozen=True, repr=False)
-class SummedGaussians(Predictive):
-    """A sum of Gaussians for every element (row, or output of a row); the base of mixtures."""
-
-    @property
-    @abstractmethod
-    def n_components(self) -> int:
-        """Number of Gaussians of an element."""
-
-    @abstractmethod
-    def components(self, at: slice) -> Components:
-        """Return the Gaussians of some elements, of which outputs of one row are neighbours."""
-
-    def elementwise(
-        self, function: Callable[[Components, np.ndarray], np.ndarray], values: np.ndarray
-    ) -> np.ndarray:
-        """Apply a function of components and numbers to all elements, in bounded chunks.
-
-        values
-            (..., n) or (..., n, o): all of one element are taken with its components.
-        """
-        if not np.size(values):
-            return np.empty(np.shape(values))
-        flat = np.reshape(values, (-1, self.mean.size))
-        result = np.empty(flat.shape)
-        for at in self._pieces():
-            result[:, at] = function(self.components(at), flat[:, at])
-        return result.reshape(np.shape(values))
-
-    def _log_prob(self, y: Moments) -> Moments:
-        inside = self.elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
-        return np.where(np.isinf(y), -np.inf, inside)
-
-    def _cdfs(self, y: np.ndarray) -> np.ndarray:
-        return np.clip(self.elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
-
-    def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        y = np.empty((len(levels), self.mean.size))
-        for at in self._pieces():
-            y[:, at] = gaussian_sums.quantiles(self.components(at), levels.ravel())
-        return y.reshape(len(levels), *self.mean.shape)
-
-    def _pieces(self) -> Iterator[slice]:
-        """Divide the elements."""
-        room = max(1, _MOST_COMPONENTS // self.n_components)
-        for first in range(0, self.mean.size, room):
-            yield slice(first, first + room)

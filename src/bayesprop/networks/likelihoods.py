@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesprop.distributions.noise_mixture import (
+from bayesprop.distributions.mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
     NO_TAIL,
-    NoiseMixturePredictive,
+    MixturePredictive,
 )
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.numerics import softmax_expectations
@@ -225,7 +225,7 @@ def of_output_moments(
         return GaussianPredictive(m, v, np.broadcast_to(noise_var, m.shape))
     n_targets = likelihood.n_targets
     f, noise = slice(n_targets), slice(n_targets, None)
-    return NoiseMixturePredictive.of(
+    return MixturePredictive.of_networks(
         f_mean=m[None, :, f],
         f_var=v[None, :, f],
         log_noise_mean=np.clip(m[None, :, noise], LEAST_LOG_NOISE, MOST_LOG_NOISE),

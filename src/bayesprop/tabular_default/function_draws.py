@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.distributions.noise_mixture import (
+from bayesprop.distributions.mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from bayesprop.distributions.noise_mixture import LEAST_LOG_NOISE
+from bayesprop.distributions.mixture import LEAST_LOG_NOISE
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.nearest_rows import Known, most_rows
 from bayesprop.tabular_default import gaussian_process, neighbour_process, process_evidence

@@ -27,7 +27,7 @@ from bayesprop.tabular_default.settings import (
 )
 
 if TYPE_CHECKING:
-    from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+    from bayesprop.distributions.mixture import MixturePredictive
     from bayesprop.tabular_default.classification import ClassState
     from bayesprop.tabular_default.state import EnsembleState
     from bayesprop.tabular_default.training import FitInfo
@@ -164,7 +164,7 @@ class NetworkEnsemble(Settable):
             )
         return ensemble.fit(seed, rows.x, rows.y, settings, **details)
 
-    def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
+    def predict(self, state: EnsembleState, x: np.ndarray) -> MixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
         from bayesprop.tabular_default import regression as ensemble
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.distributions.noise_mixture import (
+from bayesprop.distributions.mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
     NO_TAIL,
-    NoiseMixturePredictive,
+    MixturePredictive,
 )
 from bayesprop.tabular_default.distinct_rows import Targets
 from bayesprop.tabular_default.gaussian_network import Values
@@ -112,10 +112,10 @@ def predictive(
     noisy: NoisyOutput,
     log_ratio: Float[np.ndarray, " o"] | float,
     log_floor: Float[np.ndarray, " o"] | float,
-) -> NoiseMixturePredictive:
+) -> MixturePredictive:
     """One mixture over the members; arrays (k, n) or (k, n, o)."""
     l_m = scaled(noisy.l_m, log_ratio, log_floor)
-    return NoiseMixturePredictive.of(
+    return MixturePredictive.of_networks(
         f_mean=noisy.m,
         f_var=noisy.v,
         log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
@@ -137,7 +137,7 @@ class Output(NamedTuple):
         """Take one of all."""
         return cls(NoisyOutput(*(part[..., o] for part in noisy)), float(log_floor[o]))
 
-    def predictive(self, log_ratio: float) -> NoiseMixturePredictive:
+    def predictive(self, log_ratio: float) -> MixturePredictive:
         """Mix the members, the noise multiplied."""
         return predictive(self.noisy, log_ratio, self.log_floor)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.distributions.noise_mixture import NoiseMixturePredictive
+from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.dense import one_blas_thread
@@ -315,15 +315,15 @@ def without_replicates(state: EnsembleState) -> EnsembleState:
     return state._replace(replicates=nothing)
 
 
-def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
+def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
     """Predictive distribution of standardised targets, one mixture of all that a fit leaves."""
     predicted = without_nearby(state, x)
     if not any(state.nearby):
         return predicted
-    return predicted.beside(*neighbour_targets.nearby(state.nearby, x, predicted.std))
+    return predicted.with_gaussians(*neighbour_targets.nearby(state.nearby, x, predicted.std))
 
 
-def without_nearby(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
+def without_nearby(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
     """Predict by members and processes."""
     noisy, log_ratio = replicates.recall(state.replicates, x, components(state, x))
     return predictive(noisy, log_ratio, state.log_floor)

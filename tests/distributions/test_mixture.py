@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.distributions.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
+from bayesprop.distributions.mixture import BROAD_SHARE, MixturePredictive
 
 
-def one_member(dof: float, n: int = 1, **changes: float) -> NoiseMixturePredictive:
+def one_member(dof: float, n: int = 1, **changes: float) -> MixturePredictive:
     values = {"f_mean": 0.4, "f_var": 0.0, "log_noise_mean": -0.6, "log_noise_var": 0.0}
     arrays = {name: np.full((1, n), value) for name, value in (values | changes).items()}
-    return NoiseMixturePredictive.of(**arrays, dof=np.full((1, n), dof))
+    return MixturePredictive.of_networks(**arrays, dof=np.full((1, n), dof))
 
 
-def three_members(rng: np.random.Generator, shape: tuple[int, ...]) -> NoiseMixturePredictive:
+def three_members(rng: np.random.Generator, shape: tuple[int, ...]) -> MixturePredictive:
     def draw() -> np.ndarray:
         return rng.standard_normal((3, *shape))
 
-    return NoiseMixturePredictive.of(
+    return MixturePredictive.of_networks(
         f_mean=draw(),
         f_var=np.exp(draw() - 2.0),
         log_noise_mean=draw() - 1.0,
@@ -28,9 +28,9 @@ def three_members(rng: np.random.Generator, shape: tuple[int, ...]) -> NoiseMixt
     )
 
 
-def exact_density(p: NoiseMixturePredictive, y: float, row: int = 0) -> float:
+def exact_density(p: MixturePredictive, y: float, row: int = 0) -> float:
     """Integrate p(y | f, l) over f and l of every member, with scipy's own Student-t."""
-    total = BROAD_SHARE * stats.norm.pdf(y, p.broad_mean[row], np.sqrt(p.broad_var[row]))
+    total = BROAD_SHARE * stats.norm.pdf(y)
     for k in range(len(p.f_mean)):
         m, v, l_m, l_v, dof = (
             getattr(p, name)[k, row]
@@ -88,29 +88,31 @@ def test_an_outlier_costs_at_most_the_broad_share():
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
-    from bayesprop.distributions import predictive
+    from bayesprop.distributions import mixture
 
     p = three_members(np.random.default_rng(12), (50,))
     y = p.mean + 0.5
     whole = p.log_prob(y), p.quantile([0.2, 0.9])
-    monkeypatch.setattr(predictive, "_MOST_COMPONENTS", 7 * (3 * 16 + 1))
+    monkeypatch.setattr(mixture, "_MOST_COMPONENTS", 7 * (3 * 16 + 1))
     np.testing.assert_allclose(p.log_prob(y), whole[0], rtol=1e-10)
     np.testing.assert_allclose(p.quantile([0.2, 0.9]), whole[1], rtol=1e-9)
 
 
-def beside(p: NoiseMixturePredictive, n: int) -> NoiseMixturePredictive:
+def near_targets(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(9)
-    y, share = rng.normal(0.0, 2.0, (4, n)), rng.uniform(0.01, 0.15, (4, n))
-    return p.beside(y, np.full((4, n), 0.01), share)
+    return rng.normal(0.0, 2.0, (4, n)), np.full((4, n), 0.01), rng.uniform(0.01, 0.15, (4, n))
 
 
-def test_targets_nearby_are_gaussians_beside_the_members():
-    alone = three_members(np.random.default_rng(3), (5,))
-    both, y = beside(alone, 5), np.linspace(-2.0, 2.0, 5)
-    rest = 1.0 - both.near_share.sum(axis=0)
+def test_near_targets_are_gaussians_and_the_other_members_keep_the_rest():
+    alone, (near_y, near_var, share) = (
+        three_members(np.random.default_rng(3), (5,)),
+        near_targets(5),
+    )
+    both, y = alone.with_gaussians(near_y, near_var, share), np.linspace(-2.0, 2.0, 5)
     broad = BROAD_SHARE * stats.norm.pdf(y)
-    near = np.sum(both.near_share * stats.norm.pdf(y, both.near_y, 0.1), axis=0)
-    expected = rest * (np.exp(alone.log_prob(y)) - broad) + (1.0 - BROAD_SHARE) * near + broad
+    near = np.sum(share * stats.norm.pdf(y, near_y, 0.1), axis=0)
+    expected = (1.0 - share.sum(axis=0)) * (np.exp(alone.log_prob(y)) - broad)
+    expected += (1.0 - BROAD_SHARE) * near + broad
     np.testing.assert_allclose(np.exp(both.log_prob(y)), expected, rtol=1e-9)
     np.testing.assert_allclose(both.cdf(both.quantile(0.3)), 0.3, atol=1e-8)
     grid = np.linspace(-60.0, 60.0, 60_001)
@@ -120,13 +122,15 @@ def test_targets_nearby_are_gaussians_beside_the_members():
         np.testing.assert_allclose(both.crps(y)[row], crps, rtol=5e-3)
 
 
-def test_targets_nearby_differ_by_noise():
+def test_near_targets_differ_by_noise():
     """A draw of a member, or of all of them: its mean and what is around it."""
-    alone = three_members(np.random.default_rng(3), (2,))
-    both = beside(alone, 2)
-    total = both.near_share.sum(axis=0)
-    means = np.vstack([alone.f_mean, np.sum(both.near_share * both.near_y, axis=0) / total])
-    share = np.vstack([alone.share * (1.0 - total), total])
+    alone, (near_y, near_var, near_share) = (
+        three_members(np.random.default_rng(3), (2,)),
+        near_targets(2),
+    )
+    both, total = alone.with_gaussians(near_y, near_var, near_share), near_share.sum(axis=0)
+    means = np.vstack([alone.f_mean, np.sum(near_share * near_y, axis=0) / total])
+    share = np.vstack([np.full((3, 2), 1.0 / 3.0) * (1.0 - total), total])
     np.testing.assert_allclose(both.mean, np.sum(share * means, axis=0))
     epistemic = np.sum(share * (means - both.mean) ** 2, axis=0)
     epistemic += (1.0 - total) * np.mean(alone.f_var, axis=0)
@@ -137,14 +141,15 @@ def test_targets_nearby_differ_by_noise():
     doubled = both.rescaled(1.0, 2.0)
     np.testing.assert_allclose(doubled.quantile(0.7), 1.0 + 2.0 * both.quantile(0.7), atol=1e-6)
     np.testing.assert_allclose(doubled.mean_log_noise_var, both.mean_log_noise_var + np.log(4.0))
-    heard = both.of_some_members(2, 5)
-    np.testing.assert_allclose(np.sum(heard.share, axis=0), 1.0 - total)
+    some = both.over_completions(1, n_members=2)
+    assert (len(some.dof), len(some.means)) == (2, 5), "of Gaussians all stay"
+    np.testing.assert_allclose(some.t_share.sum(axis=0) + some.share.sum(axis=0), 1.0)
 
 
-def test_targets_all_but_out_of_reach_change_nothing():
+def test_near_targets_all_but_out_of_reach_change_nothing():
     alone = three_members(np.random.default_rng(3), (2,))
     share = np.array([[0.0, 5e-324], [0.0, 0.0]])
-    both = alone.beside(np.ones((2, 2)), np.full((2, 2), 1e-30), share)
+    both = alone.with_gaussians(np.ones((2, 2)), np.full((2, 2), 1e-30), share)
     for part in ("mean", "epistemic_var", "noise_var", "mean_log_noise_var"):
         np.testing.assert_array_equal(getattr(both, part), getattr(alone, part))
     np.testing.assert_allclose(both.log_prob(np.ones(2)), alone.log_prob(np.ones(2)))
