@@ -62,9 +62,9 @@ def test_quantiles_of_one_gaussian_and_of_none_that_is_a_number():
 @pytest.mark.parametrize("shape", [1.05, 3.0, 40.0])
 @pytest.mark.parametrize("l_v", [1e-12, 0.02, 0.4, 4.0])
 def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float, l_v: float):
-    from bayesprop.distributions import noise_mixture
+    from bayesprop.distributions import mixture
 
-    nodes = noise_mixture.scale_nodes(np.array([[l_v]]), np.array([[2.0 * shape]]))
+    nodes = mixture.scale_nodes(np.array([[l_v]]), np.array([[2.0 * shape]]))
     log_gamma = stats.loggamma(shape, loc=-np.log(shape))
     at = nodes.at.ravel()
 
@@ -74,7 +74,7 @@ def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float,
         z = s + np.sqrt(l_v) * np.linspace(-9.0, 9.0, 4001)
         return integrate.simpson(log_gamma.pdf(z) * stats.norm.pdf(z, s, np.sqrt(l_v)), x=z)
 
-    exact = np.array([density(s) for s in at]) * noise_mixture.WIDTH
+    exact = np.array([density(s) for s in at]) * mixture.WIDTH
     np.testing.assert_allclose(nodes.share.ravel(), exact / exact.sum(), atol=3e-4)
 
 
