@@ -51,7 +51,7 @@ ALLOWED = {
         "catalogue", "conformal", "evaluation", "store", "metrics", "model", "targets",
         "distributions", "table", "atomic",
     },
-    "scale": {"estimators", "model", "targets", "distributions", "store", "table"},
+    "scale": {"estimators", "numerics", "model", "targets", "distributions", "store", "table"},
     "table_model": {
         "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",

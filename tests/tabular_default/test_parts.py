@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesByBackpropRegressor, ClosedFormVIClassifier, ClosedFormVIRegressor
-from bayesprop.model.method import LearnsParts, Parts, TrainingRows
+from bayesprop.model.method import LearnsParts, Parts
 from bayesprop.model.progress import SILENT, Progress
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import training as engine
 from bayesprop.tabular_default.method import ClassEnsemble, NetworkEnsemble
 
@@ -28,21 +29,21 @@ NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1, learns_replicates=False)
 CLASSES = ClassEnsemble(**SETTABLE, n_classes=3, order=(2, 0, 1))
 
 
-def made(n: int = N, *, of_classes: bool = False) -> TrainingRows:
+def made(n: int = N, *, of_classes: bool = False) -> Rows:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, 2))
     y = np.sin(2.0 * x[:, :1]) + 0.3 * rng.standard_normal((n, 1))
-    return TrainingRows(x, np.arange(n) % 3 if of_classes else y)
+    return Rows(x, np.arange(n) % 3 if of_classes else y)
 
 
-def in_blocks(rows: TrainingRows, n_blocks: int = 1) -> Parts:
+def in_blocks(rows: Rows, n_blocks: int = 1) -> Parts:
     """Return rows as a table whose sample is the first block."""
     blocks = [
-        TrainingRows(rows.x[at], rows.y[at], groups=None if rows.groups is None else at)
+        Rows(rows.x[at], rows.y[at], group=None if rows.group is None else at)
         for at in np.array_split(np.arange(len(rows.x)), n_blocks)
     ]
     n = len(rows.x)
-    return Parts(blocks[0]._replace(groups=None), n, float(n), n_blocks, lambda: iter(blocks))
+    return Parts(blocks[0]._replace(group=None), n, float(n), n_blocks, lambda: iter(blocks))
 
 
 def arrays_of(method, learned) -> dict[str, np.ndarray]:
@@ -61,8 +62,8 @@ def test_one_block_is_the_table_in_memory(method, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(engine, "_ORDERED_AT_A_TIME", 1)  # an epoch in a piece, as in a block
     rows = made(of_classes=method is CLASSES)
     alone = None if method is NUMBERS else np.arange(N)
-    whole = method.fit(rows._replace(groups=alone), np.random.RandomState(0), SILENT)
-    parts = in_blocks(rows._replace(groups=np.arange(N)))
+    whole = method.fit(rows._replace(group=alone), np.random.RandomState(0), SILENT)
+    parts = in_blocks(rows._replace(group=np.arange(N)))
     same(method, whole, method.fit_parts(parts, np.random.RandomState(0), SILENT))
 
 

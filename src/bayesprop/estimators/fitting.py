@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from numbers import Real
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,11 +19,12 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
-from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, TrainingRows
+from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut
 from bayesprop.model.progress import current
 from bayesprop.model.task import Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.machine import forget_when_crowded
+from bayesprop.numerics.rows import Rows
 from bayesprop.targets.bijectors import COUNT, NUMBERS
 from bayesprop.targets.kinds import learnt_map
 
@@ -37,17 +38,8 @@ T = TypeVar("T")
 _looks = [0.0]
 
 
-class Rows(NamedTuple):
-    """Inputs, targets and weights, checked, in the user's units.
-
-    gap
-        Which inputs were missing and are drawn, (n, d); None: none.
-    """
-
-    X: Float[np.ndarray, "n d"]
-    y: np.ndarray
-    weight: Float[np.ndarray, " n"] | None
-    gap: Bool[np.ndarray, "n d"] | None = None
+Gap = Bool[np.ndarray, "n d"] | None
+"""Which inputs of checked rows were missing and are drawn; None: none."""
 
 
 class LazyRandomState:
@@ -96,14 +88,15 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """Fit an estimator from scratch, or go on where it is told to."""
     estimator.check_params()
     before = estimator.learned_ if _goes_on(estimator) else None
-    rows = estimator.checked_rows(X, y, sample_weight, reset=before is None)
-    numbers = None if groups is None else checked_groups(estimator, groups, len(rows.X))
+    rows, gap = estimator.checked_rows(X, y, sample_weight, reset=before is None)
+    if groups is not None:
+        rows = rows._replace(group=checked_groups(estimator, groups, len(rows.x)))
     vars(estimator).pop("pruned_", None)
-    if rows.gap is None or before is not None:
-        learned = _learned(estimator, rows, before, numbers)
+    if gap is None or before is not None:
+        learned = _learned(estimator, rows, before)
     else:
-        learn = partial(_learned, estimator, before=None, groups=numbers)
-        learned = _noted(*in_two_rounds(estimator, rows, learn))
+        learn = partial(_learned, estimator, before=None)
+        learned = _noted(*in_two_rounds(estimator, rows, gap, learn))
     estimator.learned_ = advised(estimator, rows, learned, is_first=True)
     return estimator
 
@@ -130,7 +123,8 @@ def partial_fit(
         )
     is_new = not hasattr(estimator, "learned_")  # None: nothing learnt yet, in units that stay
     before = recent = None if is_new else estimator.learned_
-    rows = counted = estimator.checked_rows(X, y, sample_weight, reset=is_new, **labels)
+    rows, _ = estimator.checked_rows(X, y, sample_weight, reset=is_new, **labels)
+    counted = rows
     if half_life is not None:
         from bayesprop.estimators.forgetting import forgetting
 
@@ -156,7 +150,6 @@ def _learned(
     estimator: Any,
     rows: Rows,
     before: Learned | None,
-    groups: Int[np.ndarray, " n"] | None = None,
     *,
     streams: bool = False,
     as_draft: bool = False,
@@ -172,7 +165,7 @@ def _learned(
     """
     seed = estimator.random_state
     rng: Any = LazyRandomState(seed) if streams else check_random_state(seed)
-    asked, data = as_method_sees(estimator, rows, rng, groups)
+    asked, data = as_method_sees(estimator, rows, rng)
     method: Any = asked.draft() if as_draft and isinstance(asked, Drafts) else asked
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     how = rng, progress
@@ -186,18 +179,12 @@ def _learned(
     return _noted(learned, progress.cuts)
 
 
-def as_method_sees(
-    estimator: Any,
-    rows: Rows,
-    rng: np.random.RandomState,
-    groups: Int[np.ndarray, " n"] | None = None,
-) -> tuple[Any, TrainingRows]:
+def as_method_sees(estimator: Any, rows: Rows, rng: np.random.RandomState) -> tuple[Any, Rows]:
     """Return the method of an estimator, and checked rows in its units."""
-    X, y, weight, _ = rows
-    task = estimator.task_.of_rows(X)
-    method = estimator.build_method(task, X.shape[1])
-    x = estimator.encoding_.encode(X, method.furthest_input)
-    return method, TrainingRows(x, task.encode(y, rng, x), weight, groups)
+    task = estimator.task_.of_rows(rows.x)
+    method = estimator.build_method(task, rows.x.shape[1])
+    x = estimator.encoding_.encode(rows.x, method.furthest_input)
+    return method, rows._replace(x=x, y=task.encode(rows.y, rng, x))
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
@@ -252,7 +239,7 @@ def without_gaps(
     weight: Float[np.ndarray, " n"] | None,
     *,
     reset: bool,
-) -> tuple[Float[np.ndarray, "n d"], Bool[np.ndarray, "n d"] | None]:
+) -> tuple[Float[np.ndarray, "n d"], Gap]:
     """Draw what is missing in rows from what is known of them and of their targets.
 
     Returns the rows, and where values were missing; None where none was. With `reset`, learns how

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesprop.model.method import Learned, Merges
-
-if TYPE_CHECKING:
-    from bayesprop.estimators.fitting import Rows
+from bayesprop.numerics.rows import Rows
 
 
 def _check(estimator: Any, half_life: Any) -> None:
@@ -32,13 +30,13 @@ def forgetting(
     (Ibrahim & Chen 2000): where posteriors are exact, that of weighted rows.
     """
     _check(estimator, half_life)
-    n = len(rows.X)
+    n = len(rows.x)
     ages = np.arange(n - 1.0, -1.0, -1.0)
     weight = 2.0 ** (-ages / half_life)
     recent = rows._replace(weight=weight if rows.weight is None else weight * rows.weight)
     if before is None:
         return recent, None
-    method = estimator.build_method(estimator.task_, rows.X.shape[1])
+    method = estimator.build_method(estimator.task_, rows.x.shape[1])
     share = 2.0 ** (-n / half_life)
     parts, powers = [before, method.without_rows(before)], [share, 1.0 - share]
     return recent, method.combined(parts, powers)._replace(n_iter=before.n_iter)

@@ -46,10 +46,10 @@ class PBPRegressor(PBPRegressorParams, RegressorBase):
                 f"{self.task_.kind!r}, whose mapped targets have units of their own: compare "
                 "models by `log_likelihood` on rows left out"
             )
-        rows = self.checked_rows(X, y, None, reset=False)
-        if rows.gap is not None:
+        rows, gap = self.checked_rows(X, y, None, reset=False)
+        if gap is not None:
             raise ValueError("X must hold no missing values (NaN) for an evidence: leave rows out")
-        x, t = self.x_scaler_.transform(rows.X), self.task_.scaler.transform(rows.y)
+        x, t = self.x_scaler_.transform(rows.x), self.task_.scaler.transform(rows.y)
         evidence = ep_log_evidence(self.state_, x, t, activation=self.activation)
         return evidence - len(x) * self.task_.log_unit
 

@@ -30,6 +30,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Streams
 from bayesprop.model.task import Encoding, Standardiser, classes_of
+from bayesprop.numerics.rows import Rows
 
 P = TypeVar("P", Predictive, ClassPredictive)
 
@@ -214,7 +215,9 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
         """
         return fitting.partial_fit(self, X, y, sample_weight, half_life)
 
-    def checked_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> fitting.Rows:
+    def checked_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[Rows, fitting.Gap]:
         """Return checked rows and weights; with `reset`, learn columns and units."""
         X, y = fitting.validated(
             self,
@@ -237,7 +240,7 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
             )
         if self.task_.map is not None:
             self.task_.map.check(y)
-        return fitting.Rows(X, y, weight, gap)
+        return Rows(X, y, weight), gap
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
@@ -334,7 +337,7 @@ class ClassifierBase(ClassifierMixin, EstimatorBase[ClassPredictive], OfClasses)
 
     def checked_rows(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
-    ) -> fitting.Rows:
+    ) -> tuple[Rows, fitting.Gap]:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
         _check_one_label(y)
         X, y = fitting.validated(self, X, y, reset=reset)
@@ -352,7 +355,7 @@ class ClassifierBase(ClassifierMixin, EstimatorBase[ClassPredictive], OfClasses)
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
             raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
-        return fitting.Rows(X, y, weight, gap)
+        return Rows(X, y, weight), gap
 
     def _checked_classes(self, classes: Any, *, is_first: bool) -> np.ndarray:
         """Return the labels of a stream: those of the first call."""

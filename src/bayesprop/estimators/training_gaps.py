@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from sklearn.utils import check_random_state
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, GaussianCopula
 from bayesprop.model.method import Learned
 from bayesprop.model.progress import NothingLearntError, current, following
-
-if TYPE_CHECKING:
-    from bayesprop.estimators.fitting import Rows
+from bayesprop.numerics.rows import Rows
 
 ONE_ROUND = (
     "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
@@ -28,7 +26,7 @@ _DRAFT = 0.4
 
 
 def in_two_rounds(
-    estimator: Any, rows: Rows, learn: Callable[..., Learned]
+    estimator: Any, rows: Rows, gap: Bool[np.ndarray, "n d"], learn: Callable[..., Learned]
 ) -> tuple[Learned, list[str]]:
     """Learn from rows with gaps, and once more with these drawn by what was learnt, in time.
 
@@ -46,10 +44,10 @@ def in_two_rounds(
         return first, [ONE_ROUND]
     estimator.learned_ = first
     with following(progress.part(share, share, "gaps")):
-        X = filled_as_learnt(estimator, rows)
+        x = filled_as_learnt(estimator, rows, gap)
     try:
         with following(progress.part(share, 1.0, "round 2 of 2")):
-            second = learn(rows._replace(X=X), as_draft=False)
+            second = learn(rows._replace(x=x), as_draft=False)
     except NothingLearntError:
         return first, [ONE_ROUND]
     if progress.is_over:  # what was cut short is no better than the whole round before it
@@ -58,21 +56,22 @@ def in_two_rounds(
     return second._replace(report=replace(second.report, seconds=seconds)), []
 
 
-def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
+def filled_as_learnt(
+    estimator: Any, rows: Rows, gap: Bool[np.ndarray, "n d"]
+) -> Float[np.ndarray, "n d"]:
     """Return training rows with their gaps drawn anew, as a fitted estimator takes them to be.
 
     Of some candidates, drawn without the target, one is kept by how likely it makes the target:
     data augmentation (Tanner & Wong 1987) by sampling-importance resampling (Rubin 1987).
     """
-    gap = np.asarray(rows.gap)
-    d, places = rows.X.shape[1], np.flatnonzero(gap.any(axis=1))
+    d, places = rows.x.shape[1], np.flatnonzero(gap.any(axis=1))
     inputs = of_inputs(estimator).of_columns(d)
     rng = check_random_state(estimator.random_state)
     n = int(np.clip(_MOST_PREDICTED // len(places), _LEAST_CANDIDATES, _MOST_CANDIDATES))
-    filled = rows.X.copy()
+    filled = rows.x.copy()
     for first in range(0, len(places), _ROWS_AT_ONCE):
         at = places[first : first + _ROWS_AT_ONCE]
-        known = np.where(gap[at], np.nan, rows.X[at])
+        known = np.where(gap[at], np.nan, rows.x[at])
         candidates = inputs.completed(np.repeat(known, n, axis=0), rng)
         y = np.repeat(rows.y[at], n, axis=0)
         y = y[:, 0] if getattr(estimator.task_, "is_vector", False) else y

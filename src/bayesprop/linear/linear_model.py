@@ -18,8 +18,9 @@ from bayesprop.linear.bases import ARD, Basis, PriorChoice
 from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
-from bayesprop.model.method import MOST_ROWS, Drawn, Learned, TrainingRows, merged_report
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, merged_report
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
@@ -72,13 +73,13 @@ class LinearModel:
 
     rows_at_once = MOST_ROWS
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
         return self.absorb(rows, None, rng, progress)
 
     def absorb(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         before: Learned | None,
         rng: np.random.RandomState,
         progress: Progress,

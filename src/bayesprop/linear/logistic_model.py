@@ -18,9 +18,10 @@ from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, TrainingRows, merged_report
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
+from bayesprop.numerics.rows import Rows
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"
 POSTERIORS: dict[str, Callable[..., logistic.Fitted]] = {
@@ -73,13 +74,13 @@ class LogisticModel:
         """One of two classes, else one each."""
         return logistic.n_logits(self.n_classes)
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
         return self.absorb(rows, None, rng, progress)
 
     def absorb(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         before: Learned | None,
         rng: np.random.RandomState,
         progress: Progress,

@@ -11,52 +11,19 @@ from itertools import chain, count
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.rows import Rows
 
 MOST_ROWS = 131_072
 """Rows of a prediction at a time, at most: the memory of what lies between input and output."""
 FURTHEST_INPUT = 1e50
 """In standard deviations: methods in float64 square their inputs."""
-
-
-class TrainingRows(NamedTuple):
-    """Rows as a method sees them.
-
-    x
-        Standardised inputs, (n, d).
-    y
-        Standardised targets (n, o), or codes of classes (n,).
-    weight
-        Of every row's log-likelihood, (n,); None: one.
-    groups
-        Numbers from 0 of what belongs together, (n,); None: nothing does.
-    """
-
-    x: Float[np.ndarray, "n d"]
-    y: np.ndarray
-    weight: Float[np.ndarray, " n"] | None = None
-    groups: Int[np.ndarray, " n"] | None = None
-
-    @property
-    def weights(self) -> Float[np.ndarray, " n"]:
-        """Weight of every row, ones where none were given."""
-        return np.ones(len(self.x)) if self.weight is None else self.weight
-
-    @property
-    def counted(self) -> TrainingRows:
-        """The rows that count, those of positive weight."""
-        if self.weight is None:
-            return self
-        kept, groups = self.weight > 0.0, self.groups
-        if groups is not None:
-            groups = np.unique(groups[kept], return_inverse=True)[1]
-        return TrainingRows(self.x[kept], self.y[kept], self.weight[kept], groups)
 
 
 class Parts(NamedTuple):
@@ -70,18 +37,18 @@ class Parts(NamedTuple):
         In which they come, at most.
     blocks
         Gives every row once, about as many at a time as the sample has, in another random order
-        every time it is called. Their `groups` are numbers of groups of the sample, or of its rows
+        every time it is called. Their `group` has numbers of groups of the sample, or of its rows
         where these have no groups, and -1 elsewhere.
     """
 
-    sample: TrainingRows
+    sample: Rows
     n_rows: int
     total: float
     n_blocks: int
-    blocks: Callable[[], Iterator[TrainingRows]]
+    blocks: Callable[[], Iterator[Rows]]
 
     @property
-    def passes(self) -> Iterator[TrainingRows]:
+    def passes(self) -> Iterator[Rows]:
         """Blocks without end, pass after pass."""
         return chain.from_iterable(self.blocks() for _ in count())
 
@@ -108,7 +75,7 @@ class Method(Protocol):
         """How many training standard deviations from the mean an input may lie."""
         ...
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
         ...
 
@@ -143,7 +110,7 @@ class Resumes(Protocol):
     """Goes on training where an earlier fit stopped (`warm_start`)."""
 
     def resume(
-        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
+        self, rows: Rows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Learn on from what an earlier call left."""
         ...
@@ -155,7 +122,7 @@ class Streams(Protocol):
 
     def absorb(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         before: Learned | None,
         rng: np.random.RandomState,
         progress: Progress,

@@ -16,14 +16,7 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    MOST_ROWS,
-    Learned,
-    Parts,
-    TrainingRows,
-    WeightGaussians,
-    merged_report,
-)
+from bayesprop.model.method import MOST_ROWS, Learned, Parts, WeightGaussians, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.networks.likelihoods import GaussianNoise, of_output_moments
@@ -39,6 +32,7 @@ from bayesprop.networks.training import (
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.rows import Rows
 
 LBFGS_TOLERANCE = 1e-4
 """Largest derivative of the loss a row at which L-BFGS stops, nats in standardised units."""
@@ -94,9 +88,7 @@ class ClosedFormNetwork(BlockNetwork):
             )
         return super().fit_parts(parts, rng, progress)
 
-    def train(
-        self, rows: TrainingRows, start: Any, first_epoch: int, progress: Progress
-    ) -> Trained:
+    def train(self, rows: Rows, start: Any, first_epoch: int, progress: Progress) -> Trained:
         """Descend the objective."""
         if self.optimizer != "lbfgs":
             return super().train(rows, start, first_epoch, progress)

@@ -32,7 +32,6 @@ from scipy import special
 from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.model.method import TrainingRows
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.networks.mlp import dense_apply, dense_propagate
 from bayesprop.numerics import activation_moments
@@ -40,6 +39,7 @@ from bayesprop.numerics.filling import filled, padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
 from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows as TrainingRows
 
 FURTHEST = 5.0
 """Largest |h| of a binary weight, which leaves one chance in 22 000 that it has the other sign.

@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, TrainingRows
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.rows import Rows
 
 Orders = Iterable[Int[np.ndarray, " k"]]
 
@@ -40,7 +41,7 @@ class RowPasses(ABC):
         """Return the posterior of no rows; random numbers break the symmetry of the units."""
 
     @abstractmethod
-    def passes(self, rows: TrainingRows, start: Any, orders: Orders) -> Iterator[tuple[Any, Any]]:
+    def passes(self, rows: Rows, start: Any, orders: Orders) -> Iterator[tuple[Any, Any]]:
         """Yield the state after each pass and its info, which has a `log_z`."""
 
     @abstractmethod
@@ -65,24 +66,24 @@ class RowPasses(ABC):
         """Return the state that meets rows which it has not seen."""
         return state
 
-    def settled(self, learned: Learned, rows: TrainingRows) -> Learned:
+    def settled(self, learned: Learned, rows: Rows) -> Learned:
         """Complete the report of a table by what only the last state tells."""
         del rows
         return learned
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch in shuffled passes."""
         return self._shuffled(rows, self.start(rng), 0, rng, progress)
 
     def resume(
-        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
+        self, rows: Rows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Learn on in as many passes again."""
         return self._shuffled(rows, before.state, before.n_iter, rng, progress)
 
     def absorb(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         before: Learned | None,
         rng: np.random.RandomState,
         progress: Progress,
@@ -94,7 +95,7 @@ class RowPasses(ABC):
 
     def _shuffled(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         start: Any,
         n_before: int,
         rng: np.random.RandomState,
@@ -107,7 +108,7 @@ class RowPasses(ABC):
 
     def _learned(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         start: Any,
         n_before: int,
         orders: Orders,

@@ -23,7 +23,7 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.networks import draws
 from bayesprop.networks.gradient_method import Apply, GradientMethod, Info
@@ -34,6 +34,7 @@ from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows as TrainingRows
 
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""

@@ -18,7 +18,6 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.method import TrainingRows
 from bayesprop.model.progress import Progress
 from bayesprop.networks import draws
 from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
@@ -30,6 +29,7 @@ from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.loops import Batch, Rows, permutation
+from bayesprop.numerics.rows import Rows as TrainingRows
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 

@@ -23,7 +23,7 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Learned
 from bayesprop.model.progress import Progress
 from bayesprop.networks import draws
 from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
@@ -35,6 +35,7 @@ from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import laplace
 from bayesprop.sampling.curvature import Structure
 from bayesprop.sampling.jacobians import tangent_apply
@@ -145,9 +146,7 @@ class LaplaceNetwork(TrainedNetwork):
         """Rows of a prediction at a time."""
         return MOST_ROWS if self.is_linearised else super().rows_at_once
 
-    def learned(
-        self, rows: TrainingRows, start: NetworkState, epoch: int, progress: Progress
-    ) -> Learned:
+    def learned(self, rows: Rows, start: NetworkState, epoch: int, progress: Progress) -> Learned:
         """Train, and choose precisions and noise by the evidence, n_rounds times over."""
         started, mode = time.perf_counter(), start
         if isinstance(start.network, Posterior):
@@ -175,7 +174,7 @@ class LaplaceNetwork(TrainedNetwork):
         return Learned(mode._replace(network=state), report, epoch)
 
     @in_float64
-    def _approximated(self, trained: Trained, rows: TrainingRows, max_steps: int) -> Fitted:
+    def _approximated(self, trained: Trained, rows: Rows, max_steps: int) -> Fitted:
         """Approximate the posterior, in float64."""
         return laplace.laplace(
             self.model,
@@ -194,7 +193,7 @@ class LaplaceNetwork(TrainedNetwork):
         return trained.state._replace(likelihood=likelihood, prior_prec=prec)
 
     def _report(
-        self, rounds: list[tuple[Trained, Fitted]], rows: TrainingRows, seconds: float
+        self, rounds: list[tuple[Trained, Fitted]], rows: Rows, seconds: float
     ) -> FitReport:
         """Report all rounds of training, and the course of the evidence in the units of y."""
         trained, fitted = rounds[-1]

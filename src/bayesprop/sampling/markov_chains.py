@@ -19,7 +19,7 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Drawn, Learned, TrainingRows
+from bayesprop.model.method import Drawn, Learned
 from bayesprop.model.progress import Progress
 from bayesprop.networks import draws, posterior
 from bayesprop.networks.likelihoods import Categorical, NetworkLikelihood
@@ -33,6 +33,7 @@ from bayesprop.networks.training import (
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.forks import random_key
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains, Plan
 from bayesprop.sampling.diagnostics import Diagnostics
@@ -90,7 +91,7 @@ class MarkovChains:
         """Rows of a prediction at a time, so that all draws of them fit into memory."""
         return rows_of_draws(self.model.likelihood, self.n_chains * self.plan.n_draws)
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Run the chains."""
         started, plan = time.perf_counter(), self.plan
         seed = int(rng.randint(2**31))
@@ -110,7 +111,7 @@ class MarkovChains:
         )
         return Learned(ChainState(chains, found, seed), report, n_iter)
 
-    def _sampled(self, data: TrainingRows, seed: int, progress: Progress) -> Chains:
+    def _sampled(self, data: Rows, seed: int, progress: Progress) -> Chains:
         key_start, key = jax.random.split(random_key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
@@ -120,7 +121,7 @@ class MarkovChains:
         # Files hold numbers, not truth values.
         return chains._replace(diverged=chains.diverged.astype(np.int32))
 
-    def _diagnosed(self, chains: Chains, rows: TrainingRows) -> Diagnostics | None:
+    def _diagnosed(self, chains: Chains, rows: Rows) -> Diagnostics | None:
         """Compare the chains by what is identified: weights can swap, predictions cannot."""
         n_chains, n_draws = chains.log_density.shape
         if n_chains < 2 or n_draws < diagnostics.LEAST_DRAWS:

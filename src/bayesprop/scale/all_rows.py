@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from bayesprop.estimators import fitting
-from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams, TrainingRows
+from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
 from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.numerics.rows import Rows as TrainingRows
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -132,10 +133,10 @@ class AllRows:
         report = replace(report, warnings=[*cut, *report.warnings])
         estimator.learned_ = estimator.learned_._replace(report=report)
 
-    def _check(self, estimator: Any, rows: Rows, *, reset: bool) -> fitting.Rows:
+    def _check(self, estimator: Any, rows: Rows, *, reset: bool) -> TrainingRows:
         """Return what the estimator makes of rows; ValueError says where in the table they are."""
         try:
-            return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=reset)
+            return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=reset)[0]
         except ValueError as error:
             first, last = (self.row_name(place) for place in rows.numbers[[0, -1]] - 1)
             raise ValueError(f"data rows {first} to {last}: {error}") from error
@@ -243,7 +244,7 @@ class MergedMoments:
         return Standardiser(unit, mean, np.where(is_constant, 1.0, std))
 
 
-def looked_at(estimator: Any, parts: Iterable[fitting.Rows]) -> tuple[int, float]:
+def looked_at(estimator: Any, parts: Iterable[TrainingRows]) -> tuple[int, float]:
     """Look at checked rows, and give an estimator their scaling for that of a sample, exactly.
 
     A map of the target is learnt from the sample, in its units, which stay. Returns how many rows
@@ -254,10 +255,10 @@ def looked_at(estimator: Any, parts: Iterable[fitting.Rows]) -> tuple[int, float
     inputs = MergedMoments(estimator.x_scaler_)
     targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
     for rows in parts:
-        n_rows += len(rows.X)
-        total += len(rows.X) if rows.weight is None else float(np.sum(rows.weight))
+        n_rows += len(rows.x)
+        total += float(np.sum(rows.weights))
         if is_scaled_by_all:
-            inputs.add(rows.X, rows.weight)
+            inputs.add(rows.x, rows.weight)
             if targets is not None:
                 targets.add(rows.y, rows.weight)
     if n_rows and is_scaled_by_all:
@@ -288,16 +289,16 @@ def fit_parts(
         at = np.minimum(np.searchsorted(names, labels), len(names) - 1)
         return np.where(names[at] == labels, at, -1)
 
-    def checked(rows: Rows) -> fitting.Rows:
-        return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
+    def checked(rows: Rows, *, has_groups: bool = True) -> TrainingRows:
+        taken, _ = estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
+        return taken._replace(group=numbered(rows) if has_groups else None)
 
     def seen() -> Iterator[TrainingRows]:
         for rows in blocks():
-            yield fitting.as_method_sees(estimator, checked(rows), rng, numbered(rows))[1]
+            yield fitting.as_method_sees(estimator, checked(rows), rng)[1]
 
-    rows = checked(sample)
-    groups = numbered(sample) if has_groups else None
-    method, of_sample = fitting.as_method_sees(estimator, rows, rng, groups)
+    rows = checked(sample, has_groups=has_groups)
+    method, of_sample = fitting.as_method_sees(estimator, rows, rng)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
     learned = method.fit_parts(Parts(of_sample, *counted, n_blocks, seen), rng, progress)
     estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)

@@ -18,7 +18,8 @@ from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, TrainingRows
+from bayesprop.model.method import Learned
+from bayesprop.numerics.rows import Rows
 from bayesprop.store import (
     ModelFileError,
     believing,
@@ -136,7 +137,7 @@ def _rounds(stored: Stored) -> Rounds:
     return Rounds(start=start, learned=learned, **plain)
 
 
-def digest_of_rows(rows: TrainingRows) -> str:
+def digest_of_rows(rows: Rows) -> str:
     """Return a digest of the rows of a shard."""
     return _digest({"x": rows.x, "y": rows.y, "weight": rows.weights})
 

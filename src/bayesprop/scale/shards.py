@@ -33,8 +33,9 @@ from sklearn.utils import assert_all_finite, check_random_state
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Combines, Learned, Resumes, Streams, TrainingRows
+from bayesprop.model.method import Combines, Learned, Resumes, Streams
 from bayesprop.model.progress import Progress, current
+from bayesprop.numerics.rows import Rows
 from bayesprop.scale.checkpoint import Checkpoint, Rounds, digest_of_rows
 from bayesprop.scale.cluster import Workers, results
 from bayesprop.scale.merging import ReExpressed, is_linear_in_inputs, merge, with_learned
@@ -333,7 +334,7 @@ def _join(
     return _Sites(method, origin, sites or [origin] * len(accounts))
 
 
-def learnt(cavity: Any, rows: TrainingRows, factor: float, seed: tuple[int, ...]) -> Learned:
+def learnt(cavity: Any, rows: Rows, factor: float, seed: tuple[int, ...]) -> Learned:
     """Learn a shard's rows: what a worker does.
 
     cavity
@@ -349,12 +350,12 @@ def learnt(cavity: Any, rows: TrainingRows, factor: float, seed: tuple[int, ...]
     return learn(rows, cavity.learned_, rng, Progress())
 
 
-def _encoded(start: Any, shard: Shard, n_first: int) -> TrainingRows:
+def _encoded(start: Any, shard: Shard, n_first: int) -> Rows:
     """Return a shard's rows, but the first ones, as the method sees them."""
-    rows = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
+    rows, _ = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
     return fitting.as_method_sees(start, rows, check_random_state(start.random_state))[1]
 
 
-def _account(rows: TrainingRows, has_digest: bool) -> Account:
+def _account(rows: Rows, has_digest: bool) -> Account:
     digest = digest_of_rows(rows) if has_digest else ""
     return Account(len(rows.x), float(np.sum(rows.weights)), digest)

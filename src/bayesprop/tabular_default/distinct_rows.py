@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from bayesprop.model.method import Parts, TrainingRows
+from bayesprop.model.method import Parts
+from bayesprop.numerics.rows import Rows as TrainingRows
 from bayesprop.tabular_default.stack import folds
 
 _LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
@@ -71,7 +72,7 @@ class Rows(NamedTuple):
         """Take them as the sample of a table, None: as all there is; `views` as in `Beyond`."""
         if parts is None:
             return self
-        groups = np.arange(len(self.x)) if parts.sample.groups is None else parts.sample.groups
+        groups = np.arange(len(self.x)) if parts.sample.group is None else parts.sample.group
         return self._replace(n_total=parts.total, beyond=Beyond(parts, groups, *views))
 
     def given(self, inputs: Callable[[np.ndarray], np.ndarray]) -> Rows:

@@ -18,8 +18,9 @@ from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts, TrainingRows
+from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default.settings import (
     EnsembleSettings,
     settings_for,
@@ -62,7 +63,7 @@ class Settable(LeavesGroupsOut, ABC):
 
     @abstractmethod
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
     ) -> tuple[Any, FitInfo]:
         """Return the state, and what training met."""
 
@@ -71,7 +72,7 @@ class Settable(LeavesGroupsOut, ABC):
         n_members = min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS)
         return replace(self, n_members=n_members, learns_processes=False)
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and ask rows left out."""
         return self._fit(rows, rng, progress)
 
@@ -81,15 +82,15 @@ class Settable(LeavesGroupsOut, ABC):
 
     def _fit(
         self,
-        rows: TrainingRows,
+        rows: Rows,
         rng: np.random.RandomState,
         progress: Progress,
         parts: Parts | None = None,
     ) -> Learned:
         started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
         n_rows = len(rows.x) if parts is None else parts.n_rows
-        settings = self._chosen(n_rows, rows.groups, parts)
-        details = {"weight": rows.weight, "groups": rows.groups, "parts": parts}
+        settings = self._chosen(n_rows, rows.group, parts)
+        details = {"weight": rows.weight, "groups": rows.group, "parts": parts}
         state, info = self._trained(seed, rows, settings, progress=progress, **details)
         report = FitReport(
             n_rows=n_rows,
@@ -153,11 +154,11 @@ class NetworkEnsemble(Settable):
         return replace(by_size, learns_replicates=self.learns_replicates)
 
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
     ) -> tuple[EnsembleState, FitInfo]:
         from bayesprop.tabular_default import regression as ensemble
 
-        if rows.groups is not None and self.learns_replicates:
+        if rows.group is not None and self.learns_replicates:
             raise ValueError(
                 "learn_replicates must be False where rows have groups: what was measured in one"
                 " says nothing of another"
@@ -214,7 +215,7 @@ class ClassEnsemble(Settable):
         return settings_for_classes(n_rows, self.n_inputs)
 
     def _trained(
-        self, seed: int, rows: TrainingRows, settings: EnsembleSettings, **details: Any
+        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
     ) -> tuple[ClassState, FitInfo]:
         from bayesprop.tabular_default import classification as class_ensemble
 

@@ -167,7 +167,7 @@ def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     for block in beyond.parts.passes:
         views = {id(job.rows.beyond): job.rows.beyond for job in jobs}  # which families share
         rows = {key: view.rows(block) for key, view in views.items() if view is not None}
-        yield [job.on(rows[id(job.rows.beyond)], block.groups) for job in jobs]
+        yield [job.on(rows[id(job.rows.beyond)], block.group) for job in jobs]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned, TrainingRows
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned
 from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.filling import padded
 from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian, Joint
+from bayesprop.numerics.rows import Rows
 
 _LEAST_ROWS = 16
 _LARGEST_MEMORY = 4 << 30  # of the sites before and after a sweep, bytes
@@ -51,7 +52,7 @@ class BatchEPNetwork:
     rows_at_once = MOST_ROWS
     furthest_input = FURTHEST_INPUT
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from every start; ValueError where the sites would not fit into memory."""
         self._check_memory(len(rows.x))
         started = time.perf_counter()

@@ -17,7 +17,7 @@ from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.model.method import Drawn, Learned, TrainingRows, WeightGaussians, merged_report
+from bayesprop.model.method import Drawn, Learned, WeightGaussians, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.moments.pbp.state import (
     GammaPrior,
@@ -30,6 +30,7 @@ from bayesprop.moments.pbp.state import (
     start_in_prior,
 )
 from bayesprop.moments.row_passes import Orders, RowPasses
+from bayesprop.numerics.rows import Rows
 
 if TYPE_CHECKING:
     from bayesprop.moments.pbp.kernel_workspace import CompiledState
@@ -119,9 +120,7 @@ class PBPNetwork(RowPasses):
             start_in_prior=start_in_prior(self.engine.inference, self.targets),
         )
 
-    def passes(
-        self, rows: TrainingRows, start: State, orders: Orders
-    ) -> Iterator[tuple[State, PBPInfo]]:
+    def passes(self, rows: Rows, start: State, orders: Orders) -> Iterator[tuple[State, PBPInfo]]:
         """Yield state and info after each epoch: a pass over the rows, and refreshes of the prior.
 
         One at its end, or after every few rows (section 3.4).
@@ -247,7 +246,7 @@ class PBPNumbers(PBPNetwork):
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch; of few rows, from random means that the first refresh removes.
 
         Few rows do not outweigh random means that count as pseudo-data: q(lambda) grows with them.
@@ -263,7 +262,7 @@ class PBPNumbers(PBPNetwork):
         noise_std = float(np.sqrt(state.noise_var[0]) * self.y_scale[0])
         return {"noise_std": noise_std, "epistemic_share": info.epistemic_share / n_rows}
 
-    def settled(self, learned: Learned, rows: TrainingRows) -> Learned:
+    def settled(self, learned: Learned, rows: Rows) -> Learned:
         """Tell the last epistemic share as the whole table leaves it, not as rows were met."""
         seen = self.predict(learned.state, rows.x[:_SHARE_ROWS])
         learned.report.trace["epistemic_share"][-1] = seen.epistemic_share
