@@ -27,6 +27,7 @@ from bayesprop.model.task import Classes  # noqa: E402
 from bayesprop.numerics import loops  # noqa: E402
 from bayesprop.numerics.devices import partitioned_by_xla  # noqa: E402
 from bayesprop.numerics.filling import device_rows  # noqa: E402
+from bayesprop.numerics.rows import Rows  # noqa: E402
 from benchmarks.problems import best_seconds  # noqa: E402
 
 _N_INPUTS, _N_CLASSES, _SIZES = 784, 10, (400, 400)
@@ -72,7 +73,7 @@ def main() -> None:
     """Measure every method on one device and on all of them."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((_N_ROWS, _N_INPUTS))
-    rows = device_rows(x, rng.integers(0, _N_CLASSES, _N_ROWS), None, _N_ROWS)
+    rows = device_rows(Rows(x, rng.integers(0, _N_CLASSES, _N_ROWS)), _N_ROWS)
     lines = []
     for name in _METHODS:
         run, state = program(name, rows)

@@ -18,7 +18,7 @@ from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.networks.likelihoods import LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.deep_ensemble import Lessons, deep_ensemble
 from bayesprop.sampling.point_network import point_network
 from benchmarks.problems import BOSTON, best_seconds, problem

@@ -18,7 +18,8 @@ from bayesprop.datasets.images import load_images
 from bayesprop.networks.draws import class_moments
 from bayesprop.networks.likelihoods import Categorical
 from bayesprop.networks.priors import ScaleMixturePrior
-from bayesprop.numerics.loops import Rows, epoch
+from bayesprop.numerics.loops import epoch
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 
 

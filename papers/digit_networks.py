@@ -26,7 +26,7 @@ from bayesprop.networks.likelihoods import Categorical
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network

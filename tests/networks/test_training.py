@@ -12,7 +12,7 @@ import pytest
 from bayesprop.model.progress import Progress
 from bayesprop.networks.gradient_method import Draw, GradientMethod, Info
 from bayesprop.networks.training import is_finite, train
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 
 DATA = Rows(jnp.arange(4.0)[:, None], jnp.zeros(4), jnp.ones(4))
 

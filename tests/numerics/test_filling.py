@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.numerics.filling import blocks, filled, slots
+from bayesprop.numerics.rows import Rows
 
 
 def test_room_is_enough_and_little_more():
@@ -23,8 +24,8 @@ def test_room_in_blocks():
 
 
 def test_filling_weighs_nothing_and_keeps_types():
-    columns = np.ones((3, 2), np.float32), np.array([2, 1, 0], np.int32), np.full(3, 0.5, "f4")
-    found = filled(*columns, 5)
+    rows = Rows(np.ones((3, 2), "f4"), np.array([2, 1, 0], np.int32), np.full(3, 0.5, "f4"))
+    found = filled(rows, 5)
     assert found.y.dtype == jnp.int32
     np.testing.assert_array_equal(found.x, [[1, 1]] * 3 + [[0, 0]] * 2)
     np.testing.assert_array_equal(found.y, [2, 1, 0, 0, 0])

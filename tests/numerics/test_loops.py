@@ -11,7 +11,7 @@ import pytest
 
 from bayesprop.numerics import loops
 from bayesprop.numerics.filling import filled
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 
 
 class Seen(NamedTuple):
@@ -49,7 +49,7 @@ def run(n, batch_size, weight=None, seed=0, n_slots=None):
         np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32),
     )
     if n_slots is not None:
-        data = filled(*data, n_slots)._replace(x=jnp.arange(n_slots, dtype=jnp.float32)[:, None])
+        data = filled(data, n_slots)._replace(x=jnp.arange(n_slots, dtype=jnp.float32)[:, None])
     count = -(-n // batch_size)
     empty = nothing_seen(count, batch_size)
     n_rows = None if n_slots is None else n

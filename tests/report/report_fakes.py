@@ -15,7 +15,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import NumericColumn
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 
 TRACE = {
     "loss": [2.1, 1.2, 0.9, 0.8],
@@ -41,8 +41,8 @@ def encoding(names: int | Sequence[str], target: str = "strength") -> TableEncod
     return TableEncoding(target, tuple(NumericColumn(name) for name in names))
 
 
-def table(x: np.ndarray, y: np.ndarray) -> Rows:
-    return Rows(x, y, np.arange(1, len(y) + 1))
+def table(x: np.ndarray, y: np.ndarray) -> EncodedRows:
+    return EncodedRows(x, y, np.arange(1, len(y) + 1))
 
 
 def fit_report(**changes) -> FitReport:
@@ -85,7 +85,7 @@ class FakeRegressor:
         return {"n_epochs": 4, "hidden_layer_sizes": (50,)}
 
 
-def rows(n: int = 120, d: int = 3, seed: int = 0) -> Rows:
+def rows(n: int = 120, d: int = 3, seed: int = 0) -> EncodedRows:
     """Rows whose targets follow the fake's own predictive, so that it is calibrated."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
@@ -131,7 +131,7 @@ class FakeClassifier:
         return {"n_epochs": 4, "hidden_layer_sizes": (50,)}
 
 
-def classifier(train: Rows, n_members: int = 5, **changes) -> FakeClassifier:
+def classifier(train: EncodedRows, n_members: int = 5, **changes) -> FakeClassifier:
     """Fit the members to resampled rows."""
     scaler, classes = Standardiser.fit(train.X), np.unique(train.y)
     z, rng = scaler.transform(train.X), np.random.default_rng(0)
@@ -145,7 +145,9 @@ def classifier(train: Rows, n_members: int = 5, **changes) -> FakeClassifier:
     return FakeClassifier(members, scaler, classes, **changes)
 
 
-def halves(x: np.ndarray, y: np.ndarray, share: float = 0.7, seed: int = 0) -> tuple[Rows, Rows]:
+def halves(
+    x: np.ndarray, y: np.ndarray, share: float = 0.7, seed: int = 0
+) -> tuple[EncodedRows, EncodedRows]:
     """Shuffled training and held-out rows."""
     order = np.random.default_rng(seed).permutation(len(y))
     cut = int(share * len(y))
@@ -168,7 +170,9 @@ WINE = halves(load_wine().data, load_wine().target_names[load_wine().target])
 DIGITS = halves(*load_digits(return_X_y=True), share=0.2)
 
 
-def given(train: Rows | None, test: Rows | None, positive: int = 1, **changes) -> dict:
+def given(
+    train: EncodedRows | None, test: EncodedRows | None, positive: int = 1, **changes
+) -> dict:
     """What a report is given, of the fake that fits the rows and of the baselines."""
     reference = test if train is None else train
     assert reference is not None
@@ -180,7 +184,9 @@ def given(train: Rows | None, test: Rows | None, positive: int = 1, **changes) -
     return {"models": predictions(settings["estimator"], train, test, positive)} | settings
 
 
-def predictions(estimator, train: Rows | None, test: Rows | None, positive: int = 1) -> dict:
+def predictions(
+    estimator, train: EncodedRows | None, test: EncodedRows | None, positive: int = 1
+) -> dict:
     judged, classes = test or train, getattr(estimator, "classes_", None)
     assert judged is not None
     model = estimator.predict_dist(judged.X)

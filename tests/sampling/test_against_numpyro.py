@@ -21,7 +21,7 @@ from bayesprop.networks import posterior
 from bayesprop.networks.likelihoods import LearnedNoise
 from bayesprop.networks.mlp import mlp_apply
 from bayesprop.networks.posterior import Position, PosteriorModel
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains
 

@@ -12,7 +12,8 @@ from bayesprop.networks.gradient_method import Draw, GradientMethod, Info
 from bayesprop.networks.likelihoods import InputNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Batch
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import deep_ensemble as module
 from bayesprop.sampling.deep_ensemble import Lessons, deep_ensemble, own_orders
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
@@ -55,13 +56,13 @@ def test_an_update_is_that_of_every_member_on_its_rows(own_rows):
         batch = Batch(numbers, (), real, place, 4, jnp.float32(11.0))
     else:
         numbers = jnp.tile(numbers[:, :1], M)
-        state, (x, y, weight) = ensemble.init(key, starts()), (c[numbers[:, 0]] for c in data)
+        state, (x, y, weight) = ensemble.init(key, starts()), (c[numbers[:, 0]] for c in data[:3])
         batch = Batch(x, y, real * weight, place, 4, jnp.float32(30.0))
     together, info = jax.jit(ensemble.update)(key, state, batch)
     before, after = (state.members, together.members) if own_rows else (state, together)
     update, losses = jax.jit(member.update), []
     for k, own_key in enumerate(jax.random.split(key, M)):
-        x, y, weight = (column[numbers[:, k]] for column in data)
+        x, y, weight = (column[numbers[:, k]] for column in data[:3])
         own = Batch(x, y, real * weight, place, 4, jnp.float32(30.0))
         expected, of_member = update(own_key, one(before, k), own)
         found = one(after, k)

@@ -16,7 +16,7 @@ from scipy import linalg, optimize, special, stats
 from bayesprop.networks.gradient_method import Draw
 from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import laplace as laplace_module
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
 from bayesprop.sampling.jacobians import tangent_apply

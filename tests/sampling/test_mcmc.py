@@ -15,8 +15,8 @@ from bayesprop.networks import posterior
 from bayesprop.networks.likelihoods import KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import mlp_apply
 from bayesprop.networks.posterior import PosteriorModel
-from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains, Plan
 from bayesprop.sampling.mcmc import sample_chains

@@ -15,7 +15,8 @@ from bayesprop.networks.likelihoods import Categorical, KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.networks.priors import LaplacePrior, NormalPrior
 from bayesprop.numerics import loops
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Batch
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.point_network import point_network
@@ -110,7 +111,7 @@ def test_adversarial_rows_are_where_a_linear_network_is_worst():
     method = point_network(plain_apply, KnownNoise(1, v), optax.sgd(0.0), adversarial_step=step)
     weights = init_weights(jax.random.key(1), (D, 1))
     data = rows(x, y)
-    batch = Batch(*data, jnp.zeros((), jnp.int32), 1, jnp.float32(N))
+    batch = Batch(*data[:3], jnp.zeros((), jnp.int32), 1, jnp.float32(N))
     state = method.init(jax.random.key(0), weights)
     _, info = jax.jit(method.update)(jax.random.key(0), state, batch)
     w = np.asarray(weights[0], np.float64)

@@ -24,7 +24,7 @@ from bayesprop.report.baselines import Baselines
 from bayesprop.report.peers import Plans, plans
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import did_you_mean
 from bayesprop.table_model.deciding import positive_of
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
@@ -199,7 +199,7 @@ def _judged_again(
 
 
 def _fitted(
-    name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
+    name: str, task: str, kind: dict[str, Any], train: EncodedRows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Any]:
     """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
     if name in catalogue.METHODS:

@@ -9,7 +9,7 @@ import numpy as np
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, print_scores, print_table, progress, warn, wrapped
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import decided as decided_by
 from bayesprop.table_model.model import TableModel, open_model
@@ -78,7 +78,7 @@ def _in_words(model: TableModel, decided: dict[str, Any]) -> str:
     )
 
 
-def _confusion(predictive: Any, rows: Rows) -> dict[str, Any]:
+def _confusion(predictive: Any, rows: EncodedRows) -> dict[str, Any]:
     """Count rows by actual (outer list) and predicted class, in their order where they have one."""
     counts, shown = metrics.confusion(predictive, rows.y), predictive.shown
     return {

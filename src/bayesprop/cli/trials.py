@@ -17,7 +17,7 @@ from bayesprop.report.advice import compare_in_words, side
 from bayesprop.report.peers import Plans
 from bayesprop.report.scores import Comparison, Lead, Rival
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import counted
 from bayesprop.table_model.deciding import Positive, choice_in_words
 from bayesprop.table_model.judged_again import JudgedAgain
@@ -145,7 +145,7 @@ class Table(NamedTuple):
     y: np.ndarray
     peers: Plans
     positive: Positive | None
-    own: Rows | None
+    own: EncodedRows | None
     doubts: list[str]
 
     @property

@@ -16,7 +16,7 @@ from bayesprop.cli.further_rows import Update
 from bayesprop.cli.options import check_output
 from bayesprop.store import save_model
 from bayesprop.table.division import Division, groups_of, weights_of
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.model import TableModel, open_model
@@ -107,7 +107,7 @@ def _update(options: Update, out: Path) -> None:
         note(f"model: {out}", quiet=options.quiet)
 
 
-def _measured(table: str, model: TableModel) -> tuple[Rows, np.ndarray]:
+def _measured(table: str, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
     """Read the rows to learn, with their weights; beside, the target, of weight 0, too."""
     frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
@@ -125,7 +125,7 @@ def _measured(table: str, model: TableModel) -> tuple[Rows, np.ndarray]:
     return rows._replace(weight=weight).of(weight > 0.0), rows.y
 
 
-def _streamed(options: Update, model: TableModel, rows: Rows) -> Updated:
+def _streamed(options: Update, model: TableModel, rows: EncodedRows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
     forget = {} if options.half_life is None else {"half_life": options.half_life}
     estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights, **forget)
@@ -134,7 +134,7 @@ def _streamed(options: Update, model: TableModel, rows: Rows) -> Updated:
     return Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
 
 
-def _refitted(options: Update, model: TableModel, rows: Rows) -> Updated:
+def _refitted(options: Update, model: TableModel, rows: EncodedRows) -> Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
     old, encoding = model.estimator, model.encoding
     first, test = _division(options.known[0], model).encoded(encoding)
@@ -164,11 +164,11 @@ def _division(table: str, model: TableModel) -> Division:
     return parts
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
     X, y, numbers, weights, _, groups = zip(*parts, strict=True)
     weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
     rows = map(np.concatenate, (X, y, numbers))
-    return Rows(*rows, weight=weight, group=group)
+    return EncodedRows(*rows, weight=weight, group=group)
 
 
 def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:

@@ -27,8 +27,9 @@ from bayesprop.networks.likelihoods import GaussianNoise
 from bayesprop.networks.mlp import Activation, plain_activation
 from bayesprop.networks.training import TrainedNetwork
 from bayesprop.numerics.forks import random_key
-from bayesprop.numerics.loops import Replayed, Rows, replay
+from bayesprop.numerics.loops import Replayed, replay
 from bayesprop.numerics.machine import WIDE_VECTORS
+from bayesprop.numerics.rows import Rows
 from bayesprop.targets.bijectors import NUMBERS
 
 

@@ -92,7 +92,7 @@ class ClosedFormNetwork(BlockNetwork):
         """Descend the objective."""
         if self.optimizer != "lbfgs":
             return super().train(rows, start, first_epoch, progress)
-        data, before = device_rows(*rows[:3], blocks(len(rows.x))), start.network
+        data, before = device_rows(rows, blocks(len(rows.x))), start.network
         optimum = vi.fit_lbfgs(
             self.model,
             before.params,

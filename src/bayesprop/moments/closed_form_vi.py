@@ -25,8 +25,9 @@ from bayesprop.networks.mlp import Weights, plain_propagate
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows
 
 LOG_VAR_START = -10.0
 _DEAD_SNR = 0.5

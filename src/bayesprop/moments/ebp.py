@@ -37,9 +37,8 @@ from bayesprop.networks.mlp import dense_apply, dense_propagate
 from bayesprop.numerics import activation_moments
 from bayesprop.numerics.filling import filled, padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
-from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
-from bayesprop.numerics.rows import Rows as TrainingRows
+from bayesprop.numerics.rows import Rows
 
 FURTHEST = 5.0
 """Largest |h| of a binary weight, which leaves one chance in 22 000 that it has the other sign.
@@ -247,7 +246,7 @@ def data_pass(
     """
     weight = np.ones(len(x)) if sample_weight is None else sample_weight
     x, y, weight = (np.asarray(part, np.float64)[order] for part in (x, y, weight))
-    rows = filled(x, y, weight, _few_lengths(len(order)))
+    rows = filled(Rows(x, y, weight), _few_lengths(len(order)))
     h, info = _pass(tuple(map(jnp.asarray, state.h)), rows, KINDS[weights])
     on_host = EBPInfo(float(info.log_z), *(int(count) for count in info[1:]))
     return EBPState(tuple(map(np.asarray, h))), on_host
@@ -310,7 +309,7 @@ class EBPNetwork(RowPasses):
         return init(rng, self.sizes)
 
     def passes(
-        self, rows: TrainingRows, start: EBPState, orders: Orders
+        self, rows: Rows, start: EBPState, orders: Orders
     ) -> Iterator[tuple[EBPState, EBPInfo]]:
         """Yield the state after each pass and its info."""
         first = 1 if self.sizes[-1] == 1 else 0  # of two classes the second has the output

@@ -33,8 +33,7 @@ from bayesprop.numerics import loops
 from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.forks import random_key
-from bayesprop.numerics.loops import Rows
-from bayesprop.numerics.rows import Rows as TrainingRows
+from bayesprop.numerics.rows import Rows
 
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""
@@ -204,20 +203,20 @@ class TrainedNetwork:
         return _started(self.built.gradient.init, self.sizes, seed)
 
     @partitioned_by_xla()
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train from a random start."""
         return self.learned(rows, self.start(int(rng.randint(2**31))), 0, progress)
 
     @partitioned_by_xla()
     def resume(
-        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
+        self, rows: Rows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Train on for as many epochs again; the seed is that of the start."""
         del rng
         return self.learned(rows, before.state, before.n_iter, progress)
 
     def learned(
-        self, rows: TrainingRows, start: NetworkState, epoch: int, progress: Progress
+        self, rows: Rows, start: NetworkState, epoch: int, progress: Progress
     ) -> Learned:
         """Train from a state that has seen some epochs."""
         started = time.perf_counter()
@@ -226,13 +225,13 @@ class TrainedNetwork:
         return Learned(self.finished(trained, start.seed), report, epoch + report.n_epochs)
 
     def train(
-        self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
+        self, rows: Rows, start: NetworkState, first_epoch: int, progress: Progress
     ) -> Trained:
         """Train on all rows; a subclass may hold some out for early stopping."""
         return train(
             self.built.gradient,
             start.network,
-            device_rows(*rows[:3], slots(len(rows.x))),
+            device_rows(rows, slots(len(rows.x))),
             n_rows=len(rows.x),
             seed=start.seed,
             batch_size=self.batch_size,

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.numerics.forks import check_not_forked
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 
 _LEAST_STEP = 64
 _BLOCK = 16
@@ -34,21 +34,16 @@ def blocks(n_rows: int, size: int = _BLOCK) -> int:
     return -(-n_rows // size) * size
 
 
-def filled(x: Any, y: Any, weight: Any, n_slots: int) -> Rows:
-    """Append rows of zeros, of weight zero, and put the table on the device.
-
-    weight
-        None: one a row.
-    """
+def filled(rows: Rows, n_slots: int) -> Rows:
+    """Append rows of zeros, of weight zero, and put the table on the device, without groups."""
     check_not_forked("JAX")
-    weight = np.ones(len(x)) if weight is None else weight
 
     def longer(part: Any) -> Any:
         # By NumPy, which compiles nothing.
         missing = n_slots - len(part)
         return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
 
-    return Rows(*jax.tree.map(longer, (x, y, weight)))
+    return Rows(*jax.tree.map(longer, (rows.x, rows.y, rows.weights)))
 
 
 def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_STEP) -> Float[np.ndarray, "m d"]:
@@ -62,13 +57,12 @@ def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_STEP) -> Float[np.nd
     return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])
 
 
-def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, n_slots: int) -> Rows:
+def device_rows(rows: Rows, n_slots: int) -> Rows:
     """Put rows on the device, in float32; codes of classes stay whole numbers.
 
     n_slots
         Room for how many rows: the rest is filled with rows of weight zero.
     """
-    kind = np.int32 if np.issubdtype(y.dtype, np.integer) else np.float32
-    weight = np.ones(len(x), np.float32) if weight is None else weight.astype(np.float32)
-    columns = x.astype(np.float32), y.astype(kind), weight
-    return filled(*columns, n_slots)
+    kind = np.int32 if np.issubdtype(rows.y.dtype, np.integer) else np.float32
+    columns = rows.x.astype(np.float32), rows.y.astype(kind), rows.weights.astype(np.float32)
+    return filled(Rows(*columns), n_slots)

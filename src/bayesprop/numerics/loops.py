@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayesprop.numerics.devices import dealt_out
+from bayesprop.numerics.rows import Rows
 from bayesprop.numerics.threefry import unrolled
 
 _ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
@@ -38,17 +39,6 @@ class Batch(NamedTuple):
     place: Int[Array, ""]
     n_batches: int | Int[Array, ""] | Float[Array, ""]
     n_total: Float[Array, ""]
-
-
-class Rows(NamedTuple):
-    """A data set on the device; `weight` is one for every row unless the user weighted them.
-
-    Rows of weight zero may follow, which fill it up (`filling.py`): few shapes, few compilations.
-    """
-
-    x: Float[Array, "n ..."]
-    y: Any
-    weight: Float[Array, " n"]
 
 
 Update = Callable[[Any, Any, Batch], tuple[Any, Any]]
@@ -118,7 +108,7 @@ def epoch(
         How many rows there are, the first ones; the others only fill `data` up, are never visited
         and change nothing. None: all of them.
     """
-    n_slots = data.weight.shape[0]
+    n_slots: int = data.weight.shape[0]
     n_rows = n_slots if n_rows is None else n_rows
     key_order, key_steps = jax.random.split(key)
     order = shuffled(key_order, n_rows, batch_size, n_slots)
@@ -129,7 +119,7 @@ def epoch(
         some: Rows = jax.tree.map(lambda column: column[order.rows[place]], data)
         weight = jnp.where(order.is_real[place], some.weight, 0.0)
         some = dealt_out(some._replace(weight=weight))
-        batch = Batch(*some, place, count, n_total)
+        batch = Batch(*some[:3], place, count, n_total)
         return update(jax.random.fold_in(key_steps, place), state, batch)
 
     def add(place: Array, sums: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -182,7 +172,7 @@ def replay(
         state, (key, key_rows, key_step) = at
         rows = jax.random.randint(key_rows, (batch_size,), 0, n_rows)
         some: Rows = jax.tree.map(lambda column: column[rows], data)
-        batch = Batch(*some, place, n_total / batch_size, n_total)
+        batch = Batch(*some[:3], place, n_total / batch_size, n_total)
         state, info = update(key_step, state, batch)
         return (state, jax.random.split(key, 3)), info
 

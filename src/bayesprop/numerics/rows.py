@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 
 class Rows(NamedTuple):
-    """Rows to learn from; below the shell they are standardised.
+    """Rows to learn from, of NumPy or of JAX; below the shell they are standardised.
 
     x
         Inputs, (n, d).
@@ -21,10 +21,10 @@ class Rows(NamedTuple):
         Number of every row's group, from 0, (n,); None: every row is a group of its own.
     """
 
-    x: Float[np.ndarray, "n d"]
-    y: np.ndarray
-    weight: Float[np.ndarray, " n"] | None = None
-    group: Int[np.ndarray, " n"] | None = None
+    x: Float[Any, "n d"]
+    y: Shaped[Any, "n ..."]
+    weight: Float[Any, " n"] = None
+    group: Int[Any, " n"] = None
 
     @property
     def weights(self) -> Float[np.ndarray, " n"]:

@@ -12,7 +12,7 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.scores import Comparison, Lead, Rival, in_words, rivals
 from bayesprop.report.words import join, number
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import counted
 
 
@@ -43,7 +43,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
     return f"{model} and {name} cannot be told apart on these rows"
 
 
-def advise(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
+def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[str]:
     """Say what predicts better than "model", or as well: a constant, a line, or peers.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
@@ -85,7 +85,7 @@ def _gap(rival: Rival) -> str:
     return f"the model is {'ahead' if lead.by.gain > 0.0 else 'behind'} in {in_words(lead)}"
 
 
-def _constant(constant: Rival, model: Any, rows: Rows, *, columns_tell: bool) -> str:
+def _constant(constant: Rival, model: Any, rows: EncodedRows, *, columns_tell: bool) -> str:
     group, y = rows.group, rows.y
     one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
     is_better = side(constant.leads) == "behind"

@@ -20,7 +20,7 @@ from bayesprop.report.scores import Rival, Score, rivals, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import alike, percent
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 
 MAX_LINES = 20
@@ -179,8 +179,8 @@ def collect(
     *,
     estimator: Any,
     encoding: TableEncoding,
-    train: Rows | None,
-    test: Rows | None,
+    train: EncodedRows | None,
+    test: EncodedRows | None,
     models: Mapping[str, Any],
     metadata: Mapping[str, Any],
 ) -> Contents[Any]:
@@ -288,7 +288,7 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
     return () if learnt is None else (KIND_NOTES[learnt.kind],)
 
 
-def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
+def _on_gaps(rows: EncodedRows, predicted: Any) -> tuple[str, ...]:
     gap = np.asarray(np.isnan(rows.X).any(axis=1))
     if not gap.any():
         return ()

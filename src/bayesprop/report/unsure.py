@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.report.effects import Feature
 from bayesprop.report.words import join, label, number, percent, value
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 
 N_ROWS, MAX_DRAWN = 10, 300
 _N_VALUES = 3
@@ -55,7 +55,7 @@ def sample(n: int, seed: int) -> Int[np.ndarray, " p"]:
 
 def describe(
     answers: list[Answer],
-    rows: Rows,
+    rows: EncodedRows,
     places: Int[np.ndarray, " k"],
     features: tuple[Feature, ...],
     standardise: Callable[[np.ndarray], np.ndarray],

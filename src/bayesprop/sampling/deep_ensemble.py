@@ -28,8 +28,8 @@ from bayesprop.networks.training import Built, NetworkState, Trained, TrainedNet
 from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.forks import random_key
-from bayesprop.numerics.loops import Batch, Rows, permutation
-from bayesprop.numerics.rows import Rows as TrainingRows
+from bayesprop.numerics.loops import Batch, permutation
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 
@@ -67,7 +67,7 @@ def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
             return _of_each(lambda key, own: member.update(key, own, batch), keys, state)
 
         def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
-            x, y, weight = jax.tree.map(lambda column: column[rows], state.data)
+            x, y, weight, _ = jax.tree.map(lambda column: column[rows], state.data)
             own = batch._replace(x=x, y=y, weight=batch.weight * weight, n_total=state.n_total)
             return member.update(key, member_state, own)
 
@@ -184,7 +184,7 @@ class MemberNetworks(TrainedNetwork):
         return self.built.gradient.init(key_state, weights)
 
     def train(
-        self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
+        self, rows: Rows, start: NetworkState, first_epoch: int, progress: Progress
     ) -> Trained:
         """Train every member in its own order of the rows."""
         held_out, validate, patience = np.zeros(len(rows.x), dtype=bool), None, None
@@ -217,9 +217,8 @@ class MemberNetworks(TrainedNetwork):
         return draws.of_networks(self.built.apply, self.built.likelihood, networks, x)
 
 
-def _chosen(rows: TrainingRows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:
-    weight = None if rows.weight is None else rows.weight[chosen]
-    return device_rows(rows.x[chosen], rows.y[chosen], weight, room(int(np.sum(chosen))))
+def _chosen(rows: Rows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:
+    return device_rows(rows.at(chosen), room(int(np.sum(chosen))))
 
 
 def _loss(built: Built, rows: Rows, state: Lessons) -> float:

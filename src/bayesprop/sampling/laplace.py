@@ -44,7 +44,7 @@ from bayesprop.networks.mlp import plain_activation
 from bayesprop.networks.training import is_finite
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.curvature import (
     Curvature,
     Diagonal,
@@ -233,7 +233,7 @@ def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit
     a_row = sum(leaf.size for leaf in jax.tree.leaves(held))
     a_row = model.structure.values_a_row(a_row, shapes, held.outputs.shape[1])
     at_once = min(len(rows.weight), max(1, _WORKING_VALUES // a_row))
-    whole = filled(*rows, blocks(len(rows.weight), at_once))
+    whole = filled(rows, blocks(len(rows.weight), at_once))
     batches = jax.tree.map(lambda column: column.reshape(-1, at_once, *column.shape[1:]), whole)
     total, fit = _accumulated(model, mode, batches)
     if not is_finite((total, fit)):

@@ -179,7 +179,7 @@ class LaplaceNetwork(TrainedNetwork):
         return laplace.laplace(
             self.model,
             _wide(self.built.gradient.mean(trained.state)),
-            filled(*rows[:3], blocks(len(rows.x), 64)),
+            filled(rows, blocks(len(rows.x), 64)),
             prior_prec=np.asarray(trained.state.prior_prec, np.float64),
             evidence=Evidence(self.prior, max_steps=max_steps),
             max_gigabytes=self.max_gigabytes,

@@ -115,7 +115,7 @@ class MarkovChains:
         key_start, key = jax.random.split(random_key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
-        rows = device_rows(*data[:3], blocks(len(data.x)))
+        rows = device_rows(data, blocks(len(data.x)))
         density = _of_model(posterior.log_posterior, self.model)
         chains = sample_chains(density, starts, key, self.plan, data=(rows,), progress=progress)
         # Files hold numbers, not truth values.

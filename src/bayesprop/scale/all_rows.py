@@ -20,10 +20,10 @@ from bayesprop.estimators import fitting
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
 from bayesprop.model.task import Numbers, Standardiser
-from bayesprop.numerics.rows import Rows as TrainingRows
+from bayesprop.numerics.rows import Rows as Rows
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import rows_called
 
 SAMPLE_ROWS = 100_000
@@ -33,7 +33,7 @@ LEAST_ROWS = 2_000
 _LOOK = 0.1
 """Share of the bar of the look at all rows."""
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
-Blocks = Callable[[], Iterator[Rows]]
+Blocks = Callable[[], Iterator[EncodedRows]]
 """Gives all rows in a new order, some at a time."""
 
 
@@ -99,7 +99,7 @@ class AllRows:
         return issubclass(estimator.method_class, (Streams, LearnsParts))
 
     def learn(
-        self, encoding: TableEncoding, division: Division, estimator: Any, sample: Rows
+        self, encoding: TableEncoding, division: Division, estimator: Any, sample: EncodedRows
     ) -> None:
         """Fit an estimator that learns all rows to all but those held out.
 
@@ -133,7 +133,7 @@ class AllRows:
         report = replace(report, warnings=[*cut, *report.warnings])
         estimator.learned_ = estimator.learned_._replace(report=report)
 
-    def _check(self, estimator: Any, rows: Rows, *, reset: bool) -> TrainingRows:
+    def _check(self, estimator: Any, rows: EncodedRows, *, reset: bool) -> Rows:
         """Return what the estimator makes of rows; ValueError says where in the table they are."""
         try:
             return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=reset)[0]
@@ -142,8 +142,8 @@ class AllRows:
             raise ValueError(f"data rows {first} to {last}: {error}") from error
 
     def _blocks(
-        self, read: Callable[..., Iterator[Rows]], seeds: Iterator[int], n: int
-    ) -> Iterator[Rows]:
+        self, read: Callable[..., Iterator[EncodedRows]], seeds: Iterator[int], n: int
+    ) -> Iterator[EncodedRows]:
         """Give all rows in a new order, about n at a time."""
         for rows in read(self.table.shuffled(next(seeds)), SILENT):
             for some in np.array_split(np.arange(len(rows.y)), -(-len(rows.y) // n)):
@@ -157,7 +157,7 @@ class AllRows:
         progress: Progress,
         *,
         is_cut: bool = False,
-    ) -> Iterator[Rows]:
+    ) -> Iterator[EncodedRows]:
         """Encode the rows to learn of every part; with `is_cut`, while there is time."""
         done, n = 0, self.table.n_rows
         for part in parts:
@@ -169,7 +169,7 @@ class AllRows:
             if is_cut and progress.is_cut(done, n, "rows"):
                 return
 
-    def encoded(self, part: Part, encoding: TableEncoding, held_out: HeldOut) -> Rows:
+    def encoded(self, part: Part, encoding: TableEncoding, held_out: HeldOut) -> EncodedRows:
         """Encode a part's rows to learn, with their numbers in the whole table, and groups."""
         (frame, places), (weights, group, _) = part, self.aside
         if weights is not None:
@@ -244,7 +244,7 @@ class MergedMoments:
         return Standardiser(unit, mean, np.where(is_constant, 1.0, std))
 
 
-def looked_at(estimator: Any, parts: Iterable[TrainingRows]) -> tuple[int, float]:
+def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
     """Look at checked rows, and give an estimator their scaling for that of a sample, exactly.
 
     A map of the target is learnt from the sample, in its units, which stay. Returns how many rows
@@ -270,7 +270,7 @@ def looked_at(estimator: Any, parts: Iterable[TrainingRows]) -> tuple[int, float
 
 
 def fit_parts(
-    estimator: Any, sample: Rows, counted: tuple[int, float], n_blocks: int, blocks: Blocks
+    estimator: Any, sample: EncodedRows, counted: tuple[int, float], n_blocks: int, blocks: Blocks
 ) -> None:
     """Let an estimator that knows its units learn a table from blocks of its rows.
 
@@ -284,16 +284,16 @@ def fit_parts(
     has_groups = sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut)
     names = np.unique(_labels(sample, has_groups=has_groups))
 
-    def numbered(rows: Rows) -> Int[np.ndarray, " n"]:
+    def numbered(rows: EncodedRows) -> Int[np.ndarray, " n"]:
         labels = _labels(rows, has_groups=has_groups)
         at = np.minimum(np.searchsorted(names, labels), len(names) - 1)
         return np.where(names[at] == labels, at, -1)
 
-    def checked(rows: Rows, *, has_groups: bool = True) -> TrainingRows:
+    def checked(rows: EncodedRows, *, has_groups: bool = True) -> Rows:
         taken, _ = estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
         return taken._replace(group=numbered(rows) if has_groups else None)
 
-    def seen() -> Iterator[TrainingRows]:
+    def seen() -> Iterator[Rows]:
         for rows in blocks():
             yield fitting.as_method_sees(estimator, checked(rows), rng)[1]
 
@@ -304,11 +304,11 @@ def fit_parts(
     estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)
 
 
-def _labels(rows: Rows, *, has_groups: bool) -> Any:
+def _labels(rows: EncodedRows, *, has_groups: bool) -> Any:
     return rows.group if has_groups else rows.numbers
 
 
-def condition(estimator: Any, parts: Iterable[Rows]) -> None:
+def condition(estimator: Any, parts: Iterable[EncodedRows]) -> None:
     """Let an estimator that knows its units take every row once."""
     started, n_rows, n_updates, guards = time.perf_counter(), 0, 0, {}
     for rows in parts:

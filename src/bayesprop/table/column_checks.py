@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Remark, counted, joined, one_line, quoted
 from bayesprop.table.values import as_levels
 
@@ -133,7 +133,7 @@ def _why(rows: pl.DataFrame, name: str, others: list[str]) -> str:
     return f"{several}, within which {first}{more} {verb} the same"
 
 
-def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[str]:
+def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: EncodedRows) -> list[str]:
     """Return what is to be said of columns that alone tell the target, of at most three.
 
     frame, rows

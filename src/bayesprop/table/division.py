@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesprop.table.columns import finite, fit_column, fit_columns, infinities
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.durations import with_durations
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
     TableError,
     at_rows,
@@ -120,7 +120,7 @@ class Division(NamedTuple):
         """How many rows there are to learn from and to judge by."""
         return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
 
-    def encoded(self, encoding: TableEncoding) -> tuple[Rows, Rows]:
+    def encoded(self, encoding: TableEncoding) -> tuple[EncodedRows, EncodedRows]:
         """Return the rows to learn from and those held out as numbers.
 
         The former as `cross_fitted` has them.
@@ -130,7 +130,7 @@ class Division(NamedTuple):
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)
-        rows = Rows(features, target, self.numbers, self.weight, remarks, self.group)
+        rows = EncodedRows(features, target, self.numbers, self.weight, remarks, self.group)
         return rows.of(~self.is_test), rows.of(self.is_test)
 
     def in_folds(self, n_folds: int, seed: int) -> Sequence[Division]:

@@ -51,7 +51,7 @@ from bayesprop.table.values import as_levels, column_of
 T = TypeVar("T")
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Encoded rows with a target.
 
     numbers
@@ -84,11 +84,11 @@ class Rows(NamedTuple):
         """The keyword of the weights, if there are any."""
         return {} if self.weight is None else {"sample_weight": self.weight}
 
-    def of(self, chosen: np.ndarray) -> Rows:
+    def of(self, chosen: np.ndarray) -> EncodedRows:
         """Select rows (a mask or index array)."""
         X, y, numbers, weight, remarks, group = self
         weight, group = (None if part is None else part[chosen] for part in (weight, group))
-        return Rows(X[chosen], y[chosen], numbers[chosen], weight, remarks, group)
+        return EncodedRows(X[chosen], y[chosen], numbers[chosen], weight, remarks, group)
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class TableEncoding:
 
     def rows(
         self, frame: pl.DataFrame, *, allow_absent: bool = False, averages_unseen: bool = False
-    ) -> Rows:
+    ) -> EncodedRows:
         """Encode the rows of a whole table that have a target; `encode` says how.
 
         averages_unseen
@@ -310,7 +310,7 @@ class TableEncoding:
                 encoded.X[:, own] = column.averaged(encoded.X[:, own], known)
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
-        return Rows(encoded.X[places], target, places + 1, None, remarks)
+        return EncodedRows(encoded.X[places], target, places + 1, None, remarks)
 
     def validate(self) -> None:
         """Raise ValueError unless columns differ, and classes differ and are sorted."""

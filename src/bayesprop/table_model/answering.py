@@ -15,7 +15,7 @@ from bayesprop.abstention import scores_for, uncertainty_of
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.answers import Answers, NumberAnswers
 from bayesprop.table_model.deciding import Asked, check_two_classes
@@ -212,7 +212,7 @@ def _stretches(
     return learnt
 
 
-def _unseen_rows(model: TableModel, table: Any, what_else: str) -> Rows:
+def _unseen_rows(model: TableModel, table: Any, what_else: str) -> EncodedRows:
     """Read the rows that have a target; InputError if they are those that the model has learnt."""
     rows = model.rows_of(model.read(table, model.encoding.rows), table)
     seen = model.seen_before(rows.y, table)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import did_you_mean, listed, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -148,7 +148,7 @@ def decided(
     return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
 
 
-def base_rate_moved(rows: Rows, classes: tuple[Label, ...]) -> list[str]:
+def base_rate_moved(rows: EncodedRows, classes: tuple[Label, ...]) -> list[str]:
     """Say that the weights of the rows to learn from give a class another share than its rows."""
     if rows.weight is None or not classes:
         return []

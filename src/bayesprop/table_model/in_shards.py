@@ -19,7 +19,7 @@ from bayesprop.scale.cluster import Workers, connected, results
 from bayesprop.scale.large_table import Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.sources import from_frame, target_of, to_learn
@@ -27,7 +27,7 @@ from bayesprop.table_model.sources import from_frame, target_of, to_learn
 ROUNDS = 10
 
 
-def learn_in_shards(request: FitRequest, estimator: Any, rows: Rows) -> None:
+def learn_in_shards(request: FitRequest, estimator: Any, rows: EncodedRows) -> None:
     """Deal rows into shards, at random by the seed, and fit an estimator to them.
 
     ValueError, in one line, for what the estimator, the checkpoint or the cluster refuses.
@@ -157,7 +157,7 @@ class PartitionedRows(AllRows):
         return True
 
     def learn(
-        self, encoding: TableEncoding, division: Division, estimator: Any, sample: Rows
+        self, encoding: TableEncoding, division: Division, estimator: Any, sample: EncodedRows
     ) -> None:
         """Fit an estimator to the sample, from which it goes on to all other rows."""
         estimator.fit(sample.X, sample.y, **sample.weights)

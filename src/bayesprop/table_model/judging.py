@@ -17,7 +17,7 @@ from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.advice import advise
 from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows, scored
@@ -48,7 +48,7 @@ class Judged(NamedTuple):
     """
 
     baselines: Baselines | None
-    rows: Rows | None = None
+    rows: EncodedRows | None = None
     models: Mapping[str, Any] | None = None
     scores: Scores | None = None
     errors: Mapping[str, float] = MappingProxyType({})
@@ -60,7 +60,7 @@ INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not judged, because it was 
 
 
 def learn(
-    estimator: Any, rows: Rows, learn_all: Callable[[Any, Rows], None] | None = None
+    estimator: Any, rows: EncodedRows, learn_all: Callable[[Any, EncodedRows], None] | None = None
 ) -> list[str]:
     """Fit an estimator to rows, with their weights and groups; return what there is to say.
 
@@ -87,8 +87,8 @@ def learn(
 def judge(
     estimator: Any,
     encoding: TableEncoding,
-    train: Rows,
-    test: Rows,
+    train: EncodedRows,
+    test: EncodedRows,
     positive: int | None = None,
     *,
     with_peers: bool = False,
@@ -107,8 +107,8 @@ def judge(
 def _predicted(
     estimator: Any,
     encoding: TableEncoding,
-    train: Rows,
-    test: Rows,
+    train: EncodedRows,
+    test: EncodedRows,
     positive: int | None,
     *,
     with_peers: bool,

@@ -13,7 +13,7 @@ from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
@@ -68,7 +68,7 @@ class Fitted(NamedTuple):
     method: str
     estimator: Any
     encoding: TableEncoding
-    train: Rows
+    train: EncodedRows
     judged: Judged
     share: float
     title: str
@@ -278,10 +278,10 @@ def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
 def own_rows(
     table: Any,
     encoding: TableEncoding,
-    train: Rows,
+    train: EncodedRows,
     group: str | None,
     all_rows: AllRows | None = None,
-) -> Rows:
+) -> EncodedRows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
     frame = read_any(table, encoding.text_columns, missing=encoding.missing)
     column(frame, encoding.target_name, table)
@@ -331,7 +331,7 @@ def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule
 def _of_kind(
     request: FitRequest,
     encoding: TableEncoding,
-    train: Rows,
+    train: EncodedRows,
     target: pl.Series,
     make: Callable[[], Any],
     listener: Listener,

@@ -16,7 +16,7 @@ from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.read import Check
 from bayesprop.table_model.answering import Answering, PredictRequest
 from bayesprop.table_model.answers import (
@@ -239,7 +239,7 @@ class TableModel:
         """Return a table's rows as numbers."""
         return self.encoding.encode(frame, allow_absent=self.allow_absent)
 
-    def rows_of(self, frame: pl.DataFrame, source: Any) -> Rows:
+    def rows_of(self, frame: pl.DataFrame, source: Any) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""
         column(frame, self.encoding.target_name, source)
         rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
@@ -248,7 +248,7 @@ class TableModel:
             raise InputError(f"no row of {table_name(source)} has a value of {target}")
         return rows
 
-    def rows_to_judge(self, table: Any) -> Rows:
+    def rows_to_judge(self, table: Any) -> EncodedRows:
         """Read and encode the rows that have a target; remark on those that the model knows."""
         frame = self.read(table, self.encoding.rows)
         rows = in_groups(self.rows_of(frame, table), frame, self.notes.group)
@@ -269,7 +269,7 @@ class TableModel:
         place = self.positive and self.positive.place
         return predict_rows(self.saved.fitted.predict, X, self.encoding, numbers, place)
 
-    def predictions(self, rows: Rows, baselines: Baselines | None) -> dict[str, Any]:
+    def predictions(self, rows: EncodedRows, baselines: Baselines | None) -> dict[str, Any]:
         """Predict some rows by the model, under "model", and by baselines."""
         model, inputs = self.predictive(rows.X, rows.numbers), self.saved.fitted.inputs
         return {"model": model, **(baselines.predict(rows.X, model, inputs) if baselines else {})}
@@ -315,7 +315,7 @@ class TableModel:
         models = judged.models or self.predictions(train, baselines)
         self._write_page(path, about, train, judged.rows, models)
 
-    def report_rows(self, path: str | Path, rows: Rows, command: str, source: str) -> None:
+    def report_rows(self, path: str | Path, rows: EncodedRows, command: str, source: str) -> None:
         """Write the page that judges it on other rows; InputError where one cannot be predicted."""
         baselines = self.notes.baselines
         note = _NO_BASELINES if baselines is None else baselines.note
@@ -326,8 +326,8 @@ class TableModel:
         self,
         path: str | Path,
         about: dict[str, Any],
-        train: Rows | None,
-        test: Rows | None,
+        train: EncodedRows | None,
+        test: EncodedRows | None,
         models: Mapping[str, Any],
     ) -> None:
         """Collect the contents and write the page; `about` goes over the notes of the fit."""

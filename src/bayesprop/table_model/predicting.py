@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.model.task import ExposureError, FarInputError
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -74,7 +74,7 @@ class Scored(NamedTuple):
     errors: dict[str, float]
 
 
-def scored(models: Mapping[str, Any], rows: Rows) -> Scored:
+def scored(models: Mapping[str, Any], rows: EncodedRows) -> Scored:
     """Compute them."""
     each = {name: metrics.summary(one, rows.y, rows.group) for name, one in models.items()}
     return Scored({name: one.values for name, one in each.items()}, each["model"].errors)

@@ -14,7 +14,7 @@ from bayesprop.datasets import registry
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.division import Division, divide, groups_of
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import listing, one_line, quoted
 from bayesprop.table.headers import column_names
 from bayesprop.table.read import Check, read_table
@@ -179,7 +179,7 @@ def column(frame: pl.DataFrame, name: str, source: Any) -> pl.Series:
     return column_of(frame, name, table_name(source))
 
 
-def in_groups(rows: Rows, frame: pl.DataFrame, group: str | None) -> Rows:
+def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: str | None) -> EncodedRows:
     """Label rows of a table by the column that groups those learnt, where the table has it."""
     if group is None or group not in frame.columns:
         return rows

@@ -11,7 +11,7 @@ import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import counted, listing, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.listener import Listener
@@ -65,7 +65,7 @@ def outside_support(task: Any, y: np.ndarray, target: str) -> list[str]:
 def settings_of_kind(
     request: RowRequest,
     encoding: TableEncoding,
-    train: Rows,
+    train: EncodedRows,
     target: pl.Series,
     listener: Listener,
     *,
@@ -98,7 +98,7 @@ def settings_of_kind(
 def _kind_of(
     request: RowRequest,
     encoding: TableEncoding,
-    train: Rows,
+    train: EncodedRows,
     listener: Listener,
     noise: Any,
 ) -> str:

@@ -16,7 +16,7 @@ from bayesprop.moments.pbp.state import PBPInfo, PBPState
 from bayesprop.networks.mlp import mlp_propagate
 from bayesprop.numerics import gaussian
 from bayesprop.numerics.gaussian import Gaussian, Natural
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.rows import Rows
 
 _SMALLEST_VAR = 1e-100
 

@@ -21,8 +21,8 @@ from bayesprop.moments.pbp import factors
 from bayesprop.moments.pbp.state import Inference, PBPInfo, PBPState, Targets
 from bayesprop.networks.mlp import mlp_apply, mlp_propagate
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, from_natural, log_cdf, log_pdf
-from bayesprop.numerics.loops import Rows
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows
 
 _N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
