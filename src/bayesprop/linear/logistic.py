@@ -148,7 +148,7 @@ def log_likelihood(data: Rows, weights: Float[np.ndarray, " p"]) -> float:
     f = logits(weights, data.phi)
     several = f.shape[1] > 1
     log_normaliser = special.logsumexp(f, axis=1) if several else np.logaddexp(0.0, f[:, 0])
-    return expected_log_likelihood(data, f, log_normaliser)
+    return expected_log_likelihood(data, f, np.asarray(log_normaliser))
 
 
 def expected_log_likelihood(
