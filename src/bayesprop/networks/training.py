@@ -215,9 +215,7 @@ class TrainedNetwork:
         del rng
         return self.learned(rows, before.state, before.n_iter, progress)
 
-    def learned(
-        self, rows: Rows, start: NetworkState, epoch: int, progress: Progress
-    ) -> Learned:
+    def learned(self, rows: Rows, start: NetworkState, epoch: int, progress: Progress) -> Learned:
         """Train from a state that has seen some epochs."""
         started = time.perf_counter()
         trained = self.train(rows, start, epoch, progress)
