@@ -11,22 +11,23 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.pooled import pooled
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.distributions.transformed import transformed
-from bayesprop.targets.kinds import Logit, SoftplusInverse
-from bayesprop.targets.limited import CensoredArsinh
+from bayesprop.distributions.transformed import TransformedPredictive
+from bayesprop.targets.bijectors import NONNEGATIVE, Arsinh, Logit, SoftplusInverse
+from bayesprop.targets.censoring import CensoredMap
 
 GAUSSIAN = LATENTS["gaussian"]
 DENSE = LATENTS | {
-    "positive": transformed(GAUSSIAN, SoftplusInverse(1.5)),
-    "share": transformed(GAUSSIAN, Logit()),
+    "positive": TransformedPredictive.of(GAUSSIAN, SoftplusInverse(1.5)),
+    "share": TransformedPredictive.of(GAUSSIAN, Logit()),
     "pooled": pooled([GAUSSIAN[:1], GAUSSIAN[1:]], [np.array([2]), np.array([0, 1, 3])]),
     "completed": completed(GAUSSIAN, 2),
 }
 COUNTED = {
-    "count": transformed(GAUSSIAN, FEW),
-    "completed counts": transformed(completed(GAUSSIAN, 2), FEW),
+    "count": TransformedPredictive.of(GAUSSIAN, FEW),
+    "completed counts": TransformedPredictive.of(completed(GAUSSIAN, 2), FEW),
 }
-FROM_ZERO = transformed(GAUSSIAN, CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02))
+ZEROS = CensoredMap(NONNEGATIVE, Arsinh(0.3, scale=1.0, largest=40.0, gap=0.02), 0.0, np.inf)
+FROM_ZERO = TransformedPredictive.of(GAUSSIAN, ZEROS)
 EVERY = DENSE | COUNTED | {"nonnegative": FROM_ZERO}
 every = pytest.mark.parametrize("name", EVERY)
 LEVELS = np.array([0.01, 0.3, 0.5, 0.95])

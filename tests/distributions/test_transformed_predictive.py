@@ -10,10 +10,23 @@ from scipy import stats
 from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.mixture import BROAD_SHARE, MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.distributions.transformed import transformed
-from bayesprop.targets.bijectors import Logit, SoftplusInverse
+from bayesprop.distributions.transformed import TransformedPredictive
+from bayesprop.targets.bijectors import (
+    CENSORED,
+    NONNEGATIVE,
+    SHARE,
+    Arsinh,
+    Identity,
+    Logit,
+    SoftplusInverse,
+)
+from bayesprop.targets.censoring import CensoredMap
 from bayesprop.targets.counts import CountScores
-from bayesprop.targets.limited import CensoredArsinh, CensoredNumbers, CensoredShare
+
+
+def from_zero(most=np.inf, **parts):
+    return CensoredMap(NONNEGATIVE if most == np.inf else SHARE, Arsinh(**parts), 0.0, most)
+
 
 SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
@@ -31,16 +44,20 @@ COUNTS = {
     ),
 }
 FROM_ZERO = {
-    "some zeros": CensoredArsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02),
-    "share": CensoredShare(least=0.12, scale=0.5, largest=0.9, gap=0.02),
-    "a log": CensoredArsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2),
+    "some zeros": CensoredMap(
+        NONNEGATIVE, Arsinh(least=0.3, scale=1.0, largest=40.0, gap=0.02), 0.0, np.inf
+    ),
+    "share": from_zero(1.0, least=0.12, scale=0.5, largest=0.9, gap=0.02),
+    "a log": CensoredMap(
+        NONNEGATIVE, Arsinh(least=20.0, scale=0.5, largest=9000.0, gap=0.2), 0.0, np.inf
+    ),
 }
 LIMITED = {
-    "above": CensoredNumbers(-0.5, np.inf),
-    "below": CensoredNumbers(-np.inf, 0.8),
-    "between": CensoredNumbers(-0.5, 0.8),
-    "positive, above": CensoredNumbers(0.4, np.inf, SoftplusInverse(1.5)),
-    "positive, below": CensoredNumbers(-np.inf, 2.0, SoftplusInverse(1.5)),
+    "above": CensoredMap(CENSORED, Identity(), -0.5, np.inf),
+    "below": CensoredMap(CENSORED, Identity(), -np.inf, 0.8),
+    "between": CensoredMap(CENSORED, Identity(), -0.5, 0.8),
+    "positive, above": CensoredMap(CENSORED, SoftplusInverse(1.5), 0.4, np.inf),
+    "positive, below": CensoredMap(CENSORED, SoftplusInverse(1.5), -np.inf, 2.0),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
 
@@ -59,7 +76,7 @@ def on_grid(latent, map):
 
 @pairs(SMOOTH)
 def test_moments_are_integrals(latent, map):
-    p = transformed(LATENTS[latent], SMOOTH[map])
+    p = TransformedPredictive.of(LATENTS[latent], SMOOTH[map])
     y, below = on_grid(latent, map)
     middle, mass = 0.5 * (y[1:] + y[:-1]), np.diff(below, axis=0)
     mean = np.sum(middle * mass, axis=0)
@@ -84,14 +101,14 @@ def test_variance_of_a_narrow_distribution_with_a_broad_share_far_from_it(map, s
     y = [np.clip(one.inverse(z), *one.support) for z in y]
     mean = sum(share * (weight @ part) for share, part in zip(shares, y, strict=True))
     var = sum(s * (weight @ (part - mean) ** 2) for s, part in zip(shares, y, strict=True))
-    p = transformed(narrow, one)
+    p = TransformedPredictive.of(narrow, one)
     np.testing.assert_allclose(p.mean, mean, atol=2e-3 * np.sqrt(var))
     np.testing.assert_allclose(p.std, np.sqrt(var), rtol=2e-3)
 
 
 @pairs(SMOOTH)
 def test_density_is_the_slope_of_the_distribution_and_sums_to_one(latent, map):
-    p = transformed(LATENTS[latent], SMOOTH[map])
+    p = TransformedPredictive.of(LATENTS[latent], SMOOTH[map])
     for level in (0.02, 0.4, 0.97):
         y = p.quantile(level)
         step = 1e-5 * y * (1.0 - y if map == "share" else 1.0)
@@ -105,7 +122,7 @@ def test_density_is_the_slope_of_the_distribution_and_sums_to_one(latent, map):
 
 @pairs(SMOOTH)
 def test_crps_is_the_integral_of_squared_differences(latent, map):
-    p = transformed(LATENTS[latent], SMOOTH[map])
+    p = TransformedPredictive.of(LATENTS[latent], SMOOTH[map])
     grid, below = on_grid(latent, map)
     for level in (0.01, 0.5, 0.9):
         y = p.quantile(level)
@@ -114,7 +131,7 @@ def test_crps_is_the_integral_of_squared_differences(latent, map):
 
 
 def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
-    p = transformed(
+    p = TransformedPredictive.of(
         GaussianPredictive(np.array([50.0]), np.full(1, 5e-7), np.full(1, 5e-7)), Logit()
     )
     assert p.mean[0] == pytest.approx(1.0, rel=1e-15)
@@ -124,7 +141,9 @@ def test_a_share_as_good_as_one_has_a_spread_of_its_rounding():
 def test_a_log_map_of_a_gaussian_is_log_normal():
     std = np.sqrt(EPISTEMIC + NOISE)
     exact = stats.lognorm(std, scale=1e9 * np.exp(MEAN - 16.0))
-    p = transformed(GaussianPredictive(MEAN - 16.0, EPISTEMIC, NOISE), SoftplusInverse(1e9))
+    p = TransformedPredictive.of(
+        GaussianPredictive(MEAN - 16.0, EPISTEMIC, NOISE), SoftplusInverse(1e9)
+    )
     np.testing.assert_allclose(p.mean, exact.mean(), rtol=1e-5)
     np.testing.assert_allclose(p.std, exact.std(), rtol=1e-5)
     y = exact.ppf(0.7)
@@ -138,7 +157,7 @@ def test_a_log_map_of_a_gaussian_is_log_normal():
 @pairs(LIMITED | FROM_ZERO)
 def test_numbers_with_limits_are_integrated_over_a_dense_grid(latent, map):
     learnt = (LIMITED | FROM_ZERO)[map]
-    p = transformed(LATENTS[latent], learnt)
+    p = TransformedPredictive.of(LATENTS[latent], learnt)
     z = p.latent.mean + p.latent.std * T
     y, mass = learnt.inverse(0.5 * (z[1:] + z[:-1])), np.diff(p.latent.cdfs(z), axis=0)
     mean = np.sum(y * mass, axis=0)
@@ -173,7 +192,7 @@ def test_numbers_with_limits_are_integrated_over_a_dense_grid(latent, map):
 
 @pairs(LIMITED)
 def test_what_lies_beyond_a_limit_is_seen_as_it(latent, map):
-    p = transformed(LATENTS[latent], LIMITED[map])
+    p = TransformedPredictive.of(LATENTS[latent], LIMITED[map])
     for limit in filter(np.isfinite, LIMITED[map].support):
         at, beyond = np.full(N, limit), limit + np.sign(limit - p.mean)
         np.testing.assert_array_equal(p.log_prob(beyond), p.log_prob(at))
@@ -181,7 +200,7 @@ def test_what_lies_beyond_a_limit_is_seen_as_it(latent, map):
 
 @pairs(FROM_ZERO)
 def test_what_cannot_be_is_as_far_off_as_the_nearest_number_and_more(latent, map):
-    p = transformed(LATENTS[latent], FROM_ZERO[map])
+    p = TransformedPredictive.of(LATENTS[latent], FROM_ZERO[map])
     np.testing.assert_allclose(p.crps(np.full(N, -3.0)), p.crps(np.zeros(N)) + 3.0)
     if np.isfinite(most := FROM_ZERO[map].support[1]):
         end = np.full(N, most)
@@ -190,8 +209,12 @@ def test_what_cannot_be_is_as_far_off_as_the_nearest_number_and_more(latent, map
 
 def test_a_line_of_a_gaussian_is_tobins():
     unit, std = 1e6, np.sqrt(EPISTEMIC + NOISE)
-    line = CensoredArsinh(least=1e-9, scale=unit, largest=10.0 * unit, gap=1e-12)
-    p = transformed(GaussianPredictive(MEAN / unit, EPISTEMIC / unit**2, NOISE / unit**2), line)
+    line = CensoredMap(
+        NONNEGATIVE, Arsinh(least=1e-9, scale=unit, largest=10.0 * unit, gap=1e-12), 0.0, np.inf
+    )
+    p = TransformedPredictive.of(
+        GaussianPredictive(MEAN / unit, EPISTEMIC / unit**2, NOISE / unit**2), line
+    )
     u = MEAN / std
     mean = MEAN * stats.norm.cdf(u) + std * stats.norm.pdf(u)
     square = (MEAN**2 + std**2) * stats.norm.cdf(u) + MEAN * std * stats.norm.pdf(u)
@@ -211,7 +234,7 @@ def test_a_line_of_a_gaussian_is_tobins():
 
 def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
     far = GaussianPredictive(np.array([9.0, 30.0]), np.full(2, 0.5), np.full(2, 0.5))
-    p = transformed(far, FROM_ZERO["some zeros"])
+    p = TransformedPredictive.of(far, FROM_ZERO["some zeros"])
     exact = stats.norm.logcdf(FROM_ZERO["some zeros"].thresholds[0], far.mean, 1.0)
     np.testing.assert_allclose(p.log_prob(np.zeros(2)), exact, rtol=1e-3)
 
@@ -222,8 +245,8 @@ def test_of_rows_with_gaps_scores_are_those_of_the_mixture(map):
     each = GaussianPredictive(
         *(np.concatenate([part, part[::-1]]) for part in (MEAN, EPISTEMIC, NOISE))
     )
-    p = transformed(completed(each, 2), learnt)
-    rows = [transformed(each[k::2], learnt) for k in range(2)]
+    p = TransformedPredictive.of(completed(each, 2), learnt)
+    rows = [TransformedPredictive.of(each[k::2], learnt) for k in range(2)]
     np.testing.assert_allclose(p.mean, np.mean([one.mean for one in rows], axis=0), rtol=2e-2)
     y = np.full(N, 1.0)
     alone = [np.exp(one.log_prob(y)) for one in rows]
@@ -239,7 +262,7 @@ def test_of_rows_with_gaps_scores_are_those_of_the_mixture(map):
 
 @pairs(COUNTS)
 def test_probabilities_sum_to_the_distribution_and_the_moments(latent, map):
-    p = transformed(LATENTS[latent], COUNTS[map])
+    p = TransformedPredictive.of(LATENTS[latent], COUNTS[map])
     k = np.arange(60_000.0 if map in ("many", "heaps") else 4000.0)
     below = p.cdf(np.repeat(k[:, None], N, axis=1))
     mass = np.diff(below, axis=0, prepend=0.0)
@@ -259,7 +282,7 @@ def test_probabilities_sum_to_the_distribution_and_the_moments(latent, map):
 
 @pairs(COUNTS)
 def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
-    p = transformed(LATENTS[latent], COUNTS[map])
+    p = TransformedPredictive.of(LATENTS[latent], COUNTS[map])
     for level in (0.01, 0.3, 0.9, 0.999):
         k = p.quantile(level)
         np.testing.assert_array_equal(k, np.maximum(np.rint(k), 0.0))
@@ -270,7 +293,7 @@ def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
 @pairs(COUNTS | FROM_ZERO)
 def test_the_slope_is_that_of_the_line_nearest_to_the_function(latent, map):
     learnt = (COUNTS | FROM_ZERO)[map]
-    p = transformed(LATENTS[latent], learnt)
+    p = TransformedPredictive.of(LATENTS[latent], learnt)
     mean, std = p.latent.mean, np.sqrt(p.latent.epistemic_var)
     f = mean + std * np.random.default_rng(2).normal(size=(200_000, N))
     rise = (f - mean) / std**2 * (learnt.inverse(f) - learnt.inverse(mean))
@@ -282,7 +305,7 @@ def test_the_slope_is_that_of_the_line_nearest_to_the_function(latent, map):
 
 @pairs(COUNTS | FROM_ZERO)
 def test_the_randomised_pit_of_draws_is_uniform(latent, map):
-    one = transformed(LATENTS[latent], (COUNTS | FROM_ZERO)[map])[[1]]
+    one = TransformedPredictive.of(LATENTS[latent], (COUNTS | FROM_ZERO)[map])[[1]]
     draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
     assert map in COUNTS or 0.0 < np.mean(draws == 0.0) < 1.0
     many = type(one).joined([one] * 3000)
@@ -291,7 +314,7 @@ def test_the_randomised_pit_of_draws_is_uniform(latent, map):
 
 
 def test_the_crps_between_whole_numbers_is_linear_and_below_zero_a_distance():
-    p = transformed(LATENTS["gaussian"], COUNTS["few"])
+    p = TransformedPredictive.of(LATENTS["gaussian"], COUNTS["few"])
     at = {y: p.crps(np.full(N, y)) for y in (-0.7, 0.0, 2.0, 2.3, 3.0)}
     np.testing.assert_allclose(at[2.3], 0.7 * at[2.0] + 0.3 * at[3.0], rtol=1e-9)
     np.testing.assert_allclose(at[-0.7], at[0.0] + 0.7, rtol=1e-12)
@@ -299,13 +322,13 @@ def test_the_crps_between_whole_numbers_is_linear_and_below_zero_a_distance():
 
 @pytest.mark.parametrize("latent", LATENTS)
 def test_what_cannot_be_has_no_probability(latent):
-    positive = transformed(LATENTS[latent], SMOOTH["positive"])
-    count = transformed(LATENTS[latent], COUNTS["few"])
+    positive = TransformedPredictive.of(LATENTS[latent], SMOOTH["positive"])
+    count = TransformedPredictive.of(LATENTS[latent], COUNTS["few"])
     for p, outside in ((positive, [-1.0, 0.0]), (count, [-1.0, 2.5])):
         for y in outside:
             assert (p.log_prob(np.full(N, y)) == -np.inf).all()
             assert np.isfinite(p.crps(np.full(N, y))).all()
-    share = transformed(LATENTS[latent], Logit(100.0))
+    share = TransformedPredictive.of(LATENTS[latent], Logit(100.0))
     assert (share.log_prob(np.full(N, 100.5)) == -np.inf).all()
     assert (positive.cdf(np.full(N, -1.0)) == 0.0).all()
     assert (count.cdf(np.full(N, -1.0)) == 0.0).all()
@@ -316,7 +339,7 @@ def test_what_cannot_be_has_no_probability(latent):
 @pytest.mark.parametrize("latent", LATENTS)
 def test_rows_are_selected_and_joined(latent):
     for map in (*SMOOTH.values(), *COUNTS.values(), *FROM_ZERO.values()):
-        p = transformed(LATENTS[latent], map)
+        p = TransformedPredictive.of(LATENTS[latent], map)
         again = type(p).joined([p[:2], p[2:]])
         np.testing.assert_array_equal(again.mean, p.mean)
         np.testing.assert_array_equal(again.quantile(0.3), p.quantile(0.3))
@@ -328,7 +351,7 @@ def test_rows_are_selected_and_joined(latent):
 
 def test_bounds_come_into_the_support():
     interval = np.array([[-3.2, 4.7], [0.4, 2.5]])
-    positive = transformed(LATENTS["gaussian"], SMOOTH["positive"])
-    count = transformed(LATENTS["gaussian"], COUNTS["few"])
+    positive = TransformedPredictive.of(LATENTS["gaussian"], SMOOTH["positive"])
+    count = TransformedPredictive.of(LATENTS["gaussian"], COUNTS["few"])
     np.testing.assert_array_equal(positive.limited(interval), [[0.0, 4.7], [0.4, 2.5]])
     np.testing.assert_array_equal(count.limited(interval), [[0.0, 4.0], [1.0, 2.0]])

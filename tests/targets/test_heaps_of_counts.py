@@ -93,8 +93,8 @@ def test_the_heaps_that_say_most_are_kept():
     share = scores.share(np.array([500.0, 1000.0]))
     np.testing.assert_allclose(share, [np.mean(y == k) for k in (500.0, 1000.0)], rtol=1e-3)
     smooth = learnt(np.rint(np.exp(rng.normal(7.0, 1.0, 20_000))))
-    assert scores.has_heaps
-    assert not smooth.has_heaps
+    assert len(scores.jumps)
+    assert not len(smooth.jumps)
 
 
 def test_heaps_are_worth_their_knots_on_new_rows():

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from bayesprop import codec
-from bayesprop.targets import limited as limited_maps
+from bayesprop.targets import censoring
 from bayesprop.targets.bijectors import (
     CENSORED,
     COUNT,
@@ -19,16 +19,17 @@ from bayesprop.targets.bijectors import (
     NUMBERS,
     POSITIVE,
     SHARE,
+    Arsinh,
+    Identity,
     Logit,
     SoftplusInverse,
     TargetMap,
 )
-from bayesprop.targets.censoring import Tendency
+from bayesprop.targets.censoring import CensoredMap, Tendency
 from bayesprop.targets.counts import CountScores
 from bayesprop.targets.kinds import guessed_kind, learnt_map
 from bayesprop.targets.left_out import PRECISIONS, curves
 from bayesprop.targets.left_out import Ridge as WeightedRows
-from bayesprop.targets.limited import CensoredArsinh, CensoredNumbers, CensoredShare
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
@@ -49,25 +50,31 @@ PLACES = {
         np.array([-0.4, 3.0, 1000.0]),
     ),
     "nonnegative": (
-        CensoredArsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01),
+        CensoredMap(NONNEGATIVE, Arsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01), 0.0, np.inf),
         np.array([1e-3, 0.1, 0.29, 1.0, 7.0, 60.0]),
     ),
     "nonnegative, a log": (
-        CensoredArsinh(least=1e-3, scale=1e-2, largest=1e5, gap=1e-4),
+        CensoredMap(NONNEGATIVE, Arsinh(1e-3, scale=1e-2, largest=1e5, gap=1e-4), 0.0, np.inf),
         np.array([1e-4, 0.1, 3.0, 800.0]),
     ),
     "bounded share": (
-        CensoredShare(least=0.1, scale=0.5, largest=0.9, gap=0.02),
+        CensoredMap(SHARE, Arsinh(least=0.1, scale=0.5, largest=0.9, gap=0.02), 0.0, 1.0),
         np.array([0.05, 0.2, 0.6, 0.95]),
     ),
     "bounded per cent": (
-        CensoredShare(least=10.0, scale=50.0, largest=90.0, gap=0.02, whole=100.0),
+        CensoredMap(SHARE, Arsinh(least=10.0, scale=50.0, largest=90.0, gap=0.02), 0.0, 100.0),
         np.array([5.0, 20.0, 60.0, 95.0]),
     ),
-    "above a limit": (CensoredNumbers(-4.0, np.inf), np.array([-3.9, -3.0, 1e-3, 7.0, 60.0])),
-    "below a limit": (CensoredNumbers(-np.inf, 9.0), np.array([-90.0, -20.0, 1.0, 8.9])),
+    "above a limit": (
+        CensoredMap(CENSORED, Identity(), -4.0, np.inf),
+        np.array([-3.9, -3.0, 1e-3, 7.0, 60.0]),
+    ),
+    "below a limit": (
+        CensoredMap(CENSORED, Identity(), -np.inf, 9.0),
+        np.array([-90.0, -20.0, 1.0, 8.9]),
+    ),
     "positive, between limits": (
-        CensoredNumbers(0.5, 70.0, SoftplusInverse(3.0)),
+        CensoredMap(CENSORED, SoftplusInverse(3.0), 0.5, 70.0),
         np.array([0.51, 0.9, 4.0, 69.9]),
     ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
@@ -104,9 +111,9 @@ def test_everything_maps_into_the_support(map, y):
     back = map.inverse(z)
     least = -0.5 if map.kind == COUNT else low
     assert np.isfinite(back).all()
-    ends_at_high = isinstance(map, CensoredShare | CensoredNumbers)
+    ends_at_high = isinstance(map, CensoredMap) and map.kind != NONNEGATIVE
     assert ((back >= least) & ((back < high) | ends_at_high)).all()
-    if map.kind != COUNT and not isinstance(map, CensoredArsinh | CensoredNumbers):
+    if map.kind != COUNT and not isinstance(map, CensoredMap):
         assert (back > low).all()
 
 
@@ -183,7 +190,7 @@ def test_zeros_lie_below_the_threshold_and_other_numbers_above():
     assert (learnt.inverse(z)[y == 0.0] == 0.0).all()
     plain = replace(learnt, tendency=None).encode(y[:, None], np.random.RandomState(0), x)
     np.testing.assert_array_equal(plain > learnt.thresholds[0], y[:, None] > 0.0)
-    assert learnt.gap < 0.01 * np.std(z), "next to nothing between 0 and the least"
+    assert learnt.map.gap < 0.01 * np.std(z), "next to nothing between 0 and the least"
 
 
 @pytest.mark.parametrize("is_log", [True, False])
@@ -193,7 +200,7 @@ def test_the_scale_follows_the_errors(is_log):
     latent = x[:, 0] + 0.5 * rng.normal(size=1500)
     y = np.where(latent > 0.0, np.expm1(4.0 * latent) if is_log else latent, 0.0)
     learnt = learnt_map(NONNEGATIVE, x, y[:, None])
-    assert (learnt.scale > np.median(y[y > 0.0])) != is_log
+    assert (learnt.map.scale > np.median(y[y > 0.0])) != is_log
     y = np.exp(latent) if is_log else 20.0 + 2.0 * latent
     learnt = learnt_map(POSITIVE, x, y[:, None])
     assert (learnt.scale > np.median(y)) == is_log
@@ -205,9 +212,9 @@ def test_the_scale_is_the_likeliest_of_rows_left_out(kind, monkeypatch):
     x = rng.normal(size=(40, 2))
     y = np.maximum(np.sinh(1.5 * x[:, 0] + 0.3 * rng.normal(size=40)), 0.0)
     y = np.minimum(y / 3.0, 1.0) if kind == SHARE else y
-    best, scores, scales = learnt_map(kind, x, y[:, None]), [], limited_maps._SCALES
+    best, scores, scales = learnt_map(kind, x, y[:, None]), [], censoring._SCALES
     for scale in scales:
-        monkeypatch.setattr(limited_maps, "_SCALES", (scale,))
+        monkeypatch.setattr(censoring, "_SCALES", (scale,))
         one = learnt_map(kind, x, y[:, None])
         z = one.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
         by_precision = []
@@ -221,8 +228,8 @@ def test_the_scale_is_the_likeliest_of_rows_left_out(kind, monkeypatch):
             low, high = (law.logcdf(one.thresholds[0]), law.logsf(one.thresholds[1]))
             at_most = (y == 1.0) & (kind == SHARE)
             by_precision.append(np.mean(np.select([y == 0.0, at_most], [low, high], density)))
-        scores.append((max(by_precision), one.scale))
-    assert best.scale == max(scores)[1]
+        scores.append((max(by_precision), one.map.scale))
+    assert best.map.scale == max(scores)[1]
 
 
 def test_a_ridge_of_curves_is_one_of_a_kernel():
@@ -337,7 +344,7 @@ def test_the_map_of_per_cent_is_that_of_the_shares(bounds):
     x, y = of_shares(bounds)
     of_whole, of_hundred = (learnt_map(SHARE, x, unit * y[:, None]) for unit in (1.0, 100.0))
     assert of_hundred.support == (0.0, 100.0)
-    assert isinstance(of_hundred, CensoredShare if bounds else Logit)
+    assert isinstance(of_hundred, CensoredMap if bounds else Logit)
     drawn = [
         one.encode(unit * y[:, None], np.random.RandomState(0), x)
         for one, unit in ((of_hundred, 100.0), (of_whole, 1.0))

@@ -280,7 +280,7 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
     def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
         """Numbers whose inner products are the posterior covariances of the function, y².
 
-        Of a `target_kind` other than numbers to first order: times the slope of its map.
+        Of a `target_kind` other than numbers to first order: times the mean slope of its map.
         """
         X, fitted = self.checked_inputs(X), self.fitted_
         features = fitted.features(X) * self.y_scaler_.scale[:, None]

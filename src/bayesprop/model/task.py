@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from bayesprop.codec import Labels
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.distributions.transformed import transformed
+from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.targets.bijectors import NUMBERS, TargetMap
 from bayesprop.targets.counts import CountScores
 
@@ -144,7 +144,7 @@ class Numbers:
         rescaled = rescaled.target(0) if self.is_vector else rescaled
         if self.map is None:
             return rescaled
-        return transformed(rescaled, self.map[..., 0] if self.is_vector else self.map)
+        return TransformedPredictive.of(rescaled, self.map[..., 0] if self.is_vector else self.map)
 
     def decode_draws(
         self, drawn: Float[np.ndarray, "s n o"], *, include_noise: bool

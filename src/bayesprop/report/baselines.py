@@ -20,11 +20,11 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.distributions.imputed import over_gaps
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
-from bayesprop.distributions.transformed import transformed
+from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.peers import PEERS, fit_peers, sampled, scaler_of, standardised
 from bayesprop.targets.bijectors import NUMBERS, TargetMap
-from bayesprop.targets.censoring import CensoredMap
+from bayesprop.targets.censoring import IntervalMap
 from bayesprop.targets.counts import CountScores
 from bayesprop.targets.kinds import learnt_map
 from bayesprop.targets.left_out import Ridge
@@ -190,7 +190,7 @@ class MappedTarget:
         target = cls(learnt_map(kind, z, y, None, at), exposure)
         of_rows = target.of_rows(x)[:, None]
         of_constant = of_line = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
-        if isinstance(of_rows, CensoredMap):
+        if isinstance(of_rows, IntervalMap):
             ridge = Ridge.of_some(zeros := np.zeros((len(y), 1)), np.ones(len(y)))
             tendency = of_rows.with_tendency(ridge, y[:, 0]).tendency
             without_inputs = replace(cast(Any, of_rows), tendency=tendency)
@@ -204,11 +204,11 @@ class MappedTarget:
             return self.map
         if self.exposure >= x.shape[1]:
             raise ValueError(_DAMAGED)
-        return replace(self.map, exposure=x[:, self.exposure])
+        return replace(cast(Any, self.map), exposure=x[:, self.exposure])
 
     def decode(self, predictive: Predictive, x: Float[np.ndarray, "n d"]) -> Predictive:
         """Bring a prediction of mapped targets to the units of y."""
-        return transformed(predictive, self.of_rows(x))
+        return TransformedPredictive.of(predictive, self.of_rows(x))
 
     def validate(self) -> None:
         """Raise ValueError where an exposure is no column, or not of counts."""

@@ -27,8 +27,8 @@ from bayesprop.targets.bijectors import (
     SHARE,
     whole_of,
 )
+from bayesprop.targets.censoring import OFTEN, are_many
 from bayesprop.targets.kinds import guessed_kind
-from bayesprop.targets.limited import OFTEN, are_many
 
 WORDS = {
     POSITIVE: "numbers above 0",

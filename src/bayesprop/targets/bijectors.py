@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -20,25 +20,30 @@ NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
 CENSORED, SHARE, COUNT = "censored", "share", "count"
 PER_CENT = 100.0
 """The whole of shares that are written in per cent; that of others is 1."""
+LARGEST = 1e300
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """In medians of the targets."""
 _TINY = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1.0 - float(np.finfo(np.float64).epsneg)
 
 
-@dataclass(frozen=True, eq=False)
 class TargetMap(ABC):
-    """A monotone map h from a support onto the whole line, z = h(y), and its inverse y = g(z)."""
+    """A monotone map h from a support onto the whole line, z = h(y), and its inverse y = g(z).
 
-    kind: ClassVar[str]
-    rule: ClassVar[str]
+    Subclasses are frozen dataclasses.
+    """
+
+    kind: str
+    rule: str = "finite numbers"
     """Where targets lie; `{most}` stands for the upper bound of the support."""
-    remedy: ClassVar[str]
+    remedy: str = "leave the row out"
+    step: float = 0.0
+    """Distance of neighbouring targets: 1 for counts, 0 where they lie densely."""
 
     @property
     def support(self) -> tuple[float, float]:
         """Bounds of what a target can be."""
-        return 0.0, np.inf
+        return -np.inf, np.inf
 
     @property
     def bends(self) -> Float[np.ndarray, " b"]:
@@ -47,6 +52,11 @@ class TargetMap(ABC):
         Below the first, -inf where there is no other, g is the least of the support.
         """
         return np.array([-np.inf])
+
+    @property
+    def jumps(self) -> Float[np.ndarray, " j"]:
+        """Targets, rising, at which many rows stand in the middle of a wide range."""
+        return np.zeros(0)
 
     def check(self, y: np.ndarray) -> None:
         """Raise ValueError, naming the first row, unless all targets lie in the support."""
@@ -60,9 +70,9 @@ class TargetMap(ABC):
                 f"{self.remedy}"
             )
 
-    @abstractmethod
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target lies in the support."""
+        return np.isfinite(y)
 
     def encode(
         self,
@@ -90,6 +100,15 @@ class TargetMap(ABC):
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """Return g(z)."""
 
+    @abstractmethod
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dg/dz at z, y per unit of z."""
+
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of z between which each target lies; twice the same of a point."""
+        z = self.forward(y)
+        return z, z
+
     def observed(self, z: np.ndarray) -> np.ndarray:
         """Return the observation at z."""
         return self.inverse(z)
@@ -98,13 +117,28 @@ class TargetMap(ABC):
         """Return log dh/dy, the log Jacobian of a density, at y."""
         return -np.log(np.maximum(self.inverse_slope(self.forward(y)), _TINY))
 
-    @abstractmethod
-    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
-        """Return dg/dz at z, y per unit of z."""
-
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals of targets into the support."""
         return np.clip(interval, *self.support)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(TargetMap):
+    """h(y) = y."""
+
+    kind = NUMBERS
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return y."""
+        return y
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return z."""
+        return z
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return 1."""
+        return np.ones(np.shape(z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +152,9 @@ class SoftplusInverse(TargetMap):
 
     scale: float
 
-    kind: ClassVar[str] = POSITIVE
-    rule: ClassVar[str] = "numbers > 0"
-    remedy: ClassVar[str] = (
+    kind = POSITIVE
+    rule = "numbers > 0"
+    remedy = (
         "take 'nonnegative' where 0 can be, 'count' for whole numbers, 'numbers' for any, or leave "
         "out rows that stand for no value"
     )
@@ -134,8 +168,13 @@ class SoftplusInverse(TargetMap):
 
     def validate(self) -> None:
         """Raise ValueError where the scale is none."""
-        if not 1e-300 < self.scale < 1e300:
+        if not 1.0 / LARGEST < self.scale < LARGEST:
             raise ValueError(f"the scale of positive targets must be > 0, got {self.scale!r}")
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, np.inf
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is positive."""
@@ -175,9 +214,9 @@ class Logit(TargetMap):
 
     whole: float = 1.0
 
-    kind: ClassVar[str] = SHARE
-    rule: ClassVar[str] = "numbers above 0 and below {most}"
-    remedy: ClassVar[str] = (
+    kind = SHARE
+    rule = "numbers above 0 and below {most}"
+    remedy = (
         "keep to the unit of the first fit, a whole of 1 or of 100 per cent, fit rows of 0 and of "
         "the whole from the start, or take 'numbers'"
     )
@@ -219,6 +258,76 @@ class Logit(TargetMap):
 
     def _share(self, y: np.ndarray) -> np.ndarray:
         return np.clip(y / self.whole, _TINY, _BELOW_ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Arsinh(TargetMap):
+    """h(y) = arsinh((y - least) / scale): a line below `scale`, a log far above it.
+
+    An inverse hyperbolic sine (Burbidge, Magee & Robb 1988). Below `least` h is a line that falls
+    by `gap` to 0, beyond `largest` a line with the slope that it has there, so that y has a mean
+    and a variance whenever z has.
+
+    least
+        Just below the least target above 0.
+    scale, largest
+        In y.
+    gap
+        Of z: h(0) = -gap.
+    """
+
+    least: float
+    scale: float
+    largest: float
+    gap: float
+
+    kind = NUMBERS
+
+    @classmethod
+    def of_unit(cls, unit: float) -> Self:
+        """Return a map of which nothing is learnt, for numbers of about a unit."""
+        return cls(0.25 * unit, unit, 0.75 * unit, 1.0)
+
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """Values of z where dg/dz jumps, rising."""
+        return np.array([-np.inf, 0.0, self._last])
+
+    @property
+    def _last(self) -> float:
+        return float(np.arcsinh((self.largest - self.least) / self.scale))
+
+    @property
+    def _last_slope(self) -> float:
+        """dg/dz beyond `largest`."""
+        return float(np.hypot(self.largest - self.least, self.scale))
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return h(y)."""
+        middle = np.clip(y, self.least, self.largest) - self.least
+        beyond = np.maximum(y - self.largest, 0.0) / self._last_slope
+        below = self.gap * np.maximum(1.0 - y / self.least, 0.0)
+        return np.arcsinh(middle / self.scale) + beyond - below
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return g(z)."""
+        middle = self.least + self.scale * np.sinh(np.clip(z, 0.0, self._last))
+        beyond = np.maximum(z - self._last, 0.0) * self._last_slope
+        return middle + beyond - self.least * np.maximum(-z / self.gap, 0.0)
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dg/dz."""
+        middle = self.scale * np.cosh(np.clip(z, 0.0, self._last))
+        where = [z < 0.0, z < self._last]
+        return np.select(where, [self.least / self.gap, middle], self._last_slope)
+
+    def validate(self) -> None:
+        """Raise ValueError where the parts are not those of a map."""
+        numbers = (self.least, self.scale, self.largest, self.gap)
+        if not all(1.0 / LARGEST <= number < LARGEST for number in numbers):
+            raise ValueError(f"the parts of a map of numbers >= 0 must be > 0, got {numbers}")
+        if not self.least < self.largest:
+            raise ValueError("the largest number of a map must be above its least")
 
 
 def whole_of(y: np.ndarray) -> float:

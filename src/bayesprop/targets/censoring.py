@@ -1,22 +1,56 @@
-"""Targets that are intervals of a latent number: where in them each row lies, by its inputs."""
+"""Targets that are intervals of a latent number: where in them each row lies, by its inputs.
+
+Of counts every target is one; of others those at a limit, which stand for all beyond it. Spending
+and rain are 0 or above, shares 0, 1 or between; limits are those of detection, or of a scale that
+is topped.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.targets.bijectors import TargetMap
+from bayesprop.targets.bijectors import (
+    CENSORED,
+    LARGEST,
+    NONNEGATIVE,
+    SHARE,
+    Arsinh,
+    Identity,
+    SoftplusInverse,
+    TargetMap,
+    check_whole,
+)
 from bayesprop.targets.left_out import Ridge
 
 _ROUNDS = 4
 _LEAST_STD = 0.1
 """Of what a ridge leaves, in standard deviations of all."""
 _TINY = float(np.finfo(np.float64).tiny)
+_SCALES = (30.0, 10.0, 3.0, 1.0)
+"""In medians of what is above 0; a log from nearer on has no bound on what is far above."""
+_BELOW_LEAST = 0.9
+_LEAST_OF_MOST = 0.1
+"""Of a bound above: a smaller scale would put its threshold far from all that is below."""
+FEW_ROWS, SHARE_OF_ROWS = 5, 0.02
+"""Rows of one value, at least, that tell of a limit or of a bound there; and their share."""
+OFTEN = 2.0
+"""Times these rows that are enough for a guess: parts of the table are to have them, too."""
+_RULES = {
+    NONNEGATIVE: ("numbers >= 0", "take 'numbers', or leave out rows that stand for no value"),
+    SHARE: (
+        "numbers from 0 to {most}",
+        "a share is of 1, or of 100 in per cent, the same in every row; take 'numbers' for others",
+    ),
+    CENSORED: (TargetMap.rule, TargetMap.remedy),
+}
+"""Where targets of a kind lie, and what to do where one does not."""
 
 
 class Tendency(NamedTuple):
@@ -55,7 +89,7 @@ class Tendency(NamedTuple):
             raise ValueError("the tendency of scores must be finite, its std > 0")
 
 
-class CensoredMap(TargetMap):
+class IntervalMap(TargetMap):
     """A map of which some targets take an interval of scores and not a point.
 
     Where in its interval a training target lies is drawn from what the inputs tell of it: data
@@ -65,10 +99,6 @@ class CensoredMap(TargetMap):
 
     tendency: Tendency | None
     """Where scores lie, by the inputs. None: anywhere, evenly over what lies below."""
-
-    @abstractmethod
-    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores between which each target lies; twice the same where it has one."""
 
     @abstractmethod
     def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -93,6 +123,188 @@ class CensoredMap(TargetMap):
             z = own.encode(y, rng, ridge.x)[:, 0]
             own = replace(own, tendency=Tendency.of(ridge, z))
         return own
+
+
+@dataclass(frozen=True, eq=False)
+class CensoredMap(IntervalMap):
+    """A map of which targets at a limit lie anywhere beyond its threshold, others where h is.
+
+    A latent number is seen where it is between thresholds, as Tobin's (1958; of two limits Rosett
+    & Nelson 1975).
+
+    kind
+        NONNEGATIVE and SHARE have limits 0 and the whole, CENSORED others.
+    map
+        Of targets between the limits.
+    low, high
+        The limits; infinite where there is none.
+    """
+
+    kind: str
+    map: TargetMap
+    low: float
+    high: float
+    tendency: Tendency | None = None
+
+    @property
+    def rule(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Where targets lie."""
+        return _RULES[self.kind][0]
+
+    @property
+    def remedy(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What to do where one does not."""
+        return _RULES[self.kind][1]
+
+    def holds(self, y: np.ndarray) -> np.ndarray:
+        """Whether each target can be: a number beyond a limit of detection is seen as that."""
+        return np.isfinite(y) if self.kind == CENSORED else (y >= self.low) & (y <= self.high)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what is seen."""
+        low, high = self.map.support
+        return max(self.low, low), min(self.high, high)
+
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """Value of z up to which y is the lower limit, and from which it is the upper, or inf."""
+        low, high = (
+            float(self.map.forward(np.array(end))) if np.isfinite(end) else end
+            for end in (self.low, self.high)
+        )
+        return low, high
+
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """Values of z where dg/dz jumps or turns, rising; -inf first without a lower limit."""
+        low, high = self.thresholds
+        within = self.map.bends[(self.map.bends > low) & (self.map.bends < high)]
+        return np.array([low, *within, *([high] if np.isfinite(high) else [])])
+
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of each target twice; of one at a limit all that lies beyond the threshold."""
+        z = self.forward(y)
+        return np.where(y > self.low, z, -np.inf), np.where(y < self.high, z, np.inf)
+
+    def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return z of each target; at a limit the quantile u of half a normal beyond."""
+        z = self.forward(y)
+        unit = np.std(z) if self.kind == CENSORED else np.sqrt(np.mean(z**2))
+        away = unit * special.ndtri(0.5 * u)
+        return z + np.where(y > self.low, 0.0, away) - np.where(y < self.high, 0.0, away)
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return h(y), at a limit or beyond its threshold."""
+        return self.map.forward(np.clip(np.asarray(y, np.float64), self.low, self.high))
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return g(z), a limit beyond its threshold."""
+        return np.clip(self.map.inverse(z), self.low, self.high)
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dg/dz, 0 beyond the thresholds."""
+        low, high = self.thresholds
+        return np.where((z <= low) | (z >= high), 0.0, self.map.inverse_slope(z))
+
+    def validate(self) -> None:
+        """Raise ValueError where kind, map and limits do not go together."""
+        low, high, bounded = self.low, self.high, self.kind in (NONNEGATIVE, SHARE)
+        kinds = (Arsinh,) if bounded else (Identity, SoftplusInverse)
+        if self.kind not in _RULES or not isinstance(self.map, kinds):
+            raise ValueError(f"no map of {type(self.map).__name__} is of kind {self.kind!r}")
+        if self.kind == SHARE:
+            check_whole(high)
+        if bounded and (low != 0.0 or (self.kind == NONNEGATIVE) != (high == np.inf)):
+            raise ValueError(f"limits of {self.kind} targets cannot be {low:g} and {high:g}")
+        if not low < high or not (np.isfinite(low) or np.isfinite(high)):
+            raise ValueError(f"limits must be one or two, rising, got {low:g} and {high:g}")
+        if isinstance(self.map, Arsinh) and not self.map.largest < high:
+            raise ValueError("the largest share of a map must be below its whole")
+        is_positive = isinstance(self.map, SoftplusInverse)
+        if is_positive and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
+            raise ValueError(f"limits of positive numbers must be > 0, got {low:g} and {high:g}")
+
+    def left_out_score(self, ridge: Ridge, y: Float[np.ndarray, " n"]) -> float:
+        """Mean log density, of rows at a limit log probability, by a ridge without the row.
+
+        Errors are taken for Laplace's, as by `Ridge.left_out_log_likelihood`.
+
+        y
+            Of the rows of the ridge.
+        """
+        z = self.encode(y[:, None], np.random.RandomState(0), ridge.x)
+        errors, (low, high) = ridge.left_out_errors(z)[..., 0], self.thresholds
+        scale = np.average(np.abs(errors), axis=1, weights=ridge.weight)[:, None]
+        scale = np.maximum(scale, 1e-12 * np.abs(z).max())
+        predicted = z[:, 0] - errors
+        densities = self.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
+        is_bound = [y <= self.support[0], y >= self.support[1]]
+        beyond = [_log_below((low - predicted) / scale), _log_below((predicted - high) / scale)]
+        each = np.select(is_bound, beyond, densities)
+        return float(np.max(np.average(each, axis=1, weights=ridge.weight)))
+
+
+def are_many(rows: np.ndarray, times: float = 1.0) -> bool:
+    """Whether as many rows have one value as a limit or a bound would give it, or so many times."""
+    return int(np.sum(rows)) >= times * max(FEW_ROWS, SHARE_OF_ROWS * len(rows))
+
+
+def zero_inflated(kind: str, most: float) -> CensoredMap:
+    """Return a map of numbers from 0 to the most that they can be, of which nothing is learnt."""
+    return CensoredMap(kind, Arsinh.of_unit(most if np.isfinite(most) else 1.0), 0.0, most)
+
+
+def learn_from_zero(unlearnt: CensoredMap, ridge: Ridge, y: Float[np.ndarray, " n"]) -> CensoredMap:
+    """Learn the scale by the likelihood of rows left out, and where the others lie by inputs.
+
+    unlearnt
+        Has the limits; what it is where all targets lie at one.
+    """
+    interior = y[(y > 0.0) & (y < unlearnt.high)]
+    if not len(interior):
+        return unlearnt.with_tendency(ridge, y)
+    median, least = float(np.median(interior)), _BELOW_LEAST * float(interior.min())
+    shortest = _LEAST_OF_MOST * unlearnt.high if np.isfinite(unlearnt.high) else 0.0
+    maps, largest = [], float(interior.max())
+    for scale in (max(ratio * median, shortest) for ratio in _SCALES):
+        # As many rows lie between 0 and the median as above it: a gap has room for half a row.
+        gap = float(np.arcsinh((median - least) / scale)) / len(interior)
+        maps.append(replace(unlearnt, map=Arsinh(least, scale, largest, max(gap, 1.0 / LARGEST))))
+    return _likeliest(maps, ridge, y)
+
+
+def learn_limits(ridge: Ridge, y: Float[np.ndarray, " n"]) -> CensoredMap:
+    """Learn which ends are limits, and a scale of numbers above 0; ValueError where none is."""
+    least, most = float(np.min(y)), float(np.max(y))
+    is_low, is_high = are_many(y == least), are_many(y == most)
+    if least == most or not (is_low or is_high):
+        needed = int(np.ceil(max(FEW_ROWS, SHARE_OF_ROWS * len(y))))
+        raise ValueError(
+            f"y must have its least or its largest value in {needed} rows or more for "
+            f"target_kind={CENSORED!r}, as a limit beyond which nothing is told apart, got "
+            f"{least:g} in {np.sum(y == least)} and {most:g} in {np.sum(y == most)}: take 'numbers'"
+        )
+    limits = least if is_low else -np.inf, most if is_high else np.inf
+    scaled = SoftplusInverse.candidates(y) if least > 0.0 else [Identity()]
+    return _likeliest([CensoredMap(CENSORED, one, *limits) for one in scaled], ridge, y)
+
+
+def _likeliest(
+    maps: Sequence[CensoredMap], ridge: Ridge, y: Float[np.ndarray, " n"]
+) -> CensoredMap:
+    """Learn where in each map rows at a limit lie; return the one likeliest by rows left out.
+
+    The likelihood is that of a tobit ridge, its Jacobian included.
+    """
+    learnt = [one.with_tendency(ridge, y) for one in maps]
+    return max(learnt, key=lambda one: one.left_out_score(ridge, y[ridge.at]))
+
+
+def _log_below(t: np.ndarray) -> np.ndarray:
+    """Return the log probability of less than t, of Laplace's standard distribution."""
+    above = np.log1p(-0.5 * np.exp(-np.maximum(t, 0.0)))
+    return np.where(t < 0.0, t - np.log(2.0), above)
 
 
 def _drawn_between(

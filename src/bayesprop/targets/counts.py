@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
 from bayesprop.targets.bijectors import COUNT
-from bayesprop.targets.censoring import CensoredMap, Tendency
+from bayesprop.targets.censoring import IntervalMap, Tendency
 from bayesprop.targets.left_out import Ridge
 
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
@@ -27,7 +27,7 @@ _UNSEEN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class CountScores(CensoredMap):
+class CountScores(IntervalMap):
     """Normal scores of places t; a count k takes those of (k - 1/2, k + 1/2), from -1/2 on.
 
     Between knots z is linear in log(t + 1/2). Below the first knot Phi(z) is linear in t and zero
@@ -51,9 +51,20 @@ class CountScores(CensoredMap):
     tendency: Tendency | None = None
     exposure: Float[np.ndarray, "n ..."] | None = None
 
-    kind: ClassVar[str] = COUNT
-    rule: ClassVar[str] = "whole numbers >= 0 (below 2^50)"
-    remedy: ClassVar[str] = "take 'numbers', or 'positive' for numbers > 0"
+    kind = COUNT
+    step = 1.0
+    rule = "whole numbers >= 0 (below 2^50)"
+    remedy = "take 'numbers', or 'positive' for numbers > 0"
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, np.inf
+
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """The scores of the knots."""
+        return np.append(-np.inf, self.scores)
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target is a count."""
@@ -87,10 +98,11 @@ class CountScores(CensoredMap):
         return special.ndtr(self.forward(k + 0.5)) - special.ndtr(self.forward(k - 0.5))
 
     @property
-    def has_heaps(self) -> bool:
-        """Whether one count has knots at both ends above a stretch of several."""
+    def jumps(self) -> Float[np.ndarray, " j"]:
+        """Counts at the knots, if one has knots at both ends above a stretch of several."""
         width = np.diff(self.knots)
-        return self.exposure is None and bool(((width[1:] == 1.0) & (width[:-1] > 1.0)).any())
+        has_heaps = self.exposure is None and ((width[1:] == 1.0) & (width[:-1] > 1.0)).any()
+        return np.floor(self.knots) if has_heaps else np.zeros(0)
 
     @property
     def _log_knots(self) -> np.ndarray:

@@ -16,22 +16,22 @@ from bayesprop.targets.bijectors import (
     PER_CENT,
     POSITIVE,
     SHARE,
+    Identity,
     Logit,
     SoftplusInverse,
     TargetMap,
     whole_of,
 )
+from bayesprop.targets.censoring import (
+    OFTEN,
+    CensoredMap,
+    are_many,
+    learn_from_zero,
+    learn_limits,
+    zero_inflated,
+)
 from bayesprop.targets.counts import CountScores, learnt_scores
 from bayesprop.targets.left_out import Ridge, curves, evenly
-from bayesprop.targets.limited import (
-    OFTEN,
-    CensoredArsinh,
-    CensoredNumbers,
-    CensoredShare,
-    are_many,
-    learnt_censored,
-    learnt_limits,
-)
 
 KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, CENSORED, SHARE, COUNT)
 _FEW_ROWS = 20
@@ -45,9 +45,9 @@ _MOST_ROWS_OF_CURVES = 1000
 
 UNLEARNT: dict[str, TargetMap] = {
     POSITIVE: SoftplusInverse(1.0),
-    NONNEGATIVE: CensoredArsinh.of_unit(1.0),
-    CENSORED: CensoredNumbers(-np.inf, np.inf),
-    SHARE: CensoredShare.of_unit(1.0),
+    NONNEGATIVE: zero_inflated(NONNEGATIVE, np.inf),
+    CENSORED: CensoredMap(CENSORED, Identity(), -np.inf, np.inf),
+    SHARE: zero_inflated(SHARE, 1.0),
     COUNT: CountScores(np.array([0.5]), np.array([0.0])),
 }
 """A map of every kind but numbers as they are; shares between 0 and the whole have `Logit`."""
@@ -72,7 +72,7 @@ def learnt_map(
     """
     counted = np.ones(len(y), bool) if weight is None else weight > 0.0
     whole = whole_of(y[counted])
-    unlearnt = CensoredShare.of_unit(whole) if kind == SHARE else UNLEARNT[kind]
+    unlearnt = zero_inflated(SHARE, whole) if kind == SHARE else UNLEARNT[kind]
     unlearnt.check(y)
     if y.shape[1] != 1:
         raise ValueError(
@@ -88,8 +88,8 @@ def learnt_map(
     if kind == COUNT:
         return learnt_scores(ridge, y, weight, None if exposure is None else exposure[counted])
     if kind == CENSORED:
-        return learnt_limits(ridge, y)
-    return learnt_censored(cast(CensoredArsinh, unlearnt), ridge, y)
+        return learn_limits(ridge, y)
+    return learn_from_zero(cast(CensoredMap, unlearnt), ridge, y)
 
 
 def _learnt_softplus(ridge: Ridge, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
@@ -132,7 +132,7 @@ def guessed_kind(
         return NUMBERS
     weight = np.ones(len(y)) if weight is None else weight
     scale = float(np.std(y))
-    share = CensoredShare.of_unit(PER_CENT if is_percent else 1.0)
+    share = zero_inflated(SHARE, PER_CENT if is_percent else 1.0)
     is_in_unit = not is_percent or are_many(y > 1.0, times=OFTEN)
     can_be_share = is_in_unit and bool(share.holds(y).all())
     is_percent = is_percent and can_be_share
@@ -140,7 +140,7 @@ def guessed_kind(
         ridge = Ridge.of_some(x, weight)
         error = np.sqrt(ridge.left_out(y[ridge.at]).mean_square)
         return NUMBERS if error < min(_MOST_ERROR, _MOST_SHARE * scale) else COUNT
-    is_inside = Logit(share.whole).holds(y).all()
+    is_inside = Logit(share.high).holds(y).all()
     is_at_bound = not is_inside if is_percent else can_be_share and are_many(y == 1.0)
     if np.min(y) >= 0.0 and (is_at_bound or are_many(y == 0.0)):
         kind = SHARE if is_at_bound else NONNEGATIVE
