@@ -66,10 +66,7 @@ def table_for(kind, *, is_field):
 
 
 LAST_LINES = {
-    BayesianRegressor: (
-        "inputs as they are, network 2 of 2  step 16 of 16",
-        "with ramps, network 2 of 2  step 4 of 4",
-    ),
+    BayesianRegressor: ("network 1 of 4  step 16 of 16", "network 4 of 4  step 4 of 4"),
     BayesianClassifier: ("network 8 of 8  step 4 of 4",),
 }
 
@@ -128,7 +125,7 @@ def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float)
     model.fit(x[:120], y[:120], sample_weight=weight)
     assert model.process_shares_[0] > 0.8
     assert model.fit_report_.guards["process_rows"] == 120
-    noise_var = np.exp(model.state_.target_processes[0].log_noise) * np.var(y[:120])
+    noise_var = np.exp(model.state_.experts[1].processes[0].log_noise) * np.var(y[:120])
     assert 0.01 / 3.0 < noise_var < 0.01 * 3.0
     assert model.score(x[120:], y[120:]) > 0.95
 

@@ -47,10 +47,10 @@ def test_no_member_sees_all_groups_and_five_are_the_least():
     X, y, who = patients(12, 5, 0)
     labels = np.where(y > 0.0, "up", "down")
     regressor = BayesianRegressor((5,), n_epochs=5, random_state=0).fit(X, y, groups=who)
-    assert regressor.state_.n_members == 6
+    assert regressor.state_.networks.n_members == 6
     classifier = BayesianClassifier((5,), n_epochs=5, n_members=3, random_state=0)
     classifier.fit(X, labels, groups=who)
-    assert len(classifier.state_.families[0]) == 3
+    assert classifier.state_.experts[0].n_members == 3
 
 
 @pytest.mark.exhaustive

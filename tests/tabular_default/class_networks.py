@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.tabular_default import training as engine
-from bayesprop.tabular_default.distinct_rows import Rows
 from bayesprop.tabular_default.kernel_classes import advance_classes
 from bayesprop.tabular_default.kernel_layout import layout
-from bayesprop.tabular_default.member import Member, flat
+from bayesprop.tabular_default.networks import Member, flat
 from bayesprop.tabular_default.settings import settings_for_classes
+from bayesprop.tabular_default.training import Table
 
 OF_CLASSES = replace(
     settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
@@ -43,7 +43,7 @@ class Slopes(NamedTuple):
     losses: np.ndarray
 
 
-def slopes_for_classes(member: Member, rows: Rows, rng: np.random.Generator) -> Slopes:
+def slopes_for_classes(member: Member, rows: Table, rng: np.random.Generator) -> Slopes:
     """Take 400 independent steps of size zero."""
     n, n_classes = rows.y.shape
     settings = replace(OF_CLASSES, batch_size=n, step_size=0.0, n_steps=1000)

@@ -17,17 +17,18 @@ from jaxtyping import Array, Float
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.student_t_bound import TILT_LIMIT
-from bayesprop.tabular_default.gaussian_network import (
+from bayesprop.tabular_default.components import Components
+from bayesprop.tabular_default.networks import (
+    LEAST_DOF,
     LOG_WIDTH,
     SHAPE,
     WIDTH_PRECISION,
     Layers,
-    Priors,
+    Member,
     Values,
     n_units_below,
 )
-from bayesprop.tabular_default.member import LEAST_DOF, Member
-from bayesprop.tabular_default.noisy_output import NoisyOutput
+from bayesprop.tabular_default.settings import Priors
 
 stop = jax.lax.stop_gradient
 
@@ -101,12 +102,12 @@ def floored(l_m: Float[Array, "b o"], log_floor: Float[Array, " o"]) -> Float[Ar
 
 def member_output(
     member: Member, x: Float[Array, "b d"], log_floor: Float[Array, " o"]
-) -> NoisyOutput:
+) -> Components:
     """Moments of a member's outputs; the two networks are independent."""
     f, h = propagate(member.mean, x, member.log_widths), propagate(member.noise, x)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     dof = degrees_of_freedom(member.raw_dof)
-    return NoisyOutput(f.m, f.v, l_m, h.v, dof, jnp.ones_like(dof), 0.0)
+    return Components(f.m, f.v, l_m, h.v, dof, jnp.ones_like(dof), 0.0, log_floor)
 
 
 def student_t_bound(

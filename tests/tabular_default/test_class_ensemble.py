@@ -17,16 +17,16 @@ from bayesprop import codec
 from bayesprop.numerics import softmax_expectations
 from bayesprop.tabular_default import classification as ce
 from bayesprop.tabular_default import stack as stacking
-from bayesprop.tabular_default.classification import FAMILIES, ClassState
-from bayesprop.tabular_default.distinct_rows import Rows
-from bayesprop.tabular_default.member import flat, init_classes
+from bayesprop.tabular_default.classification import ClassState
+from bayesprop.tabular_default.networks import flat, init_member
 from bayesprop.tabular_default.outputs import class_outputs
 from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
 from bayesprop.tabular_default.settings import settings_for_classes
+from bayesprop.tabular_default.training import Job, Table
 
 
 def uncertain_member(n_inputs: int, n_classes: int, hidden: tuple[int, ...] = (7,)):
-    return widened(init_classes(np.random.default_rng(0), (n_inputs, *hidden, n_classes)))
+    return widened(init_member(np.random.default_rng(0), (n_inputs, *hidden, n_classes)))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     (doubtful,) = class_outputs([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
-    np.testing.assert_allclose(doubtful.entropy, entropy, atol=0.08)
+    np.testing.assert_allclose(doubtful.expected_entropy, entropy, atol=0.08)
 
 
 REST = [
@@ -57,7 +57,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n, hidden):
     """Oracle: automatic differentiation through quadrature, 400 independent steps of size zero."""
     rng = np.random.default_rng(2)
     x, codes = rng.standard_normal((n, 4)), rng.integers(n_classes, size=n)
-    rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
+    rows = Table.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
     member = uncertain_member(4, n_classes, hidden)
     got, std_error, losses = slopes_for_classes(member, rows, rng)
     with jax.enable_x64():
@@ -140,7 +140,7 @@ def test_far_inputs_grow_as_a_logarithm():
 def test_shares_are_the_most_probable():
     rng = np.random.default_rng(4)
     likelihood, weight = rng.uniform(0.05, 1.0, (3, 30)), rng.uniform(0.5, 2.0, 30)
-    share = stacking.shares(likelihood, weight)
+    share = stacking.mixture_weights(likelihood, weight)
 
     def loss(raw):
         shares = np.exp(raw) / np.exp(raw).sum()
@@ -148,7 +148,7 @@ def test_shares_are_the_most_probable():
 
     best = optimize.minimize(loss, np.zeros(3)).x
     np.testing.assert_allclose(share, np.exp(best) / np.exp(best).sum(), atol=2e-3)
-    assert stacking.shares(likelihood[:, :0], weight[:0]) == pytest.approx(1.0 / 3.0)
+    assert stacking.mixture_weights(likelihood[:, :0], weight[:0]) == pytest.approx(1.0 / 3.0)
 
 
 def test_the_power_mends_what_is_too_sure():
@@ -156,9 +156,11 @@ def test_the_power_mends_what_is_too_sure():
     p = rng.dirichlet([1.0, 1.0, 1.0], 4000)
     codes = (rng.random((4000, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
     weight = np.ones(4000)
-    assert stacking.power(p, codes, weight) == 1.0
-    assert stacking.power(stacking.raised(p, 2.0), codes, weight) == pytest.approx(0.5, rel=0.14)
-    assert stacking.power(p[:0], codes[:0], weight[:0]) == 1.0
+    assert stacking.inverse_temperature(p, codes, weight) == 1.0
+    assert stacking.inverse_temperature(stacking.raised(p, 2.0), codes, weight) == pytest.approx(
+        0.5, rel=0.14
+    )
+    assert stacking.inverse_temperature(p[:0], codes[:0], weight[:0]) == 1.0
 
 
 def test_folds_are_stratified_and_keep_groups_together():
@@ -188,7 +190,7 @@ def test_a_fit_learns_and_says_how_well(fitted):
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0)
     shares = np.bincount(codes) / 150
     assert -log_p.mean() < info.left_out_loss < -(shares @ np.log(shares)) - 0.3
-    assert state.shares.sum() == pytest.approx(1.0)
+    assert state.weights.sum() == pytest.approx(1.0)
     assert info.losses.shape == (12, 400, 2)
     assert 0 <= info.guards["dead_units"] <= 12 * 8
 
@@ -201,7 +203,7 @@ def test_labels_by_chance_are_seen_through():
     state, info = ce.fit(2, x, codes, 2, settings)
     share = np.bincount(codes) / 200
     entropy = -(share @ np.log(share))
-    own = [one.proba for one in class_outputs(state.families[1], bounded(x), state.points)]
+    own = [one.proba for one in class_outputs(state.experts[1].members, bounded(x), state.points)]
     learnt = -np.log(np.mean(own, axis=0)[np.arange(200), codes]).mean()
     assert learnt < entropy - 0.05
     assert info.left_out_loss > entropy - 0.03
@@ -210,31 +212,33 @@ def test_labels_by_chance_are_seen_through():
     assert -np.log(fresh).mean() < entropy + 0.1
 
 
-def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
+def test_every_network_lacks_its_fold_and_counts_rows_as_its_expert_does():
     rng = np.random.default_rng(10)
     x, targets, fold = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.arange(30) % 3
     weight = rng.exponential(size=30)
-    rows = Rows.of(x, targets, weight)
-    jobs = ce._jobs(FAMILIES, (rows, rows), weight @ targets, fold, SETTINGS, rng)
-    assert [job.number for job in jobs] == list(range(12))
-    for job in jobs:
-        kept = np.flatnonzero(fold != job.number % 3)
-        times = FAMILIES[job.number // 3].likelihood_weight
-        assert job.rows.x is rows.x
+    table = Table.of(x, targets, weight)._replace(fold=fold)
+    experts = ce._start(rng, (table, table), weight @ targets, SETTINGS, is_ordered=False)
+    assert [one.likelihood_weight for one in experts] == [1.0, 8.0, 1.0, 8.0]
+    for number in range(12):
+        expert = experts[number // 3]
+        member, times = expert.members[number % 3], expert.likelihood_weight
+        job = Job.of(number, member, table, SETTINGS, times)
+        kept = np.flatnonzero(fold != number % 3)
+        assert job.table.x is table.x
         np.testing.assert_array_equal(job.kept, kept)
         each = weight[kept] / weight[kept].mean()
-        np.testing.assert_allclose(job.rows.weight[kept], each, rtol=1e-6)
-        assert job.rows.n_total == pytest.approx(times * weight[kept].sum(), rel=1e-6)
+        np.testing.assert_allclose(job.table.weight[kept], each, rtol=1e-6)
+        assert job.table.n_total == pytest.approx(times * weight[kept].sum(), rel=1e-6)
 
 
 def test_what_data_would_tell_grows_with_the_distance(fitted):
     x, _, (state, _) = fitted
     near, far = (ce.predict(state, scale * x) for scale in (1.0, 20.0))
-    assert (near.entropy >= 0.0).all()
+    assert (near.expected_entropy >= 0.0).all()
 
     def told(doubtful):
         p = doubtful.proba
-        return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.entropy)
+        return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.expected_entropy)
 
     assert told(far) > 1.5 * told(near) > 0.0
 
@@ -243,19 +247,21 @@ def test_a_state_comes_back_from_its_arrays(fitted):
     x, _, (state, _) = fitted
     again = codec.read(ClassState, codec.write(state, ClassState))
     np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
-    ramps, families = state.ramps, state.families
-    wide = families[0][0].mean[0]._replace(w_m=np.zeros((3, 8), np.float32))
-    broken = families[0][0]._replace(mean=(wide, *families[0][0].mean[1:]))
+    ramps, (first, *others) = state.ramps, state.experts
+    one = first.members[0]
+    wide = one.mean[0]._replace(w_m=np.zeros((3, 8), np.float32))
+    broken = one._replace(mean=(wide, *one.mean[1:]))
+    broken = first._replace(members=(broken, *first.members[1:]))
     for change, message in (
-        ({"shares": np.full(3, 1 / 3)}, "shares must be 5 numbers"),
-        ({"shares": np.array([2.0, -1.0, 0.0, 0.0, 0.0])}, "shares must be 5 numbers from 0 on"),
+        ({"weights": np.full(3, 1 / 3)}, "weights must be 5 numbers"),
+        ({"weights": np.array([2.0, -1.0, 0.0, 0.0, 0.0])}, "weights must be 5 numbers from 0"),
         ({"constant": np.ones(3)}, "constant must be 3 numbers"),
-        ({"power": -np.ones(1)}, "power must be one number > 0"),
+        ({"inverse_temperature": -1.0}, "inverse_temperature must be > 0"),
         ({"points": np.zeros((0, 3), np.float32)}, "points must have rows"),
-        ({"surprise": np.ones(1)}, "surprise must be one number from 0 to 1"),
+        ({"surprise": 1.0}, "surprise must be from 0 to 1"),
         ({"points": np.zeros((4, 2), np.float32)}, "points must be"),
         ({"ramps": ramps._replace(n_knots=np.zeros(2, int))}, "knots and centres"),
-        ({"families": ((broken, *families[0][1:]), *families[1:])}, r"families\.0\.0\.mean\.0\.w"),
+        ({"experts": (broken, *others)}, r"experts\.0\.members\.0\.mean\.0\.w"),
     ):
         with pytest.raises(ValueError, match=message):
             codec.read(ClassState, codec.write(state._replace(**change), ClassState))
@@ -263,17 +269,18 @@ def test_a_state_comes_back_from_its_arrays(fitted):
 
 def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
     x, codes, (state, _) = fitted
-    sharp = state._replace(power=np.array([60.0]))
+    sharp = state._replace(inverse_temperature=60.0)
     share = 1.0 / 152.0
     assert (ce.predict(sharp, x).proba >= share * np.bincount(codes) / 150 - 1e-12).all()
-    certain = ce.predict(sharp._replace(surprise=np.zeros(1)), x)
+    certain = ce.predict(sharp._replace(surprise=0.0), x)
     assert certain.proba.min() < 1e-9
     np.testing.assert_allclose(
         ce.predict(sharp, x).proba, (1.0 - share) * certain.proba + share * state.constant
     )
     of_constant = stats.entropy(np.bincount(codes))
     np.testing.assert_allclose(
-        ce.predict(sharp, x).entropy, (1.0 - share) * certain.entropy + share * of_constant
+        ce.predict(sharp, x).expected_entropy,
+        (1.0 - share) * certain.expected_entropy + share * of_constant,
     )
 
 
@@ -309,14 +316,14 @@ def test_a_table_of_cells_is_dealt_out_row_by_row():
     copies = copies[np.lexsort(copies.T[::-1])]
     order = rng.permutation(len(copies))
     x, codes, weight = copies[order, 1:], copies[order, 0].astype(int), np.full(len(order), 3.0)
-    inputs, classes, weights, fold, _ = stacking.dealt(x, codes, weight, 4)
+    (inputs, classes, weights, _), fold = stacking.dealt(x, codes, weight, 4)
     for k in range(4):
         rows, counts = np.unique(copies[k::4], axis=0, return_counts=True)
         np.testing.assert_array_equal(np.column_stack([classes, inputs])[fold == k], rows)
         np.testing.assert_allclose(weights[fold == k], 3.0 * counts)
     np.testing.assert_allclose(weights.sum(), weight.sum())
     alone = np.arange(4.0)[:, None], np.arange(4), np.ones(4)
-    assert set(stacking.dealt(*alone, 4).fold) == {-1}
+    assert set(stacking.dealt(*alone, 4)[1]) == {-1}
 
 
 def test_rows_of_few_cells_are_not_left_to_a_constant():
@@ -324,7 +331,7 @@ def test_rows_of_few_cells_are_not_left_to_a_constant():
     x = np.tile(np.mgrid[0:2, 0:2].reshape(2, 4).T, (20, 1)).astype(float)
     codes = (np.random.default_rng(3).random(80) < np.where(x[:, 0] > 0.5, 0.9, 0.1)).astype(int)
     state, info = ce.fit(0, 2.0 * x - 1.0, codes, 2, SETTINGS)
-    assert state.shares[-1] < 0.1
+    assert state.weights[-1] < 0.1
     assert info.left_out_loss < 0.5
 
 

@@ -13,19 +13,25 @@ from ensemble_objective import Schedule, member_loss, member_output, soft_relu
 from scipy import integrate, special, stats
 
 from bayesprop import codec
-from bayesprop.model.progress import Progress
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
 from bayesprop.tabular_default import outputs as ensemble_outputs
-from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default import settings as nn
 from bayesprop.tabular_default import training as engine
-from bayesprop.tabular_default.distinct_rows import Rows
-from bayesprop.tabular_default.gaussian_network import Layers, Priors
 from bayesprop.tabular_default.kernel_layout import layout
 from bayesprop.tabular_default.kernel_member import advance
-from bayesprop.tabular_default.member import NOTHING, Member, flat
-from bayesprop.tabular_default.state import EnsembleState, init
+from bayesprop.tabular_default.networks import (
+    NOTHING,
+    Layers,
+    Member,
+    Networks,
+    flat,
+    init_networks,
+)
+from bayesprop.tabular_default.settings import Priors
+from bayesprop.tabular_default.training import Table
 
 N_STEPS = 1000
 
@@ -49,7 +55,7 @@ def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
 def start_of(settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, seed: int):
     """Return an ensemble in the middle of its training."""
     rng = np.random.default_rng(seed)
-    state, members = init(3, n_inputs, y, settings), []
+    state, members = init_networks(3, n_inputs, y, settings), []
     for one in state.members:
         numbers = {
             name: getattr(one, name) + np.float32(rng.standard_normal(one.raw_dof.shape))
@@ -61,13 +67,13 @@ def start_of(settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, seed: 
     return state._replace(members=tuple(members))
 
 
-def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> Rows:
+def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> Table:
     rng = np.random.default_rng(n)
     weight = rng.uniform(0.2, 3.0, n) if weighted else None
-    return Rows.of(rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), weight)
+    return Table.of(rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), weight)
 
 
-def schedule_at(step: int, rows: Rows, settings: nn.EnsembleSettings) -> Schedule:
+def schedule_at(step: int, rows: Table, settings: nn.EnsembleSettings) -> Schedule:
     """Say again, in other words, where training stands."""
     done = step / settings.n_steps
     ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, settings.noise_shares[0]])
@@ -135,7 +141,7 @@ def test_a_step_follows_the_gradient_of_the_loss(case):
 def test_steps_are_those_of_optax():
     settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,), batch_size=16)
     rows, n_steps = table(40, 2, 1), 50
-    start = init(3, 2, rows.y, settings)
+    start = init_networks(3, 2, rows.y, settings)
     batches = engine.Batches.of(40, settings.batch_size)
     orders = np.concatenate([*engine.row_orders(3, 0, 40, batches, n_steps)])
     plan = layout(start.members[0], batches.size, settings.priors)
@@ -162,15 +168,21 @@ def test_steps_are_those_of_optax():
     np.testing.assert_allclose(work.theta[plan.leaves], want, rtol=1e-3, atol=1e-4)
 
 
-def trained() -> EnsembleState:
+def train_one(start, rows, settings, seed, progress=SILENT) -> tuple[Networks, np.ndarray]:
+    """Train one expert; return it, and the losses of its networks."""
+    (one,), losses = engine.train([start], [rows], [settings], seed=seed, progress=progress)
+    return one, losses
+
+
+def trained() -> Networks:
     settings = nn.settings_for(
         90, hidden_layer_sizes=(5, 4), noise_layer_sizes=(3,), n_members=3, n_steps=700
     )
     rows = table(90, 2, 2)
-    return engine.train(init(5, 2, rows.y, settings), rows, settings)[0]
+    return train_one(init_networks(5, 2, rows.y, settings), rows, settings, 5)[0]
 
 
-def same(a: EnsembleState, b: EnsembleState) -> None:
+def same(a: Networks, b: Networks) -> None:
     others = codec.write(b).arrays
     for name, value in codec.write(a).arrays.items():
         np.testing.assert_array_equal(value, others[name], err_msg=name)
@@ -189,9 +201,9 @@ def test_neither_looks_nor_threads_nor_progress_change_anything(monkeypatch: pyt
 def test_progress_is_told_ten_times_a_member(capsys: pytest.CaptureFixture[str]):
     settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,))
     rows, shown = table(40, 2, 1), []
-    start = init(3, 2, rows.y, settings)
+    start = init_networks(3, 2, rows.y, settings)
     progress = Progress(1, show=lambda *at: shown.append(at))
-    _, losses = engine.train(start, rows, settings, progress=progress)
+    _, losses = train_one(start, rows, settings, 3, progress)
     assert shown == [(pytest.approx(0.1 * (i + 1)), "network 1 of 1") for i in range(10)]
     want = losses[0].reshape(10, 100, 2).mean(axis=1)
     lines = [line.split() for line in capsys.readouterr().err.splitlines()]
@@ -208,7 +220,7 @@ def test_members_take_settings_of_the_mean_in_turn(name, values):
 
     def trained(*values: float) -> np.ndarray:
         settings = nn.settings_for(50, n_members=3, n_steps=40, **{name: values})
-        after, _ = engine.train(init(5, 2, rows.y, settings), rows, settings)
+        after, _ = train_one(init_networks(5, 2, rows.y, settings), rows, settings, 5)
         return np.stack([one.mean[0].w_m for one in after.members])
 
     mixed, low, high = trained(*values), trained(values[0]), trained(values[1])
@@ -263,7 +275,8 @@ def test_what_is_not_a_number_shows():
     )
     rows = table(30, 2, 1)
     rows.y[3] = np.nan
-    state, losses = engine.train(init(3, 2, table(30, 2, 1).y, settings), rows, settings)
+    start = init_networks(3, 2, table(30, 2, 1).y, settings)
+    state, losses = train_one(start, rows, settings, 3)
     assert np.isnan(losses[0, -1]).all()
     assert np.isnan(state.members[0].mean[0].w_m).all()
 
@@ -278,7 +291,7 @@ def test_what_is_not_a_number_shows():
 )
 def test_rows_that_do_not_fit_are_refused(x, y, weight, message):
     with pytest.raises(ValueError, match=message):
-        Rows.of(x, y, weight)
+        Table.of(x, y, weight)
 
 
 def test_soft_relu_moments_are_integrals():

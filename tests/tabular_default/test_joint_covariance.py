@@ -14,17 +14,22 @@ from scipy import stats
 from bayesprop.tabular_default import joint_covariance as dev
 from bayesprop.tabular_default import outputs as engine
 from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.distinct_rows import Distinct, Rows
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.gaussian_network import (
+from bayesprop.tabular_default.networks import (
+    NOTHING,
     GaussianLayer,
     Layers,
+    Member,
+    Networks,
     dead_units,
+    init_networks,
     prior_variances,
 )
-from bayesprop.tabular_default.member import NOTHING, Member
-from bayesprop.tabular_default.state import EnsembleState, init
-from bayesprop.tabular_default.training import train
+from bayesprop.tabular_default.piecewise_linear import Ramps
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.replicates import Replicates
+from bayesprop.tabular_default.settings import EnsembleSettings, settings_for
+from bayesprop.tabular_default.training import Table, train
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
 CASES = [
@@ -36,10 +41,18 @@ CASES = [
 ]
 
 
-def settings_of(case, **given) -> nn.EnsembleSettings:
+def settings_of(case, **given) -> EnsembleSettings:
     hidden, _, _, is_direct = case
     chosen = {"hidden_layer_sizes": hidden, "noise_layer_sizes": (4,), "is_direct": is_direct}
-    return nn.settings_for(1000, **(chosen | {"n_members": 2, "n_steps": 50} | given))
+    return settings_for(1000, **(chosen | {"n_members": 2, "n_steps": 50} | given))
+
+
+def alone(networks: Networks) -> NumberState:
+    """Return a state of one expert."""
+    d, o = networks.n_inputs, networks.n_outputs
+    ramps = Ramps(np.zeros(0), np.zeros(d, int), np.zeros(0))
+    nothing = (None,) * o, Replicates.none(d, o), 0
+    return NumberState((networks,), np.ones((1, o)), ramps, *nothing)
 
 
 def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
@@ -54,14 +67,14 @@ def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
     )
 
 
-def ensemble(case, settings: nn.EnsembleSettings, n: int) -> tuple[EnsembleState, Rows]:
+def ensemble(case, settings: EnsembleSettings, n: int) -> tuple[Networks, Table]:
     """Return an ensemble with doubt in every weight, and rows."""
     _, d, n_out, _ = case
     rng = np.random.default_rng(n)
-    rows = Rows.of(
+    rows = Table.of(
         rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), rng.uniform(0.2, 3.0, n)
     )
-    state, members = init(3, d, rows.y, settings), []
+    state, members = init_networks(3, d, rows.y, settings), []
     for one in state.members:
         widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in one.log_widths)
         numbers = (np.float32(rng.standard_normal(n_out)) for _ in range(3))
@@ -91,8 +104,8 @@ def expected(weights, member: Member, x: jax.Array) -> jax.Array:
 def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 37)
-    state = dev.with_deviations(state, Distinct.of(rows), settings)[0]
-    assert state.deviations.shape == (2, min(24, state.n_mean_weights), state.n_mean_weights)
+    state = dev.hold_out(state, rows.distinct, settings, 3)[0]
+    assert state.factors.shape == (2, min(24, state.n_mean_weights), state.n_mean_weights)
     out = engine.outputs(state, rows.x)
     slope = jax.jit(jax.vmap(jax.jacrev(expected), (None, None, 0)))
     outputs = jax.jit(member_output)
@@ -107,7 +120,7 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
         moves = engine.moves(state, rows.x, k)
         np.testing.assert_allclose(
-            moves, np.einsum("nop,sp->nso", found, state.deviations[k]), rtol=1e-3, atol=1e-5
+            moves, np.einsum("nop,sp->nso", found, state.factors[k]), rtol=1e-3, atol=1e-5
         )
         np.testing.assert_allclose(out.v[k], np.sum(np.float64(moves) ** 2, axis=1), rtol=1e-5)
         np.testing.assert_allclose(out.m[k], m, rtol=2e-5, atol=2e-5)
@@ -119,10 +132,10 @@ def test_deviations_add_up_to_the_covariance(n: int, p: int):
     j, r, prior_var = rng.standard_normal((n, p)), rng.gamma(2.0, size=n), rng.gamma(2.0, size=p)
     r[2] = 1e-25
     want = np.linalg.inv(np.diag(1.0 / prior_var) + j.T @ np.diag(r) @ j)
-    whole, leverages = dev.deviations(rng, j.copy(), r, prior_var, n + p)
+    whole, leverages = dev.covariance_factors(rng, j.copy(), r, prior_var, n + p)
     np.testing.assert_allclose(whole.T @ whole, want, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(leverages, r * np.einsum("np,pq,nq->n", j, want, j), rtol=1e-9)
-    few = np.array([dev.deviations(rng, j.copy(), r, prior_var, 4)[0] for _ in range(3000)])
+    few = np.array([dev.covariance_factors(rng, j.copy(), r, prior_var, 4)[0] for _ in range(3000)])
     products = np.einsum("tsi,tsj->tij", few, few)
     error = products.std(axis=0) / np.sqrt(len(few))
     assert few.shape[1:] == (4, p)
@@ -155,18 +168,18 @@ def test_a_row_counts_as_much_as_the_bound_bends(k: int):
     )
 
 
-def variances(state, rows: Rows, settings, x: np.ndarray) -> np.ndarray:
-    return engine.outputs(dev.with_deviations(state, Distinct.of(rows), settings)[0], x).v
+def variances(state, rows: Table, settings, x: np.ndarray) -> np.ndarray:
+    return engine.outputs(dev.hold_out(state, rows.distinct, settings, 3)[0], x).v
 
 
 def test_variances_are_those_of_the_inverse_and_weights_count_as_copies(monkeypatch):
-    monkeypatch.setattr(dev, "N_DEVIATIONS", 10**4)  # all there are
+    monkeypatch.setattr(dev, "N_FACTORS", 10**4)  # all there are
     case = CASES[2]
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 200)
     times = np.random.default_rng(0).integers(1, 4, 200)
-    once = Rows.of(rows.x, rows.y, times.astype(float))
-    copies = Rows.of(np.repeat(rows.x, times, 0), np.repeat(rows.y, times, 0), None)
+    once = Table.of(rows.x, rows.y, times.astype(float))
+    copies = Table.of(np.repeat(rows.x, times, 0), np.repeat(rows.y, times, 0), None)
     x = np.random.default_rng(1).normal(0.0, 2.0, (10, 4)).astype(np.float32)
     found = variances(state, once, settings, x)
     np.testing.assert_allclose(found, variances(state, copies, settings, x), rtol=1e-3)
@@ -183,7 +196,7 @@ def test_variances_are_those_of_the_inverse_and_weights_count_as_copies(monkeypa
 
 
 def test_some_rows_of_a_long_table_count_for_all(monkeypatch):
-    monkeypatch.setattr(dev, "N_DEVIATIONS", 10**4)
+    monkeypatch.setattr(dev, "N_FACTORS", 10**4)
     case = CASES[1]
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 4000)
@@ -198,15 +211,13 @@ def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
     settings = settings_of(CASES[0])
     state, rows = ensemble(CASES[0], settings, 30)
     monkeypatch.setattr(dev, "MOST_WEIGHTS", state.n_mean_weights - 1)
-    assert dev.with_deviations(state, Distinct.of(rows), settings)[0].deviations.size == 0
+    assert dev.hold_out(state, rows.distinct, settings, 3)[0].factors.size == 0
     monkeypatch.undo()
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 20)
     monkeypatch.setattr(dev, "_MOST_NUMBERS", 20 * state.n_mean_weights - 1)
-    assert (
-        dev.with_deviations(state, Distinct.of(rows), settings)[0].deviations.size == 0
-    )  # 19 rows of 30
-    draws = sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
-    said = nn.predict(state, rows.x[:3])
+    assert dev.hold_out(state, rows.distinct, settings, 3)[0].factors.size == 0  # 19 rows of 30
+    draws = sample_functions(np.random.default_rng(0), alone(state), rows.x[:3], 4000)
+    said = nn.predict(alone(state), rows.x[:3])
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - said.mean) < 5.0 * error).all()
 
@@ -218,49 +229,49 @@ def test_rows_that_do_not_count_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 2)
     monkeypatch.setattr(dev, "_MOST_PRODUCTS", 0)
     two = rows._replace(x=rows.x[:2], y=rows.y[:2], weight=rows.weight[:2])
-    found, want = (dev.with_deviations(state, Distinct.of(r), settings)[0] for r in (rows, two))
-    np.testing.assert_allclose(found.deviations, want.deviations, rtol=1e-5, atol=1e-7)
+    found, want = (dev.hold_out(state, r.distinct, settings, 3)[0] for r in (rows, two))
+    np.testing.assert_allclose(found.factors, want.factors, rtol=1e-5, atol=1e-7)
 
 
 def test_enormous_weights_leave_numbers():
     settings = settings_of(CASES[2])
     state, rows = ensemble(CASES[2], settings, 400)
     rows.x[:] = rows.x[:20].repeat(20, axis=0)  # few different rows: the matrix is singular
-    heavy = dev.with_deviations(state, Distinct.of(rows._replace(n_total=1e18)), settings)[0]
-    assert heavy.deviations.size
+    heavy = dev.hold_out(state, rows._replace(n_total=1e18).distinct, settings, 3)[0]
+    assert heavy.factors.size
     assert np.isfinite(engine.outputs(heavy, rows.x).v).all()
 
 
 @pytest.fixture(scope="module")
-def wave() -> tuple[np.ndarray, np.ndarray, nn.EnsembleSettings]:
+def wave() -> tuple[np.ndarray, np.ndarray, EnsembleSettings]:
     """Rows of a sine with a gap between -.7 and .7, and the end of the rows at 2."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-2.0, -0.7, 80), rng.uniform(0.7, 2.0, 80)])[:, None]
     y = np.sin(2.0 * x) + 0.1 * rng.standard_normal(x.shape)
-    return x, y, nn.settings_for(len(x), n_steps=6000, n_members=3)
+    return x, y, settings_for(len(x), n_steps=6000, n_members=3)
 
 
 @pytest.fixture(scope="module")
-def with_a_gap(wave) -> EnsembleState:
+def with_a_gap(wave) -> Networks:
     x, y, settings = wave
-    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0]._replace(companion=None)
+    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0].networks
 
 
 @pytest.fixture(scope="module")
-def trained(wave) -> EnsembleState:
+def trained(wave) -> Networks:
     """Return the same before its weights know of each other."""
     x, y, settings = wave
-    start, rows = init(1, 1, y, settings), Rows.of(x, y, None)
-    return train(start, rows, settings)[0]
+    start, rows = init_networks(1, 1, y, settings), Table.of(x, y)
+    return train([start], [rows], [settings], seed=1).experts[0]
 
 
 def test_doubt_grows_where_there_are_no_rows(with_a_gap, trained):
     among, between = np.linspace(-1.7, -1.0, 9)[:, None], np.linspace(-0.3, 0.3, 9)[:, None]
-    of_rows, of_gap = (nn.predict(with_a_gap, x).f_var.mean() for x in (among, between))
+    of_rows, of_gap = (engine.outputs(with_a_gap, x).v.mean() for x in (among, between))
     assert of_gap > 4.0 * of_rows
-    assert of_gap > 2.0 * nn.predict(trained, between).f_var.mean()
+    assert of_gap > 2.0 * engine.outputs(trained, between).v.mean()
     beyond = np.array([[4.0], [-4.0]])
-    of_both = [nn.predict(state, beyond).f_var.mean() for state in (with_a_gap, trained)]
+    of_both = [engine.outputs(one, beyond).v.mean() for one in (with_a_gap, trained)]
     assert of_both[0] > 1.4 * of_both[1]
 
 
@@ -269,7 +280,7 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
     x = np.linspace(-6.0, 6.0, 50)[:, None]
     awake, asleep = engine.outputs(with_a_gap, x), engine.outputs(trained, x)
     np.testing.assert_allclose(awake.m, asleep.m, atol=0.05)
-    spread = nn.EnsembleSettings().priors.mean
+    spread = EnsembleSettings().priors.mean
     for k, (before, after) in enumerate(zip(trained.members, with_a_gap.members, strict=True)):
         sleeps = np.array(dead_units(before.mean, spread))
         assert 5 < sleeps.sum() < 50
@@ -282,15 +293,15 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
         for drawn, var in ((first.w_m[0], w_var[0]), (first.b_m, b_var)):
             z = drawn[sleeps] / np.sqrt(var[sleeps])
             assert stats.kstest(z, "norm").pvalue > 1e-3, k
-    again = dev.wake(trained.seed, 0, trained.members[0], spread)
+    again = dev.wake(1, 0, trained.members[0], spread)
     np.testing.assert_array_equal(again.mean[0].w_m, with_a_gap.members[0].mean[0].w_m)
 
 
 def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
     x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
     rng = np.random.default_rng(2)
-    draws = sample_functions(rng, with_a_gap, x, 20_000)[:, :, 0]
-    some = [sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(400)]
+    draws = sample_functions(rng, alone(with_a_gap), x, 20_000)[:, :, 0]
+    some = [sample_functions(rng, alone(with_a_gap), x, 10)[:, :, 0] for _ in range(400)]
     moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
     means = engine.outputs(with_a_gap, x).m[:, :, 0]
     want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)

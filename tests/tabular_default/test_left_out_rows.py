@@ -12,20 +12,21 @@ from test_joint_covariance import CASES, ensemble, settings_of
 from bayesprop import codec, metrics
 from bayesprop.distributions.mixture import BROAD_SHARE
 from bayesprop.numerics.nearest_rows import Known
-from bayesprop.tabular_default import held_out as res
+from bayesprop.tabular_default import experts
 from bayesprop.tabular_default import joint_covariance as dev
 from bayesprop.tabular_default import outputs as engine
 from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.distinct_rows import Distinct, Groups, Rows, Targets
+from bayesprop.tabular_default import stack as stacking
+from bayesprop.tabular_default.components import Components, scale_noise
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.gaussian_network import prior_variances
-from bayesprop.tabular_default.noisy_output import NoisyOutput, Output, predictive, scaled
+from bayesprop.tabular_default.networks import Networks, init_networks, prior_variances
 from bayesprop.tabular_default.process_evidence import Limits
-from bayesprop.tabular_default.state import EnsembleState, init
-from bayesprop.tabular_default.training import train
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.settings import settings_for
+from bayesprop.tabular_default.training import Table, train
 
 
-def linearised(trained: EnsembleState, state: EnsembleState, rows: Rows, settings, k: int):
+def linearised(trained: Networks, state: Networks, rows: Table, settings, k: int):
     """Slopes of a member's outputs by its weights, precisions of rows, and of weights a priori."""
     said = engine.outputs(trained, rows.x)
     weight = np.repeat(rows.weight * rows.n_total / rows.weight.sum(), rows.y.shape[1])
@@ -41,9 +42,9 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
     case = CASES[3]
     settings = settings_of(case)
     trained, rows = ensemble(case, settings, n)
-    state, left_out = dev.with_deviations(trained, Distinct.of(rows), settings)
+    state, left_out = dev.hold_out(trained, rows.distinct, settings, 3)
     assert left_out is not None
-    np.testing.assert_array_equal(left_out.some, np.arange(n))
+    np.testing.assert_array_equal(left_out.rows, np.arange(n))
     said = engine.outputs(trained, rows.x)
     for k in range(state.n_members):
         j, r, precision = linearised(trained, state, rows, settings, k)
@@ -52,7 +53,7 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
             rest = np.arange(3 * n) != i
             s = np.linalg.inv(precision + j[rest].T @ (r[rest, None] * j[rest]))
             step = -s @ j[i] * r[i] * error[i]
-            m, v = left_out.noisy.m[k].ravel()[i], left_out.noisy.v[k].ravel()[i]
+            m, v = left_out.components.m[k].ravel()[i], left_out.components.v[k].ravel()[i]
             np.testing.assert_allclose(m, said.m[k].ravel()[i] + j[i] @ step, rtol=1e-5, atol=1e-7)
             np.testing.assert_allclose(v, j[i] @ s @ j[i], rtol=1e-5)
 
@@ -62,9 +63,9 @@ def test_rows_of_the_same_inputs_are_left_out_together():
     settings = settings_of(case)
     trained, rows = ensemble(case, settings, n)
     rows.x[20:50] = np.tile(rows.x[:15], (2, 1))
-    state, left_out = dev.with_deviations(trained, Distinct.of(rows), settings)
+    state, left_out = dev.hold_out(trained, rows.distinct, settings, 3)
     assert left_out is not None
-    assert len(left_out.some) == 30
+    assert len(left_out.rows) == 30
     said = engine.outputs(trained, rows.x)
     for k in range(state.n_members):
         j, r, precision = linearised(trained, state, rows, settings, k)
@@ -74,7 +75,7 @@ def test_rows_of_the_same_inputs_are_left_out_together():
             s = np.linalg.inv(precision + j[~same].T @ (r[~same, None] * j[~same]))
             step = -s @ j[same].T @ (r * error)[same]
             want = said.m[k, first, 0] + j[first] @ step, j[first] @ s @ j[first]
-            found = left_out.noisy.m[k, i, 0], left_out.noisy.v[k, i, 0]
+            found = left_out.components.m[k, i, 0], left_out.components.v[k, i, 0]
             np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-7)
 
 
@@ -83,29 +84,29 @@ def test_a_group_is_judged_by_the_member_that_was_trained_without_it():
     settings = settings_of(case)
     trained, rows = ensemble(case, settings, n)
     fold = np.random.default_rng(3).integers(trained.n_members, size=n)
-    distinct = Distinct.of(rows, Groups(np.arange(n), fold))
-    state, left_out = dev.with_deviations(trained, distinct, settings)
+    grouped = rows._replace(group=np.arange(n), fold=fold)
+    state, left_out = dev.hold_out(trained, grouped.distinct, settings, 3)
     assert left_out is not None
-    said = engine.outputs(trained, rows.x)
+    said, components = engine.outputs(trained, rows.x), left_out.components
     for k in range(state.n_members):
         out = fold == k
-        np.testing.assert_allclose(left_out.noisy.m[0, out], said.m[k, out], rtol=1e-7, atol=1e-9)
-        np.testing.assert_array_equal(left_out.noisy.l_m[0, out], said.l_m[k, out])
+        np.testing.assert_allclose(components.m[0, out], said.m[k, out], rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(components.l_m[0, out], said.l_m[k, out])
         j, r, precision = linearised(trained, state, rows, settings, k)
         s = np.linalg.inv(precision + j[~out].T @ (r[~out, None] * j[~out]))
         want = np.einsum("np,pq,nq->n", j[out], s, j[out])
-        np.testing.assert_allclose(left_out.noisy.v[0, out, 0], want, rtol=1e-5)
+        np.testing.assert_allclose(components.v[0, out, 0], want, rtol=1e-5)
 
 
 def test_scores_of_groups_have_the_mean_of_the_measurements():
     rng = np.random.default_rng(4)
     at, weight, group = rng.integers(20, size=50), rng.uniform(0.5, 2.0, 50), np.arange(20) // 3
-    targets = Targets(rng.standard_normal(50), weight, at, 20, group)
-    scores = targets.scores(targets.y)
+    y = rng.standard_normal(50)
+    scores = stacking.scores(measured(y, group[at], weight), y)
     assert len(scores) == 7
-    np.testing.assert_allclose(scores.mean(), np.average(targets.y, weights=weight))
+    np.testing.assert_allclose(scores.mean(), np.average(y, weights=weight))
     third = group[at] == 2
-    expected = 7.0 * (weight * targets.y)[third].sum() / weight.sum()
+    expected = 7.0 * (weight * y)[third].sum() / weight.sum()
     np.testing.assert_allclose(scores[2], expected)
 
 
@@ -113,8 +114,8 @@ def test_noise_of_groups_goes_where_they_want_it_however_few_they_are():
     at = np.arange(200)
     y = 0.8 * np.random.default_rng(5).standard_normal(200)
     alone, together = (
-        output(200, 0.0).best(Targets(y, np.ones(200), at, 200, group))[0]
-        for group in (None, at // 40)
+        stacking.noise_factor(output(200, 0.0), measured(y, group), n_errors)[0]
+        for group, n_errors in ((at, 1.0), (at // 40, 0.0))
     )
     every = [output(200, 0.0).predictive(0.25 * step).log_prob(y).mean() for step in range(-16, 17)]
     assert together == 0.25 * (int(np.argmax(every)) - 16)
@@ -126,22 +127,23 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     inputs, own = rng.standard_normal((60, 6)), 0.5 * rng.standard_normal(60)
     x = np.float32(np.repeat(inputs, 6, axis=0))
     y = np.repeat(inputs[:, 0] + own, 6)[:, None] + 0.2 * rng.standard_normal((360, 1))
-    settings = nn.settings_for(360, n_members=2, n_steps=3000)
+    settings = settings_for(360, n_members=2, n_steps=3000)
     state, _ = nn.fit(0, x, y, settings)
-    assert state.log_noise_ratio[0] == 0.0
-    assert state.neighbours == (None,)
-    assert state.target_processes == (None,)
+    assert state.networks.log_noise_factor[0] == 0.0
+    assert state.networks.residuals == (None,)
+    assert len(state.experts) == 1
 
 
 def test_weights_in_another_unit_judge_the_same():
     rng = np.random.default_rng(8)
     y, at = 0.3 * rng.standard_normal(300), rng.integers(0, 200, 300)
     weight = rng.uniform(0.5, 2.0, 300)
-    ratio, found = output(200, 0.0).best(Targets(y, weight, at, 200))
-    want = np.average(output(200, 0.0).at(at).predictive(ratio).log_prob(y), weights=weight)
+    there = output(200, 0.0).at(at)
+    ratio, found = stacking.noise_factor(there, measured(y, at, weight))
+    want = np.average(there.predictive(ratio).log_prob(y), weights=weight)
     assert found.mean() == pytest.approx(want, rel=1e-12)
     for unit in (1e-12, 1e300):
-        again, scores = output(200, 0.0).best(Targets(y, unit * weight, at, 200))
+        again, scores = stacking.noise_factor(there, measured(y, at, unit * weight))
         assert again == ratio
         np.testing.assert_allclose(scores, found, rtol=1e-9)
 
@@ -151,25 +153,25 @@ def test_a_row_of_endless_noise_is_left_out_without_a_warning():
     settings = settings_of(case)
     state, rows = ensemble(case, settings, n)
     rows.x[3] = 1e6
-    left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
+    left_out = dev.hold_out(state, rows.distinct, settings, 3)[1]
     assert left_out is not None
-    assert np.isfinite(left_out.noisy.m).all()
-    assert np.isfinite(left_out.noisy.v).all()
+    assert np.isfinite(left_out.components.m).all()
+    assert np.isfinite(left_out.components.v).all()
 
 
 def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
     case = CASES[2]
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 240)
-    whole = dev.with_deviations(state, Distinct.of(rows), settings)[1]
+    whole = dev.hold_out(state, rows.distinct, settings, 3)[1]
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 120)
     monkeypatch.setattr(dev, "_MOST_PRODUCTS", 1)
-    half = dev.with_deviations(state, Distinct.of(rows), settings)[1]
+    half = dev.hold_out(state, rows.distinct, settings, 3)[1]
     assert whole is not None
     assert half is not None
-    assert len(half.some) == 120
-    moved = whole.noisy.m[:, half.some] - engine.outputs(state, rows.x[half.some]).m
-    about = half.noisy.m - engine.outputs(state, rows.x[half.some]).m
+    assert len(half.rows) == 120
+    moved = whole.components.m[:, half.rows] - engine.outputs(state, rows.x[half.rows]).m
+    about = half.components.m - engine.outputs(state, rows.x[half.rows]).m
     slope = np.sum(about * moved) / np.sum(moved**2)  # twice that if two rows were left out
     assert 0.8 < slope < 1.25
 
@@ -179,29 +181,35 @@ def test_noise_above_the_floor_is_multiplied():
     for ratio in (-4.0, 0.0, 1.0):
         above = np.exp(ratio) * (np.exp(log_noise) - np.exp(floor))
         want = np.log(np.exp(floor) + above)
-        np.testing.assert_allclose(scaled(log_noise, ratio, floor), want, rtol=1e-12)
-    np.testing.assert_allclose(scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
+        np.testing.assert_allclose(scale_noise(log_noise, ratio, floor), want, rtol=1e-12)
+    np.testing.assert_allclose(scale_noise(log_noise, 0.0, floor), log_noise, rtol=1e-14)
 
 
-def output(n: int, log_noise: float, mean: np.ndarray | float = 0.0) -> Output:
+def output(n: int, log_noise: float, mean: np.ndarray | float = 0.0) -> Components:
     """Three members that agree, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
     moments = zeros + mean, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
-    return Output(
-        NoisyOutput.of(*moments, dof=np.full((3, 1), 100.0), share=np.full((3, 1), 1 / 3)), -14.0
+    return Components.of(*moments, dof=100.0, share=1 / 3, floor=-14.0)
+
+
+def measured(
+    y: np.ndarray, group: np.ndarray | None = None, weight: np.ndarray | None = None
+) -> Known:
+    """Return measurements that are left out by groups; None: each alone."""
+    n = len(y)
+    return Known(
+        np.zeros((n, 1)),
+        y,
+        np.ones(n) if weight is None else weight,
+        np.arange(n) if group is None else group,
     )
-
-
-def targets(y: np.ndarray) -> Targets:
-    """Make each the target of inputs of its own."""
-    return Targets(y, np.ones(len(y)), np.arange(len(y)), len(y))
 
 
 @pytest.mark.parametrize(("true", "least", "most"), [(1.0, 0.0, 0.0), (0.3, -2.5, -1.0)])
 def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: float):
     rng = np.random.default_rng(0)
     y = true * rng.standard_normal(300)
-    log_ratio, scores = output(300, 0.0).best(targets(y))
+    log_ratio, scores = stacking.noise_factor(output(300, 0.0), measured(y))
     assert least <= log_ratio <= most
     again = output(300, 0.0).predictive(log_ratio).log_prob(y)
     np.testing.assert_allclose(scores, again, rtol=1e-12)
@@ -210,15 +218,15 @@ def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: f
 LIMITS = Limits(-20.0, 1000)
 
 
-def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
-    """Judge rows none of which lies too far away."""
-    known, n = Known(x, y, np.ones(len(y))), len(y)
-    noisy = NoisyOutput(*(part[..., None] for part in of_members.noisy))
-    columns = (np.float32(part) for part in (x, y[:, None], np.ones(n)))
-    x, y_all, weight = columns
-    around, rng = res.Around(x, noisy, y_all, weight, None), np.random.default_rng(1)
-    learn = partial(around.learn, rng, np.array([of_members.log_floor]), 0, n)
-    return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits, learn)
+def choice(members: Components, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
+    """Let rows choose none of which lies too far away."""
+    known, n, rng = Known(x, y, np.ones(len(y))), len(y), np.random.default_rng(1)
+    around = Known(np.float32(x), y[:, None], np.ones(n))
+    every = Components(*(part[..., None] for part in members))
+    learn = partial(experts._residual, rng, around, every, 0, n)
+    return experts._choice(
+        rng, members, np.arange(n), measured(y), known, known.y < np.inf, limits, learn
+    )
 
 
 @pytest.mark.exhaustive
@@ -227,16 +235,16 @@ def test_neighbours_are_asked_only_where_rows_speak_for_it():
     x, noise = rng.uniform(-3.0, 3.0, (350, 2)), 0.3 * rng.standard_normal(350)
     known = 3.0 * rng.standard_normal(350)  # to the members alone
     one = output(350, 2.0 * np.log(0.6), known)
-    of_noise = judged(one, x, known + noise)
-    assert of_noise.neighbours is of_noise.of_targets is None
-    assert -2.0 <= of_noise.log_ratio < 0.0
+    of_noise = choice(one, x, known + noise)
+    assert of_noise.residual is of_noise.process is None
+    assert -2.0 <= of_noise.log_factor < 0.0
     wave = known + 0.5 * np.sin(3.0 * x[:, 0]) + noise
-    found = judged(one, x, wave)
-    assert found.neighbours is not None
-    assert found.of_targets is None
-    left, (_, local) = wave - known, found.neighbours
+    found = choice(one, x, wave)
+    assert found.residual is not None
+    assert found.process is None
+    left, (_, local) = wave - known, found.residual
     assert np.mean((left - np.sqrt(0.6) * local.m) ** 2) < 0.6 * np.mean(left**2)
-    assert judged(one, x, wave, None)[1:] == (None, None, 0.0)
+    assert choice(one, x, wave, None)[1:] == (None, None, 0.0)
 
 
 def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
@@ -244,24 +252,23 @@ def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
     x, n = rng.uniform(-3.0, 3.0, (400, 2)), 400
     y = np.sin(x[:, 0]) * x[:, 1]
     line = x @ np.linalg.lstsq(x, y)[0]
-    found = judged(output(n, 2.0 * np.log(np.std(y - line)), line), x, y)
-    assert found.of_targets is not None
-    assert found.neighbours is None  # nothing is left to do
-    assert found.share > 0.95
+    found = choice(output(n, 2.0 * np.log(np.std(y - line)), line), x, y)
+    assert found.process is not None
+    assert found.residual is None  # nothing is left to do
+    assert found.weight > 0.95
     known = rng.standard_normal(n)  # to the members alone
     better = output(n, 2.0 * np.log(0.3), known)
-    assert judged(better, x, known + 0.3 * rng.standard_normal(n))[1:] == (None, None, 0.0)
+    assert choice(better, x, known + 0.3 * rng.standard_normal(n))[1:] == (None, None, 0.0)
 
 
 def test_components_are_mixed_by_their_shares():
     rng = np.random.default_rng(3)
     m, v = rng.standard_normal((3, 5, 2)), rng.uniform(0.5, 1.0, (3, 5, 2))
-    noisy = NoisyOutput.of(
-        m, v, 0.0 * m - 1.0, 0.0 * m, dof=np.full((3, 1, 2), 50.0), share=np.full((3, 1, 2), 1 / 3)
-    )
+    noisy = Components.of(m, v, -1.0, dof=50.0, share=1 / 3, floor=-9.0)
     new, log_noise, share = m[0] + 1.0, np.array([-2.0, 0.0]), np.array([0.7, 0.0])
-    mixed = predictive(noisy.beside(new, v[0], log_noise, share), 0.0, -9.0)
-    alone = predictive(noisy, 0.0, -9.0)
+    other = Components.of(new[None], v[:1], log_noise)
+    mixed = Components.mixed([noisy, other], [1.0 - share, share]).predictive()
+    alone = noisy.predictive()
     np.testing.assert_allclose(mixed.mean[:, 1], alone.mean[:, 1], rtol=1e-12)
     np.testing.assert_allclose(mixed.mean[:, 0], 0.3 * alone.mean[:, 0] + 0.7 * new[:, 0])
     noise = 0.3 * alone.noise_var[:, 0] + 0.7 * np.exp(-2.0)
@@ -293,7 +300,7 @@ def ripple() -> tuple[np.ndarray, np.ndarray]:
 def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given):
     sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
     chosen = {"n_steps": 600, "learns_replicates": True} | given
-    settings = nn.settings_for(len(x), **sizes, **chosen)
+    settings = settings_for(len(x), **sizes, **chosen)
     return nn.fit(0, x, y, settings, weight=weight)[0]
 
 
@@ -302,9 +309,10 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     x, y = ripple
     state = fit(x[:300], y[:300])
     without = fit(x[:300], y[:300], learns_processes=False)
-    assert state.target_shares[0] > 0.5
-    assert state.neighbours[1] is None
-    assert without.neighbours == without.target_processes == (None, None)
+    assert state.weights[1, 0] > 0.5
+    assert state.networks.residuals[1] is None
+    assert without.networks.residuals == (None, None)
+    assert len(without.experts) == 1
     better, worse = (nn.predict(one, x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
@@ -314,14 +322,11 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     inside = metrics.coverage(better, y[300:], 0.9)
     assert abs(inside - 0.9) < 5.0 * np.sqrt(0.09 / 200)
 
-    again = codec.read(EnsembleState, codec.write(state, EnsembleState))
-    for shares, message in (
-        ([0.5, 2.0], "must lie from 0 to 1"),
-        ([0.5], "array target_shares must be"),
-    ):
-        forged = codec.write(state._replace(target_shares=np.float32(shares)), EnsembleState)
-        with pytest.raises(ValueError, match=message):
-            codec.read(EnsembleState, forged)
+    again = codec.read(NumberState, codec.write(state, NumberState))
+    for weights in (2.0 * state.weights, -state.weights, state.weights[:1]):
+        forged = codec.write(state._replace(weights=weights), NumberState)
+        with pytest.raises(ValueError, match="weights must be"):
+            codec.read(NumberState, forged)
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
 
     drawn = sample_functions(np.random.default_rng(3), state, x[300:310], 20_000)
@@ -335,45 +340,47 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
 
 def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
     x, y = ripple
-    state = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
-    assert state.neighbours == state.target_processes == (None, None)
-    assert not state.log_noise_ratio.any()
+    state = fit(x[: experts.LEAST_ROWS - 1], y[: experts.LEAST_ROWS - 1])
+    assert state.networks.residuals == (None, None)
+    assert len(state.experts) == 1
+    assert not state.networks.log_noise_factor.any()
 
 
 def test_errors_at_rows_left_out_are_those_at_new_rows():
     rng = np.random.default_rng(4)
     x = rng.uniform(-1.7, 1.7, (2200, 8))
     y = np.sin(2.0 * x[:, :1]) * x[:, 1:2] + 0.3 * rng.standard_normal((2200, 1))
-    settings = nn.settings_for(200, n_members=2, n_steps=4000)
-    rows = Rows.of(x[:200], y[:200], None)
-    state, _ = train(init(0, 8, rows.y, settings), rows, settings)
-    left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
+    settings = settings_for(200, n_members=2, n_steps=4000)
+    rows = Table.of(x[:200], y[:200])
+    (state,), _ = train([init_networks(0, 8, rows.y, settings)], [rows], [settings], seed=0)
+    left_out = dev.hold_out(state, rows.distinct, settings, 3)[1]
     assert left_out is not None
     new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)
     seen = np.mean((engine.outputs(state, x[:200]).m - y[:200]) ** 2)
-    left = np.mean((left_out.noisy.m - y[:200]) ** 2)
+    left = np.mean((left_out.components.m - y[:200]) ** 2)
     assert seen < 0.8 * new
     assert 0.6 < (left - seen) / (new - seen) < 1.6
 
 
 def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripple):
     x, y = ripple[0][:300], ripple[1][:300, :1]
-    settings = nn.settings_for(300, hidden_layer_sizes=(4,), n_members=2, n_steps=600)
-    rows = Rows.of(x, y, None)
-    state, _ = train(init(0, 2, rows.y, settings), rows, settings)
-    distinct = Distinct.of(rows)
-    state, left_out = dev.with_deviations(state, distinct, settings)
+    settings = settings_for(300, hidden_layer_sizes=(4,), n_members=2, n_steps=600)
+    rows = Table.of(x, y)
+    (networks,), _ = train([init_networks(0, 2, rows.y, settings)], [rows], [settings], seed=0)
+    networks, left_out = dev.hold_out(networks, rows.distinct, settings, 0)
     assert left_out is not None
-    state, out = res.with_judged(state, distinct, left_out, settings, 2)
-    (process,) = state.target_processes
+    given = networks, rows.distinct, left_out, 0, 2
+    each, weights, held_out = experts.choose_beside(*given, learns_processes=True)
+    assert isinstance(each[1], experts.Processes)
+    (process,), out = each[1].processes, held_out.components
     assert process is not None
     m, v = process.left_out()
     np.testing.assert_allclose(out.m[-1, :, 0], m, rtol=1e-9)
     np.testing.assert_allclose(out.v[-1, :, 0], v, rtol=1e-9)
-    seen = res.components(state, x)
+    seen = Components.mixed([experts.expert_components(one, x) for one in each], weights)
     for mixture in (out, seen):
         np.testing.assert_allclose(mixture.share.sum(axis=0), 1.0, rtol=1e-9)
-        np.testing.assert_allclose(mixture.share[-1, 0], state.target_shares, rtol=1e-6)
+        np.testing.assert_allclose(mixture.share[-1, 0], weights[1], rtol=1e-6)
     error, before = (np.mean((each.m[-1] - y) ** 2) for each in (out, seen))
     assert error > 1.05 * before  # rows that were seen are known better
 
@@ -385,10 +392,10 @@ def test_cells_are_levels_that_are_crossed_and_not_groups():
     of_groups = levels + np.arange(6)[:, None]
     x, y = np.tile(levels, (8, 1)), np.tile([0.0, 2.0, 0.0, 1.0, -2.0, 3.0], 8)[:, None]
     y = y + 0.2 * rng.standard_normal(y.shape)
-    assert Distinct.of(Rows.of(x, y, None)).has_cells
-    assert not Distinct.of(Rows.of(np.tile(of_groups, (8, 1)), y, None)).has_cells
-    assert not Distinct.of(Rows.of(x[:11], y[:11], None)).has_cells
-    state, _ = nn.fit(0, x, y, nn.settings_for(48, n_steps=2000))
+    assert Table.of(x, y, None).distinct.has_cells
+    assert not Table.of(np.tile(of_groups, (8, 1)), y, None).distinct.has_cells
+    assert not Table.of(x[:11], y[:11], None).distinct.has_cells
+    state, _ = nn.fit(0, x, y, settings_for(48, n_steps=2000))
     means = y.reshape(8, 6).mean(axis=0)
-    assert state.target_shares[0] > 0.5
+    assert state.weights[1, 0] > 0.5
     np.testing.assert_allclose(nn.predict(state, levels).mean[:, 0], means, atol=0.3)

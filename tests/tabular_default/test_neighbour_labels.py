@@ -200,8 +200,8 @@ def test_doubt_stays_between_nothing_and_all(fitted):
     state, _ = fitted
     predicted = nn.predict(state, spots(500, seed=7)[0])
     total = special.entr(predicted.proba).sum(axis=1)
-    assert (predicted.entropy >= 0.0).all()
-    assert (predicted.entropy <= total + 1e-9).all()
+    assert (predicted.expected_entropy >= 0.0).all()
+    assert (predicted.expected_entropy <= total + 1e-9).all()
 
 
 @pytest.mark.parametrize(

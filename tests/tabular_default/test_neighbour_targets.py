@@ -15,11 +15,11 @@ from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.nearest_rows import Known
 from bayesprop.tabular_default import neighbour_targets as targets
 from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.distinct_rows import Distinct, Rows
 from bayesprop.tabular_default.function_draws import sample_functions
 from bayesprop.tabular_default.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings
-from bayesprop.tabular_default.state import EnsembleState
+from bayesprop.tabular_default.training import Table
 
 LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
 LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
@@ -93,7 +93,7 @@ def heights(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def learnt(x: np.ndarray, y: np.ndarray, seed: int = 0) -> NeighbourTargets | None:
     """What is learnt beside a normal of the right variance that knows nothing of places."""
-    distinct = Distinct.of(Rows.of(x, y[:, None], None))
+    distinct = Table.of(x, y[:, None], None).distinct
     std = np.full(len(y), y.std())
     judges = Judges(np.arange(len(y)), stats.norm.logpdf(y, 0.0, std), std)
     return targets.learn(np.random.default_rng(seed), distinct, judges, 0, x.shape[1])
@@ -134,32 +134,32 @@ def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> EnsembleState:
+def fitted() -> NumberState:
     x, y = heights(N, 5)
     other = np.float32(x[:, 2] + 0.1 * np.random.default_rng(6).standard_normal(N))
     return nn.fit(1, x, np.column_stack([y / y.std(), other]), SETTINGS)[0]
 
 
 @pytest.mark.exhaustive
-def test_a_fit_keeps_them_where_they_help(fitted: EnsembleState):
-    assert fitted.nearby[0] is not None
-    assert fitted.nearby[1] is None
+def test_a_fit_keeps_them_where_they_help(fitted: NumberState):
+    assert fitted.density[0] is not None
+    assert fitted.density[1] is None
     x, y = heights(1000, 7)
     y /= heights(N, 5)[1].std()
     gain = nn.predict(fitted, x)[:].target(0).log_prob(y)
-    gain -= nn.without_nearby(fitted, x).target(0).log_prob(y)
+    gain -= nn.without_density(fitted, x).target(0).log_prob(y)
     assert gain.mean() > 4.0 * gain.std() / np.sqrt(1000)
     np.testing.assert_array_equal(
-        nn.predict(fitted, x).target(1).mean, nn.without_nearby(fitted, x).target(1).mean
+        nn.predict(fitted, x).target(1).mean, nn.without_density(fitted, x).target(1).mean
     )
 
 
 @pytest.mark.exhaustive
-def test_draws_have_the_moments_of_the_prediction(fitted: EnsembleState):
-    x, n, known = heights(6, 8)[0], 8000, fitted.nearby[0]
+def test_draws_have_the_moments_of_the_prediction(fitted: NumberState):
+    x, n, known = heights(6, 8)[0], 8000, fitted.density[0]
     assert known is not None
     half = replace(known, log_count=np.array(-2.0))  # about half of the mixture
-    fitted = fitted._replace(nearby=(half, None))
+    fitted = fitted._replace(density=(half, None))
     out = nn.predict(fitted, x)
     f = sample_functions(np.random.default_rng(4), fitted, x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
@@ -177,9 +177,9 @@ def test_they_are_saved_and_checked():
     few = replace(SETTINGS, n_steps=20)
     fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], learnt(x, y)
     assert known is not None
-    fitted = fitted._replace(nearby=(known, None))
+    fitted = fitted._replace(density=(known, None))
     x, n = heights(50, 9)[0], len(known.y)
-    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
+    again = codec.read(NumberState, codec.write(fitted, NumberState))
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
     size = sum(array.nbytes for array in codec.write(known).arrays.values())
     assert len(pickle.dumps(known)) < 1.2 * size
@@ -203,14 +203,14 @@ def test_groups_are_left_out_whole():
     assert info.guards["neighbour_rows"] > 0
     new, y_new = heights(500, 10)
     gain = nn.predict(state, new).log_prob(y_new[:, None] / y.std())
-    gain -= nn.without_nearby(state, new).log_prob(y_new[:, None] / y.std())
+    gain -= nn.without_density(state, new).log_prob(y_new[:, None] / y.std())
     assert gain.mean() > 0.0
 
 
 def test_a_group_may_hold_most_rows():
     x, y = heights(160, 11)
-    distinct = Distinct.of(Rows.of(x, y[:, None], None))
-    distinct = distinct._replace(gone=np.maximum(np.arange(160) - 100, 0))
+    distinct = Table.of(x, y[:, None], None).distinct
+    distinct = distinct._replace(number=np.maximum(np.arange(160) - 100, 0))
     std = np.full(160, y.std())
     judges = Judges(np.arange(160), stats.norm.logpdf(y, 0.0, std), std)
     targets.learn(np.random.default_rng(0), distinct, judges, 0, 3)

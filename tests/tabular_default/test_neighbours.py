@@ -10,16 +10,19 @@ from scipy import optimize, stats
 from scipy.spatial import distance
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from test_joint_covariance import alone
 
 from bayesprop import codec
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.nearest_rows import Known
 from bayesprop.tabular_default import neighbour_process as near
 from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.function_draws import sample_functions
 from bayesprop.tabular_default.neighbour_process import Hyper, NeighbourProcess
-from bayesprop.tabular_default.noisy_output import NoisyOutput, Output
-from bayesprop.tabular_default.state import EnsembleState
+from bayesprop.tabular_default.outputs import outputs
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.settings import EnsembleSettings
 
 HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
 
@@ -174,14 +177,11 @@ def test_draws_have_the_moments_of_the_process_and_are_functions():
     assert apart < 0.01 * v[4]
 
 
-def members(n: int) -> Output:
+def members(n: int) -> Components:
     rng = np.random.default_rng(6)
     m, v = rng.standard_normal((3, n)), rng.uniform(0.01, 0.1, (3, n))
     l_m = rng.uniform(-2.0, 0.0, (3, n))
-    return Output(
-        NoisyOutput.of(m, v, l_m, 0.0 * m + 0.3, np.full((3, 1), 8.0), np.full((3, 1), 1 / 3)),
-        -30.0,
-    )
+    return Components.of(m, v, l_m, 0.3, dof=8.0, share=1 / 3, floor=-30.0)
 
 
 def test_what_members_say_is_moved_and_stretched():
@@ -204,9 +204,7 @@ def test_what_members_say_is_moved_and_stretched():
 
 def test_where_networks_doubt_more_than_at_any_row_their_doubt_is_what_counts():
     before = members(4)
-    v = before.noisy.v.copy()
-    v[:, 2:] = 100.0
-    before = before._replace(noisy=before.noisy._replace(v=v))
+    before.v[:, 2:] = 100.0
     n, plain = 4, before.predictive(0.0)
     local = near.Local(np.zeros(n), np.full(n, 0.8), np.full(n, 0.2), 0.5)
     after = near.changed(before, local).predictive(0.0)
@@ -215,7 +213,7 @@ def test_where_networks_doubt_more_than_at_any_row_their_doubt_is_what_counts():
     assert (after.var[2:] > 50.0).all()
 
 
-SETTINGS = nn.EnsembleSettings(
+SETTINGS = EnsembleSettings(
     hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
 )
 
@@ -235,17 +233,16 @@ def field(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> EnsembleState:
+def fitted() -> NumberState:
     return nn.fit(0, *field(N, 1), SETTINGS)[0]
 
 
 @pytest.mark.exhaustive
 def test_streets_are_known_by_their_neighbours(fitted):
-    assert fitted.neighbours[0] is not None
-    assert fitted.neighbours[1] is None
+    assert fitted.networks.residuals[0] is not None
+    assert fitted.networks.residuals[1] is None
     x, y = field(1000, 2)
-    nothing = fitted._replace(neighbours=(None, None), companion=None)
-    after, before = nn.predict(fitted, x), nn.predict(nothing, x)
+    after, before = nn.predict(fitted, x), outputs(fitted.networks, x).predictive()
     error, past = (np.mean((each.mean - y) ** 2, axis=0) for each in (after, before))
     assert error[0] < 0.5 * past[0]
     np.testing.assert_allclose(error[1], past[1], rtol=0.02)
@@ -258,7 +255,7 @@ def test_streets_are_known_by_their_neighbours(fitted):
 
 @pytest.mark.exhaustive
 def test_draws_have_the_moments_of_the_prediction(fitted):
-    state, x, n = fitted._replace(companion=None), field(6, 3)[0], 8000
+    state, x, n = alone(fitted.networks), field(6, 3)[0], 8000
     out = nn.predict(state, x)
     f = sample_functions(np.random.default_rng(4), state, x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
@@ -272,8 +269,8 @@ def test_draws_have_the_moments_of_the_prediction(fitted):
 
 @pytest.mark.exhaustive
 def test_what_neighbours_know_is_saved_and_checked(fitted):
-    x, process = field(50, 3)[0], fitted.neighbours[0]
-    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
+    x, process = field(50, 3)[0], fitted.networks.residuals[0]
+    again = codec.read(NumberState, codec.write(fitted, NumberState))
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
     process.moments(x)
     size = sum(array.nbytes for array in codec.write(process).arrays.values())
@@ -282,4 +279,4 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
     x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
-    assert nn.fit(0, x, y, SETTINGS)[0].neighbours == (None, None)
+    assert nn.fit(0, x, y, SETTINGS)[0].networks.residuals == (None, None)

@@ -8,19 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
+from test_joint_covariance import alone
 
 from bayesprop import codec, metrics
 from bayesprop.numerics.student_t_bound import TILT_LIMIT, student_t_bound
-from bayesprop.tabular_default import gaussian_network as gn
 from bayesprop.tabular_default import method as ensemble_method
+from bayesprop.tabular_default import networks as gn
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.member import Member, init_member
+from bayesprop.tabular_default.networks import Member, Networks, init_member, log_noise_floor
 from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.state import EnsembleState, log_noise_floor
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.settings import EnsembleSettings, Priors, settings_for
 
-PRIORS = gn.Priors(4.0, 4.0, 9.0)
-SETTINGS = nn.EnsembleSettings(
+PRIORS = Priors(4.0, 4.0, 9.0)
+SETTINGS = EnsembleSettings(
     hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
 )
 N, D = 300, 2
@@ -60,7 +62,7 @@ def wave() -> tuple[np.ndarray, np.ndarray, stats.rv_continuous]:
 
 
 @pytest.fixture(scope="module")
-def fitted(wave) -> tuple[EnsembleState, nn.FitInfo]:
+def fitted(wave) -> tuple[NumberState, nn.FitInfo]:
     x, y, _ = wave
     return nn.fit(3, x, y, SETTINGS)
 
@@ -171,13 +173,13 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
 
 
 def test_noise_that_nobody_knows_is_bounded(wave, fitted):
-    x, n, members = wave[0][:3], 6000, fitted[0].members
+    x, n, members = wave[0][:3], 6000, fitted[0].networks.members
     wild = []
     for one in members:
         last = one.noise[-1]._replace(w_log_std=one.noise[-1].w_log_std + np.float32(6.0))
         wild.append(one._replace(noise=(*one.noise[:-1], last)))
-    state = fitted[0]._replace(members=tuple(wild), companion=None, nearby=(None,))
-    told = outputs(state, x)
+    networks = fitted[0].networks._replace(members=tuple(wild))
+    state, told = alone(networks), outputs(networks, x)
     assert (told.l_v > 100.0).all()
     out = nn.predict(state, x)
     variance = np.exp(told.l_m + TILT_LIMIT) * told.dof / (told.dof - 2.0)
@@ -229,19 +231,19 @@ def test_noise_floor_follows_the_grid():
 
 
 def test_sizes_follow_the_rows_and_can_be_overridden():
-    assert nn.settings_for(300).hidden_layer_sizes == (50,)
-    assert nn.settings_for(8000).hidden_layer_sizes == (50, 50)
-    assert nn.settings_for(40_000, n_members=1).n_members == 1
-    assert nn.settings_for(149).is_direct
-    assert not nn.settings_for(150).is_direct
-    assert nn.settings_for(200, 200).n_steps == nn.settings_for(200).n_steps == 20_000
-    assert nn.settings_for(200, 201).n_steps == nn.settings_for(9000, 9001).n_steps == 4000
-    assert nn.settings_for(20, 21, n_steps=9).n_steps == 9
-    assert nn.settings_for(20, 21).is_direct
+    assert settings_for(300).hidden_layer_sizes == (50,)
+    assert settings_for(8000).hidden_layer_sizes == (50, 50)
+    assert settings_for(40_000, n_members=1).n_members == 1
+    assert settings_for(149).is_direct
+    assert not settings_for(150).is_direct
+    assert settings_for(200, 200).n_steps == settings_for(200).n_steps == 20_000
+    assert settings_for(200, 201).n_steps == settings_for(9000, 9001).n_steps == 4000
+    assert settings_for(20, 21, n_steps=9).n_steps == 9
+    assert settings_for(20, 21).is_direct
 
 
 def test_arrays_that_do_not_fit_are_refused(fitted):
-    state = fitted[0]
+    state = fitted[0].networks
     first = state.members[0]
     for change, message in (
         ({"raw_dof": first.raw_dof[:0]}, "raw_dof must be"),
@@ -251,13 +253,13 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
     ):
         forged = state._replace(members=(first._replace(**change), *state.members[1:]))
         with pytest.raises(ValueError, match=message):
-            codec.read(EnsembleState, codec.write(forged, EnsembleState))
+            codec.read(Networks, codec.write(forged, Networks))
     for change, message in (
         ({"log_floor": np.full_like(state.log_floor, np.nan)}, "must be finite"),
-        ({"deviations": state.deviations[:, :, 1:]}, "must have shape"),
+        ({"factors": state.factors[:, :, 1:]}, "factors must be"),
     ):
         with pytest.raises(ValueError, match=message):
-            codec.read(EnsembleState, codec.write(state._replace(**change), EnsembleState))
+            codec.read(Networks, codec.write(state._replace(**change), Networks))
 
 
 def layer(mean, std) -> gn.GaussianLayer:

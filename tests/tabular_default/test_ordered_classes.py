@@ -15,10 +15,10 @@ from scipy import special
 
 from bayesprop import codec
 from bayesprop.tabular_default import classification as ce
-from bayesprop.tabular_default.classification import FAMILIES, ORDERED_FAMILIES, ClassState
-from bayesprop.tabular_default.distinct_rows import Rows
-from bayesprop.tabular_default.member import LEAST_GAP, flat, init_ordered
+from bayesprop.tabular_default.classification import ClassState
+from bayesprop.tabular_default.networks import LEAST_GAP, flat, init_member, init_thresholds
 from bayesprop.tabular_default.outputs import class_outputs
+from bayesprop.tabular_default.training import Table
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -26,7 +26,8 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 def uncertain_member(n_inputs, n_classes):
     rng = np.random.default_rng(0)
-    return widened(init_ordered(rng, (n_inputs, 7), rng.uniform(0.5, 2.0, n_classes)))
+    member = widened(init_member(rng, (n_inputs, 7, 1)))
+    return member._replace(thresholds=init_thresholds(rng.uniform(0.5, 2.0, n_classes)))
 
 
 def latent(member, x):
@@ -53,7 +54,8 @@ def test_probabilities_and_entropies_are_those_of_quadrature(n_classes):
     p = by_quadrature(m, v, member.thresholds)
     (doubtful,) = class_outputs([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba, WEIGHTS @ p, atol=4e-3)
-    np.testing.assert_allclose(doubtful.entropy, special.entr(p).sum(axis=2) @ WEIGHTS, atol=0.01)
+    entropy = special.entr(p).sum(axis=2) @ WEIGHTS
+    np.testing.assert_allclose(doubtful.expected_entropy, entropy, atol=0.01)
 
 
 def test_far_in_the_tails_nothing_cancels():
@@ -69,8 +71,7 @@ def test_far_in_the_tails_nothing_cancels():
 
 def test_classes_start_with_their_shares():
     share = np.array([5.0, 1.0, 3.0, 1.0])
-    member = init_ordered(np.random.default_rng(0), (2, 4), share)
-    p = by_quadrature(np.zeros(1), np.zeros(1), member.thresholds)[0, 0]
+    p = by_quadrature(np.zeros(1), np.zeros(1), init_thresholds(share))[0, 0]
     np.testing.assert_allclose(p, share / share.sum(), rtol=1e-5)
 
 
@@ -79,7 +80,7 @@ def test_slopes_are_on_average_those_of_the_expected_loss():
     """Oracle: central differences of a loss by quadrature; 400 independent steps of size zero."""
     rng, n, n_classes = np.random.default_rng(2), 37, 4
     x, codes = rng.standard_normal((n, 3)), rng.integers(n_classes, size=n)
-    rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
+    rows = Table.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
     member = uncertain_member(3, n_classes)
     got, std_error, losses = slopes_for_classes(member, rows, rng)
 
@@ -127,10 +128,10 @@ def fitted():
     return x, codes, ce.fit(1, x, codes, 4, SETTINGS, is_ordered=True)
 
 
-def test_families_with_an_order_stand_beside_the_others(fitted):
+def test_experts_with_an_order_stand_beside_the_others(fitted):
     x, codes, (state, info) = fitted
-    assert state.kinds == ORDERED_FAMILIES
-    assert len(state.shares) == 9
+    assert [one.is_ordered for one in state.experts] == [False] * 4 + [True] * 4
+    assert len(state.weights) == 9
     proba = ce.predict(state, x).proba
     log_p = np.log(proba[np.arange(150), codes])
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
@@ -145,19 +146,22 @@ def test_an_order_that_is_none_costs_little(fitted):
     x, codes, _ = fitted
     state, info = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS, is_ordered=True)
     _, plain = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS)
-    assert state.shares[:4].sum() > 0.6
+    assert state.weights[:4].sum() > 0.6
     assert info.left_out_loss < plain.left_out_loss + 0.04
 
 
-def test_two_classes_have_the_families_of_classes():
+def test_two_classes_have_the_experts_of_classes():
     rng = np.random.default_rng(3)
     x, codes = rng.standard_normal((40, 2)), np.arange(40) % 2
     state, _ = ce.fit(0, x, codes, 2, replace(SETTINGS, n_steps=20), is_ordered=True)
-    assert state.kinds == FAMILIES
+    assert not any(one.is_ordered for one in state.experts)
 
 
 def test_networks_of_another_likelihood_are_refused(fitted):
     _, _, (state, _) = fitted
-    forged = state._replace(families=state.families[:4] * 2)
+    wrong = state.experts[0].members[0]._replace(thresholds=np.zeros(2, np.float32))
+    forged = state._replace(
+        experts=(state.experts[0]._replace(members=(wrong,) * 3), *state.experts[1:])
+    )
     with pytest.raises(ValueError, match="networks must lead"):
         codec.read(ClassState, codec.write(forged, ClassState))

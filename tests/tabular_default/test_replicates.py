@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_left_out_rows import fit, output
+from test_joint_covariance import alone
+from test_left_out_rows import fit, measured, output
 
 from bayesprop import codec
+from bayesprop.numerics.nearest_rows import Known
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default import replicates
-from bayesprop.tabular_default.distinct_rows import Distinct, Rows, Targets
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.state import EnsembleState
+from bayesprop.tabular_default.networks import Networks
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.training import Table
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
@@ -32,20 +35,18 @@ def test_rows_of_the_same_inputs_become_one():
     x = rng.integers(-1, 2, (60, 2)) * 1.0
     x[::7] *= -1.0  # and with them some zeros
     y, weight = rng.standard_normal((60, 2)), rng.integers(0, 3, 60) * 0.5
-    rows = Rows.of(x, y, weight)
-    distinct, _, gone, _ = Distinct.of(rows)
+    rows = Table.of(x, y, weight)
+    distinct, _, gone, *_ = rows.distinct
     different = list(dict.fromkeys(map(tuple, x)))
     np.testing.assert_array_equal(distinct.x, different)
     for i, row in enumerate(different):
         same = (x == row).all(axis=1)
         np.testing.assert_array_equal(np.flatnonzero(gone == i), np.flatnonzero(same))
-        share = weight[same].sum() / weight.mean() / 60 * len(different)
-        assert distinct.weight[i] == pytest.approx(share, rel=1e-6)
+        assert distinct.weight[i] == pytest.approx(weight[same].sum() / weight.mean(), rel=1e-6)
         want = np.average(y[same], axis=0, weights=weight[same])
         np.testing.assert_allclose(distinct.y[i], want, rtol=1e-5, atol=1e-6)
-    assert distinct.n_total == rows.n_total
-    lone = Rows.of(rng.standard_normal((9, 2)), y[:9], None)
-    for part, same in zip(lone, Distinct.of(lone).once, strict=True):
+    lone = Table.of(rng.standard_normal((9, 2)), y[:9])
+    for part, same in zip(lone[:3], lone.distinct.once[:3], strict=True):
         np.testing.assert_array_equal(part, same)
 
 
@@ -66,11 +67,11 @@ def test_inputs_are_found_to_the_last_bit():
     assert len(replicates.Replicates.none(3, 1).find(asked)[0]) == 0
 
 
-def twice(rng: np.random.Generator, n: int, own: float) -> Targets:
+def twice(rng: np.random.Generator, n: int, own: float) -> Known:
     """Two targets each of n inputs, of variance 1, of which that share is their own."""
     at = np.tile(np.arange(n), 2)
     y = np.sqrt(1.0 - own) * rng.standard_normal(n)[at] + np.sqrt(own) * rng.standard_normal(2 * n)
-    return Targets(y, np.ones(2 * n), at, n)
+    return measured(y, at)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def twice(rng: np.random.Generator, n: int, own: float) -> Targets:
 def test_the_share_that_comes_back_is_found(own: float, n: int, least: float, most: float):
     rng = np.random.default_rng(2)
     targets = twice(rng, n, own)
-    assert least <= replicates.own_share(rng, output(n, 0.0), targets) <= most
+    assert least <= replicates.own_share(rng, output(2 * n, 0.0), targets) <= most
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_few_inputs_are_remembered_though_they_judge_no_noise():
     y = np.repeat(rng.standard_normal(40), 10)[:, None] + 0.1 * rng.standard_normal((400, 1))
     state = fit(x, y)
     assert len(state.replicates.rows) == 40
-    assert state.log_noise_ratio[0] == 0.0
+    assert state.networks.log_noise_factor[0] == 0.0
     said = nn.predict(state, x)
     assert np.sqrt(np.mean((said.mean - y) ** 2)) < 0.15
     assert np.all(said.noise_var < 0.2)
@@ -165,7 +166,7 @@ def test_of_two_outputs_one_comes_back():
     rng = np.random.default_rng(7)
     x = np.float32(rng.uniform(-2.0, 2.0, (60, 2)))
     state = fit(x, np.hstack([x, x])[:, :2] + 0.1 * rng.standard_normal((60, 2)))
-    state = EnsembleState.of(state.members, state.log_floor, state.seed)
+    state = alone(Networks.of(state.networks.members, state.networks.log_floor))
     m, v = np.full((60, 2), 5.0), np.full((60, 2), 0.04)
     remembers = state._replace(replicates=replicates.Replicates.of(x, m, v, np.array([0.0, -2.0])))
     ours, theirs = nn.predict(remembers, x), nn.predict(state, x)
@@ -173,7 +174,7 @@ def test_of_two_outputs_one_comes_back():
         np.testing.assert_array_equal(getattr(ours, name)[:, 0], getattr(theirs, name)[:, 0])
     np.testing.assert_allclose(ours.mean[:, 1], 5.0, rtol=1e-6)
     np.testing.assert_allclose(ours.epistemic_var[:, 1], 0.04, rtol=1e-5)
-    floor = np.exp(state.log_floor[1])
+    floor = np.exp(state.networks.log_floor[1])
     want = floor + np.exp(-2.0) * (theirs.noise_var[:, 1] - floor)
     np.testing.assert_allclose(ours.noise_var[:, 1], want, rtol=0.01)
     one, two = (
@@ -187,11 +188,11 @@ def test_of_two_outputs_one_comes_back():
 @pytest.mark.exhaustive
 def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
     x, _, state, before = recipes
-    again = codec.read(EnsembleState, codec.write(state, EnsembleState))
+    again = codec.read(NumberState, codec.write(state, NumberState))
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
     negative = state.replicates._replace(v=-state.replicates.v - 1.0)
     with pytest.raises(ValueError, match="v must be at least 0"):
-        codec.read(EnsembleState, codec.write(state._replace(replicates=negative), EnsembleState))
+        codec.read(NumberState, codec.write(state._replace(replicates=negative), NumberState))
     without = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
     assert len(without.replicates.rows) == 0
     assert len(nn.without_replicates(state).replicates.rows) == 0

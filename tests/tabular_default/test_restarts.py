@@ -12,13 +12,12 @@ from ensemble_objective import student_t_bound
 
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default import restarts
-from bayesprop.tabular_default.distinct_rows import Rows
-from bayesprop.tabular_default.member import flat
+from bayesprop.tabular_default.networks import Networks, flat, init_networks
 from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.state import EnsembleState, init
-from bayesprop.tabular_default.training import train
+from bayesprop.tabular_default.settings import settings_for
+from bayesprop.tabular_default.training import Table, Training, train
 
-SETTINGS = nn.settings_for(
+SETTINGS = settings_for(
     200,
     hidden_layer_sizes=(10,),
     noise_layer_sizes=(5,),
@@ -37,12 +36,13 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def trained(table) -> EnsembleState:
-    rows = Rows.of(*table, None)
-    return train(init(4, 2, rows.y, SETTINGS), rows, SETTINGS)[0]
+def trained(table) -> Networks:
+    rows = Table.of(*table)
+    start = init_networks(4, 2, rows.y, SETTINGS)
+    return train([start], [rows], [SETTINGS], seed=4).experts[0]
 
 
-def given_up(state: EnsembleState, member: int) -> EnsembleState:
+def given_up(state: Networks, member: int) -> Networks:
     """Let a member's mean say nothing, and its noise explain the targets."""
     members = list(state.members)
     *below, last = members[member].mean
@@ -56,23 +56,23 @@ def given_up(state: EnsembleState, member: int) -> EnsembleState:
 def test_a_long_table_is_judged_by_some_of_its_rows(table, trained, monkeypatch):
     monkeypatch.setattr(restarts, "_MOST_ROWS", 60)
     state, (x, y) = given_up(trained, 1), table
-    assert restarts.gave_up(state, Rows.of(x, y, None)) == [1]
-    fourth = Rows.of(x[::4], y[::4], None)
-    whole, some = (restarts.scores(state, rows) for rows in (Rows.of(x, y, None), fourth))
+    assert restarts.gave_up(state, Table.of(x, y, None)) == [1]
+    fourth = Table.of(x[::4], y[::4], None)
+    whole, some = (restarts.scores(state, rows) for rows in (Table.of(x, y, None), fourth))
     for ours, theirs in zip(whole, some, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_members_that_learnt_all_rows_stay(table, trained):
-    assert restarts.gave_up(trained, Rows.of(*table, None)) == []
+    assert restarts.gave_up(trained, Table.of(*table, None)) == []
 
 
 @pytest.mark.parametrize("member", [0, 2])
 def test_the_one_that_gave_up_is_restarted(table, trained, member):
-    rows, (x, y) = Rows.of(*table, None), table
+    rows, (x, y) = Table.of(*table, None), table
     state = given_up(trained, member)
     assert restarts.gave_up(state, rows) == [member]
-    mended = restarts.restart(state, rows, SETTINGS, member)
+    mended = restarts.restart(state, rows, SETTINGS, 4, member)
     errors = np.sqrt(np.mean((outputs(mended, x).m - y) ** 2, axis=(1, 2)))
     assert errors.max() < 1.5 * np.median(errors)
     for k, (ours, theirs) in enumerate(zip(mended.members, trained.members, strict=True)):
@@ -82,20 +82,19 @@ def test_the_one_that_gave_up_is_restarted(table, trained, member):
 def test_a_fit_restarts_and_says_so(table, trained, monkeypatch):
     losses = np.zeros((3, SETTINGS.n_steps, 2), np.float32)
 
-    def spoilt(start: EnsembleState, *arguments: Any, **options: Any) -> Any:
-        if start.n_inputs == trained.n_inputs:
-            return given_up(trained, 1), losses
-        return train(start, *arguments, **options)
+    def spoilt(*arguments: Any, **options: Any) -> Any:
+        (_, *others), _ = train(*arguments, **options)
+        return Training([given_up(trained, 1), *others], losses)
 
     monkeypatch.setattr(nn, "train", spoilt)
     state, info = nn.fit(4, *table, SETTINGS)
     assert info.guards["members_restarted"] == 1
-    assert restarts.gave_up(state, Rows.of(*table, None)) == []
+    assert restarts.gave_up(state.networks, Table.of(*table)) == []
 
 
 def test_the_better_start_is_kept(table, trained):
     short = replace(SETTINGS, n_steps=2)
-    assert restarts.restart(trained, Rows.of(*table, None), short, 1) is trained
+    assert restarts.restart(trained, Table.of(*table), short, 4, 1) is trained
 
 
 @pytest.mark.exhaustive
@@ -109,7 +108,7 @@ def test_outliers_left_alone_are_no_giving_up(table):
 def test_the_measure_is_the_bound_of_training(table, trained):
     x, y = table
     weight = np.random.default_rng(3).uniform(0.5, 2.0, 200)
-    rmse, bound = restarts.scores(trained, Rows.of(x, y, weight))
+    rmse, bound = restarts.scores(trained, Table.of(x, y, weight))
     noisy = outputs(trained, x)
     for k in range(3):
         square = jnp.float32((noisy.m[k] - y) ** 2)

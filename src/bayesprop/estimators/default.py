@@ -28,7 +28,7 @@ class BayesianRegressor(BayesianRegressorParams, RegressorBase):
 
     Attributes
     ----------
-    state_ : EnsembleState
+    state_ : NumberState
         The posterior, in standardised units.
     process_shares_ : ndarray of shape (n_outputs,)
         What rows left out give the Gaussian processes of every target, from 0 to 1; the networks
@@ -46,23 +46,22 @@ class BayesianRegressor(BayesianRegressorParams, RegressorBase):
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         """Units of the hidden layers in use: as asked, or as the size of the table chose."""
-        return self.state_.members[0].sizes[0][1:-1]
+        return self.state_.networks.members[0].sizes[0][1:-1]
 
     @property
     def process_shares_(self) -> np.ndarray:
-        """Shares of the Gaussian processes in the prediction of every target."""
+        """Mixture weights of the Gaussian processes in the prediction of every target."""
+        from bayesprop.tabular_default.experts import Processes
+
         state = self.state_
-        shares = np.array(state.target_shares, np.float64)
-        if state.companion is None:
-            return shares
-        other, _, share = state.companion
-        return (1.0 - share) * shares + share * other.target_shares
+        is_process = [isinstance(one, Processes) for one in state.experts]
+        return state.weights[is_process].sum(axis=0)
 
     @property
     def shares_(self) -> dict[str, float]:
-        """Shares of both kinds of networks, processes beside them included."""
-        companion = self.state_.companion
-        share = 0.0 if companion is None else companion.share
+        """Mixture weights of both kinds of networks, processes beside them included."""
+        is_ramped = np.array([one.is_ramped for one in self.state_.experts])
+        share = float(self.state_.weights[is_ramped, 0].sum())
         return {"inputs": 1.0 - share, "ramps": share}
 
     def without_replicates(self) -> Self:
@@ -105,14 +104,14 @@ class BayesianClassifier(BayesianClassifierParams, ClassifierBase):
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         """Units of the hidden layers in use: as asked, or as the recipe has them."""
-        return self.state_.families[0][0].sizes[0][1:-1]
+        return self.state_.experts[0].members[0].sizes[0][1:-1]
 
     @property
     def shares_(self) -> dict[str, float]:
         """Shares of the families, and of a constant."""
         names = [
-            f"{'ordered, ' if family.is_ordered else ''}{'ramps' if family.has_ramps else 'inputs'}"
-            f", rows count {family.likelihood_weight:g}"
-            for family in self.state_.kinds
+            f"{'ordered, ' if one.is_ordered else ''}{'ramps' if one.is_ramped else 'inputs'}"
+            f", rows count {one.likelihood_weight:g}"
+            for one in self.state_.experts
         ]
-        return dict(zip([*names, "constant"], self.state_.shares.tolist(), strict=True))
+        return dict(zip([*names, "constant"], self.state_.weights.tolist(), strict=True))

@@ -11,19 +11,20 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE_VAR,
 )
 from bayesprop.tabular_default import neighbour_process, neighbour_targets, replicates
-from bayesprop.tabular_default.gaussian_network import apply, draw
+from bayesprop.tabular_default.components import Components, scale_noise
+from bayesprop.tabular_default.experts import Processes
 from bayesprop.tabular_default.neighbour_targets import Nearby
-from bayesprop.tabular_default.noisy_output import NoisyOutput, Output, scaled
+from bayesprop.tabular_default.networks import Networks, apply, draw
 from bayesprop.tabular_default.outputs import moves, outputs
-from bayesprop.tabular_default.regression import without_nearby
-from bayesprop.tabular_default.state import EnsembleState
+from bayesprop.tabular_default.regression import NumberState, without_density
+from bayesprop.tabular_default.replicates import Replicates
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
 
 def sample_functions(
     rng: np.random.Generator,
-    state: EnsembleState,
+    state: NumberState,
     x: Float[np.ndarray, "n d"],
     n: int,
     *,
@@ -31,14 +32,28 @@ def sample_functions(
 ) -> Float[np.ndarray, "s n o"]:
     """Draw networks or processes, and return their means at all rows, or new observations.
 
-    Of networks linear in the deviations of the weights, as the variances of `predict` are; where
-    there are none, with independent weights.
+    Of networks linear in the covariance factors of the weights, as the variances of `predict` are;
+    where there are none, with independent weights.
     """
     x = np.asarray(x, np.float64)
-    draws = _sampled(rng, state, x, n, include_noise=include_noise)
-    if not any(state.nearby):
+    draws = np.empty((n, len(x), state.weights.shape[1]))
+    # One number a draw, so that outputs share networks where their weights are alike.
+    passed = np.cumsum(state.weights, axis=0)[:-1, None] <= rng.random((n, 1))
+    which = passed.sum(axis=0)
+    for e, expert in enumerate(state.experts):
+        of_expert = np.flatnonzero((which == e).any(axis=1))
+        if len(of_expert):
+            given = state.ramps.beside(x) if expert.is_ramped else x
+            of_each = given, len(of_expert), (state.replicates, x)
+            if isinstance(expert, Processes):
+                values = _of_processes(rng, expert, *of_each, include_noise=include_noise)
+            else:
+                values = _of_networks(rng, expert, *of_each, include_noise=include_noise)
+            is_own = (which[of_expert] == e)[:, None]
+            draws[of_expert] = np.where(is_own, values, draws[of_expert])
+    if not any(state.density):
         return draws
-    beside = neighbour_targets.nearby(state.nearby, x, without_nearby(state, x).std)
+    beside = neighbour_targets.nearby(state.density, x, without_density(state, x).std)
     return _or_nearby(rng, draws, beside, include_noise=include_noise)
 
 
@@ -63,91 +78,100 @@ def _or_nearby(
     return np.where(is_nearby, values, draws)
 
 
-def _sampled(
+_Known = tuple[Replicates, np.ndarray]  # and the inputs without ramps
+
+
+def _of_processes(
     rng: np.random.Generator,
-    state: EnsembleState,
+    expert: Processes,
     x: Float[np.ndarray, "n d"],
     n: int,
+    known: _Known,
     *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
-    """Draw from an ensemble and its companion."""
-    draws = np.empty((n, len(x), state.n_outputs))
-    if state.companion is not None:
-        other, ramps, share = state.companion
-        alone, is_other = state._replace(companion=None), rng.random(n) < share
-        for which, one, given in ((~is_other, alone, x), (is_other, other, ramps.beside(x))):
-            number = int(which.sum())
-            draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
-        return draws
-    noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
-    of_process = rng.random((n, state.n_outputs)) < state.target_shares
+    """Draw functions of processes, or observations; 0 of outputs without one."""
+    draws = np.zeros((n, len(x), expert.n_outputs))
+    for o, process in enumerate(expert.processes):
+        if process is not None:
+            draws[..., o] = process.draw(rng, x, n)
+    draws = known[0].overwritten(rng, known[1], draws)
+    if include_noise:
+        components = expert.components(x)
+        _, log_factor = replicates.recall(*known, components)
+        draws += np.exp(0.5 * (components.l_m + log_factor)) * rng.standard_normal(draws.shape)
+    return draws
+
+
+def _of_networks(
+    rng: np.random.Generator,
+    expert: Networks,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    known: _Known,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw mean networks moved by residuals, or observations with noise networks."""
+    draws = np.empty((n, len(x), expert.n_outputs))
+    noisy, drawn = outputs(expert, x), rng.integers(expert.n_members, size=n)
     for k in np.unique(drawn):
         numbers = np.flatnonzero(drawn == k)
-        draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
-    log_ratio, own_std = np.zeros(draws.shape[1:]), np.ones(draws.shape[1:])
-    for o, process in enumerate(state.neighbours):
+        draws[numbers] = _means(rng, expert, x, noisy.m[k], k, len(numbers))
+    log_factor, own_std = np.zeros(draws.shape[1:]), np.ones(draws.shape[1:])
+    for o, process in enumerate(expert.residuals):
         if process is not None:
-            members, ratio = Output.of(noisy, state.log_floor, o), float(state.log_noise_ratio[o])
-            moved = neighbour_process.moved_draws(rng, process, x, members, ratio, draws[:, :, o])
-            draws[:, :, o], log_ratio[:, o], own_std[:, o] = moved
-    for o, process in enumerate(state.target_processes):
-        numbers = np.flatnonzero(of_process[:, o])
-        if process is not None and len(numbers):
-            draws[numbers, :, o] = process.draw(rng, x, len(numbers))
-    draws = state.replicates.overwritten(rng, x, draws)
+            members, factor = noisy.column(o), float(expert.log_noise_factor[o])
+            moved = neighbour_process.moved_draws(rng, process, x, members, factor, draws[:, :, o])
+            draws[:, :, o], log_factor[:, o], own_std[:, o] = moved
+    draws = known[0].overwritten(rng, known[1], draws)
     if include_noise:
-        comes_back = replicates.recall(state.replicates, x, noisy)[1]
+        log_factor += expert.log_noise_factor + replicates.recall(*known, noisy)[1]
         for s, k in enumerate(drawn):
-            noise = own_std * _noise(rng, state, x, noisy, k, log_ratio + comes_back)
-            for o, process in enumerate(state.target_processes):
-                if process is not None and of_process[s, o]:
-                    log_var = process.log_own_noise + comes_back[:, o]
-                    noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
-            draws[s] += noise
+            draws[s] += own_std * _noise(rng, expert, x, noisy, k, log_factor)
     return draws
 
 
 def _noise(
     rng: np.random.Generator,
-    state: EnsembleState,
+    networks: Networks,
     x: Float[np.ndarray, "n d"],
-    noisy: NoisyOutput,
+    noisy: Components,
     k: int,
-    log_ratio: Float[np.ndarray, "n o"],
+    log_factor: Float[np.ndarray, "n o"],
 ) -> Float[np.ndarray, "n o"]:
     """Draw a noise network of member k, and noise as it says."""
-    member, l_m = state.members[k], noisy.l_m[k]
+    member, l_m = networks.members[k], noisy.l_m[k]
     raw = member.log_noise + apply(draw(rng, member.noise), x)
     shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
-    away = shrinkage * (np.logaddexp(raw, state.log_floor) - l_m)
-    l_m = scaled(l_m, state.log_noise_ratio + log_ratio, state.log_floor)
+    away = shrinkage * (np.logaddexp(raw, networks.log_floor) - l_m)
+    l_m = scale_noise(l_m, log_factor, networks.log_floor)
     log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
     return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)
 
 
 def _means(
     rng: np.random.Generator,
-    state: EnsembleState,
+    networks: Networks,
     x: Float[np.ndarray, "n d"],
     m: Float[np.ndarray, "n o"],
     k: int,
     n: int,
 ) -> Float[np.ndarray, "s n o"]:
     """Draw n mean networks of member k, whose expected outputs are m."""
-    if not state.deviations.size:
-        member = state.members[k]
+    if not networks.factors.size:
+        member = networks.members[k]
         return np.stack([apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)])
-    n_deviations = state.deviations.shape[1]
-    steps, once = rng.standard_normal((n, n_deviations)), n <= n_deviations
-    if once:  # fewer ways to go than there are deviations
-        together = np.float32(steps @ state.deviations[k])
-        state = state._replace(deviations=np.broadcast_to(together, (k + 1, *together.shape)))
+    n_factors = networks.factors.shape[1]
+    steps, once = rng.standard_normal((n, n_factors)), n <= n_factors
+    if once:  # fewer ways to go than there are factors
+        together = np.float32(steps @ networks.factors[k])
+        networks = networks._replace(factors=np.broadcast_to(together, (k + 1, *together.shape)))
     draws = np.empty((n, *m.shape))
-    a_piece = max(1, _NUMBERS_AT_A_TIME // (state.deviations.shape[1] * state.n_outputs))
+    a_piece = max(1, _NUMBERS_AT_A_TIME // (networks.factors.shape[1] * networks.n_outputs))
     for first in range(0, len(x), a_piece):
         part = slice(first, first + a_piece)
-        far = moves(state, x[part], k)
+        far = moves(networks, x[part], k)
         draws[:, part] = m[part]
         draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
     return draws

@@ -16,8 +16,8 @@ kink, at their prior's mean. Those of the last hidden layer are woken first: the
 one become a draw from their prior, so that its kink may lie anywhere, also where no row does, and
 the rows decide how much of it the output may hold. The mean stays as it was.
 
-S itself would be too large to keep and to multiply by. Kept are a few deviations of all weights
-whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
+S itself would be too large to keep and to multiply by. Kept are a few factors, vectors of all
+weights whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import linalg
 
 from bayesprop.numerics.dense import (
@@ -37,20 +37,21 @@ from bayesprop.numerics.dense import (
 )
 from bayesprop.numerics.machine import n_cores
 from bayesprop.numerics.student_t_bound import row_precision
-from bayesprop.tabular_default.distinct_rows import Distinct, Rows
-from bayesprop.tabular_default.gaussian_network import (
+from bayesprop.tabular_default.components import Components
+from bayesprop.tabular_default.duplicate_inputs import Distinct, sums
+from bayesprop.tabular_default.networks import (
     Layers,
+    Member,
+    Networks,
     dead_units,
+    flat,
     n_units_below,
     prior_variances,
 )
-from bayesprop.tabular_default.member import Member, flat
-from bayesprop.tabular_default.noisy_output import NoisyOutput
 from bayesprop.tabular_default.outputs import activations, outputs
 from bayesprop.tabular_default.settings import EnsembleSettings
-from bayesprop.tabular_default.state import EnsembleState
 
-N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
+N_FACTORS, LEAST_FACTORS = 16, 48
 """Of a member, and of all together at least: the relative standard error of a variance is
 sqrt(2 / number), of six members' a seventh."""
 
@@ -72,31 +73,42 @@ _LEAST_PRECISION = 1e-30  # which says nothing, and can be divided by
 _MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
 
 
-class LeftOut(NamedTuple):
-    """What every member would say of some rows if it had not seen the row it is asked about.
+MOST_LEVERAGE = 0.8
+"""Of a row, beyond which what a member predicts without it is too far away for a first order."""
 
-    some
-        Numbers of the rows, (r,).
-    noisy
-        What they say; where rows have groups, the one that has not seen the group.
-    leverage
-        Of the row, the largest that any member gives it for any output, (r,).
+
+class HeldOut(NamedTuple):
+    """What an expert predicts of some rows as if it had not seen the row that it is asked about.
+
+    rows
+        Numbers of the different inputs, (r,).
+    components
+        At these rows; where rows have groups, of the member that has not seen the group.
+    is_near
+        Whether this is close to what the expert would predict, (r,): no leverage is large.
     """
 
-    some: Int[np.ndarray, " r"]
-    noisy: NoisyOutput
-    leverage: Float[np.ndarray, " r"]
+    rows: Int[np.ndarray, " r"]
+    components: Components
+    is_near: Bool[np.ndarray, " r"]
+
+    @property
+    def near(self) -> HeldOut:
+        """Those rows alone that are near."""
+        at = np.flatnonzero(self.is_near)
+        return HeldOut(self.rows[at], self.components.at(at), self.is_near[at])
 
 
-def with_deviations(
-    state: EnsembleState,
+def hold_out(
+    networks: Networks,
     distinct: Distinct,
     settings: EnsembleSettings,
+    seed: int,
     n_total: float | None = None,
-) -> tuple[EnsembleState, LeftOut | None]:
-    """Return a trained state with deviations, unless the networks of its members are too large.
+) -> tuple[Networks, HeldOut | None]:
+    """Return trained networks with covariance factors, unless the networks are too large.
 
-    And what it says of rows left out: to first order, the error at a row that counts r grows by
+    And held-out predictions: to first order, the error at a row that counts r grows by
     1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
     the same inputs are left out together: their r add up, and their targets are averaged by it.
     Where rows have groups, a member was trained without some of these, whose r are nothing to it.
@@ -104,58 +116,56 @@ def with_deviations(
     n_total
         Weight of all rows that were learnt, for which these stand; None: these are all.
     """
-    n_weights, rows = state.n_mean_weights, distinct.once
-    some = _rows_to_look_at(state, rows)
-    is_finite = all(np.isfinite(flat(member)).all() for member in state.members)
+    n_weights, once = networks.n_mean_weights, distinct.once
+    some = rows_to_look_at(once.weight, n_weights, networks.n_outputs, seed)
+    is_finite = all(np.isfinite(flat(member)).all() for member in networks.members)
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
-        return state, _of_folds(state, distinct) if is_finite else None
-    x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
-    own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
-    counts = weight * (n_total or rows.n_total) / weight.sum()
-    noisy, spread = outputs(state, x), settings.priors.mean
-    there, total = noisy.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
-    trained = state.members
-    each = tuple(wake(state.seed, k, member, spread) for k, member in enumerate(trained))
-    state = state._replace(members=each)
-    number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
-
-    fold = None if distinct.groups is None else distinct.groups.fold[some]
+        return networks, _of_folds(networks, distinct, seed) if is_finite else None
+    x, weight, (measured, at, _) = once.x[some], once.weight[some], distinct.measured(some)
+    own = distinct.unit * weight
+    counts = weight * ((n_total or distinct.unit * once.weight.sum()) / weight.sum())
+    predicted, spread = outputs(networks, x), settings.priors.mean
+    there, total = predicted.at(at), sums(at, measured.weight[:, None], len(some))
+    trained = networks.members
+    each = tuple(wake(seed, k, member, spread) for k, member in enumerate(trained))
+    networks = networks._replace(members=each)
+    number = max(N_FACTORS, -(-LEAST_FACTORS // len(each)))
+    fold = None if distinct.fold is None else distinct.fold[some]
 
     def of_member(k: int) -> tuple[np.ndarray, ...]:
         seen = 1.0 if fold is None else np.where(fold == k, _UNSEEN, 1.0)[:, None]
-        j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
-        each_r = row_precisions(state, settings, there, targets.y, k)
-        r = targets.sums(each_r) / total
-        y = targets.sums(each_r * targets.y) / total / r
+        j = slopes(each[k].mean, x, *activations(networks, x, k)).reshape(-1, n_weights)
+        each_r = row_precisions(networks, settings, there, measured.y, k) * measured.weight[:, None]
+        r = sums(at, each_r, len(some)) / total
+        y = sums(at, each_r * measured.y, len(some)) / total / r
         variances = prior_variances(trained[k].mean, spread)
         prior_var = np.concatenate([part for layer in variances for part in layer], axis=None)
-        rng = np.random.default_rng([state.seed % 2**32, 2, k])
+        rng = np.random.default_rng([seed % 2**32, 2, k])
         all_r = seen * (counts[:, None] * r)
-        vectors, h = deviations(rng, j, all_r.ravel(), prior_var, number)
+        vectors, h = covariance_factors(rng, j, all_r.ravel(), prior_var, number)
         v = h.reshape(r.shape) / all_r
         leverage = seen * (own[:, None] * r * v)
         stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
-        return vectors, y + (noisy.m[k] - y) / stays, v / stays, leverage.max(axis=1)
+        return vectors, y + (predicted.m[k] - y) / stays, v / stays, leverage.max(axis=1)
 
-    fit_in = _MOST_AT_A_TIME // (x.shape[0] * state.n_outputs * n_weights)
+    fit_in = _MOST_AT_A_TIME // (x.shape[0] * networks.n_outputs * n_weights)
     with ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool:
         vectors, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
-    left_out = noisy._replace(m=np.array(m), v=np.array(v))
-    state = state._replace(deviations=np.array(vectors, np.float32))
-    if fold is None:
-        return state, LeftOut(some, left_out, np.max(leverage, axis=0))
-    return state, LeftOut(some, left_out.by(fold), np.zeros(len(some)))
+    networks = networks._replace(factors=np.array(vectors, np.float32))
+    held_out = predicted._replace(m=np.array(m), v=np.array(v))
+    if fold is not None:
+        return networks, HeldOut(some, held_out.by(fold), np.ones(len(some), bool))
+    return networks, HeldOut(some, held_out, np.max(leverage, axis=0) <= MOST_LEVERAGE)
 
 
-def _of_folds(state: EnsembleState, distinct: Distinct) -> LeftOut | None:
+def _of_folds(networks: Networks, distinct: Distinct, seed: int) -> HeldOut | None:
     """Ask members with independent weights of groups they have not seen; None without groups."""
-    if distinct.groups is None:
+    if distinct.fold is None:
         return None
-    counting = np.flatnonzero(distinct.once.weight)
-    rng = np.random.default_rng([state.seed % 2**32, 2])
-    some = np.sort(rng.permutation(counting)[:_MOST_OF_FOLDS])
-    noisy = outputs(state, distinct.once.x[some]).by(distinct.groups.fold[some])
-    return LeftOut(some, noisy, np.zeros(len(some)))
+    rng = np.random.default_rng([seed % 2**32, 2])
+    some = np.sort(rng.permutation(np.flatnonzero(distinct.once.weight))[:_MOST_OF_FOLDS])
+    components = outputs(networks, distinct.once.x[some]).by(distinct.fold[some])
+    return HeldOut(some, components, np.ones(len(some), bool))
 
 
 def wake(seed: int, k: int, member: Member, spread: float) -> Member:
@@ -187,14 +197,16 @@ def wake(seed: int, k: int, member: Member, spread: float) -> Member:
     )
 
 
-def _rows_to_look_at(state: EnsembleState, rows: Rows) -> Int[np.ndarray, " r"] | None:
+def rows_to_look_at(
+    weight: Float[np.ndarray, " n"], n_weights: int, n_outputs: int, seed: int
+) -> Int[np.ndarray, " r"] | None:
     """Return the numbers of all rows that count, or of some; None if too few can be looked at."""
-    counting, n_weights = np.flatnonzero(rows.weight), state.n_mean_weights
-    most = max(ENOUGH_ROWS, _MOST_PRODUCTS // n_weights**2 // state.n_outputs)
-    most = min(most, _MOST_NUMBERS // n_weights // state.n_outputs)
+    counting = np.flatnonzero(weight)
+    most = max(ENOUGH_ROWS, _MOST_PRODUCTS // n_weights**2 // n_outputs)
+    most = min(most, _MOST_NUMBERS // n_weights // n_outputs)
     if len(counting) <= most:
         return counting
-    rng = np.random.default_rng([state.seed % 2**32, 2])
+    rng = np.random.default_rng([seed % 2**32, 2])
     return np.sort(rng.permutation(counting)[:most]) if most >= ENOUGH_ROWS else None
 
 
@@ -232,28 +244,28 @@ def slopes(
 
 
 def row_precisions(
-    state: EnsembleState,
+    networks: Networks,
     settings: EnsembleSettings,
-    noisy: NoisyOutput,
+    predicted: Components,
     y: Float[np.ndarray, "n o"],
     k: int,
 ) -> Float[np.ndarray, "n o"]:
     """Minus twice the slope in E[(y - f)²] of the `student_t_bound` that member k maximises.
 
-    noisy
-        What all members say of the rows, with independent weights.
+    predicted
+        Components of all members at the rows, with independent weights.
     """
-    share, one = settings.noise_share(k), state.members[k]
-    dof = np.maximum(noisy.dof[k], settings.mean_least_dof(k))
-    below = np.minimum(state.log_floor - noisy.l_m[k], -1e-6)
-    h = noisy.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
-    seen = np.logaddexp(one.own_log_noise + share * h, state.log_floor)
-    square = (noisy.m[k] - y) ** 2 + noisy.v[k]
-    precision = row_precision(square, seen, share**2 * noisy.l_v[k], dof)
+    share, one = settings.noise_share(k), networks.members[k]
+    dof = np.maximum(predicted.dof[k], settings.mean_least_dof(k))
+    below = np.minimum(networks.log_floor - predicted.l_m[k], -1e-6)
+    h = predicted.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
+    seen = np.logaddexp(one.own_log_noise + share * h, networks.log_floor)
+    square = (predicted.m[k] - y) ** 2 + predicted.v[k]
+    precision = row_precision(square, seen, share**2 * predicted.l_v[k], dof)
     return np.maximum(precision, _LEAST_PRECISION)
 
 
-def deviations(
+def covariance_factors(
     rng: np.random.Generator,
     j: Float[np.ndarray, "n p"],
     r: Float[np.ndarray, " n"],

@@ -1,6 +1,6 @@
 """Priors of the weights and steps of Adam, sixteen parameters at a time.
 
-What `gaussian_network.py` says of the priors, whose groups' best variances need no derivative,
+What `networks.py` says of the priors, whose groups' best variances need no derivative,
 and Adam (Kingma & Ba 2015). The arrays are those of `kernel_network.py`, and
 
 pull
@@ -14,8 +14,8 @@ import math
 
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
-from bayesprop.tabular_default.gaussian_network import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.tabular_default.kernel_network import BLOCK, layer_at
+from bayesprop.tabular_default.networks import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 
 BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED = 0, 1, 2, 3
 """Which weights share a prior variance; FIXED: it is given."""

@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from bayesprop.simd.lanes import aligned_parts, round_up
-from bayesprop.tabular_default.gaussian_network import Priors
 from bayesprop.tabular_default.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.tabular_default.kernel_member import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.tabular_default.kernel_network import BLOCK, Job, Layer
-from bayesprop.tabular_default.member import Member
+from bayesprop.tabular_default.networks import Member
+from bayesprop.tabular_default.settings import Priors
 
 Vector = Float32[np.ndarray, " p"]
 NO_NORMALS = np.zeros(BLOCK, np.float32)

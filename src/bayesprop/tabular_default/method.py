@@ -30,7 +30,7 @@ from bayesprop.tabular_default.settings import (
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
     from bayesprop.tabular_default.classification import ClassState
-    from bayesprop.tabular_default.state import EnsembleState
+    from bayesprop.tabular_default.regression import NumberState
     from bayesprop.tabular_default.training import FitInfo
 
 DRAFT_MEMBERS, FOLDS = 2, 5
@@ -155,7 +155,7 @@ class NetworkEnsemble(Settable):
 
     def _trained(
         self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
-    ) -> tuple[EnsembleState, FitInfo]:
+    ) -> tuple[NumberState, FitInfo]:
         from bayesprop.tabular_default import regression as ensemble
 
         if rows.group is not None and self.learns_replicates:
@@ -165,15 +165,13 @@ class NetworkEnsemble(Settable):
             )
         return ensemble.fit(seed, rows.x, rows.y, settings, **details)
 
-    def predict(self, state: EnsembleState, x: np.ndarray) -> MixturePredictive:
+    def predict(self, state: NumberState, x: np.ndarray) -> MixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
         from bayesprop.tabular_default import regression as ensemble
 
         return ensemble.predict(state, x)
 
-    def draw(
-        self, state: EnsembleState, x: np.ndarray, rng: np.random.RandomState, n: int
-    ) -> Drawn:
+    def draw(self, state: NumberState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions, or with noise observations: one network each."""
         from bayesprop.tabular_default.function_draws import sample_functions
 
@@ -181,14 +179,15 @@ class NetworkEnsemble(Settable):
         functions = partial(sample_functions, generator, state, x, n)
         return Drawn(functions, partial(functions, include_noise=True))
 
-    def from_stored(self, stored: Stored) -> EnsembleState:
+    def from_stored(self, stored: Stored) -> NumberState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
-        from bayesprop.tabular_default.state import EnsembleState
+        from bayesprop.tabular_default.regression import NumberState
 
-        state = codec.read(EnsembleState, stored)
-        if (state.n_inputs, state.n_outputs) != (self.n_inputs, self.n_outputs):
+        state = codec.read(NumberState, stored)
+        found = state.networks.n_inputs, state.networks.n_outputs
+        if found != (self.n_inputs, self.n_outputs):
             raise ValueError(
-                f"the network has {state.n_inputs} inputs and {state.n_outputs} outputs, the "
+                f"the network has {found[0]} inputs and {found[1]} outputs, the "
                 f"header {(self.n_inputs, self.n_outputs)}"
             )
         return state
@@ -228,8 +227,9 @@ class ClassEnsemble(Settable):
         """Predict by the mixture of all networks."""
         from bayesprop.tabular_default import classification as class_ensemble
 
-        doubtful = class_ensemble.predict(state, x)
-        return ClassPredictive.of_codes(doubtful.proba[:, self._ranks], doubtful.entropy)
+        predicted = class_ensemble.predict(state, x)
+        proba = predicted.proba[:, self._ranks]
+        return ClassPredictive.of_codes(proba, predicted.expected_entropy)
 
     @property
     def _ranks(self) -> Int[np.ndarray, " c"]:
@@ -246,7 +246,7 @@ class ClassEnsemble(Settable):
                 f"the networks must be of {self.n_inputs} inputs and {self.n_classes} classes"
             )
         is_ordered = self.order is not None and self.n_classes > 2
-        if is_ordered != any(family.is_ordered for family in state.kinds):
+        if is_ordered != any(one.is_ordered for one in state.experts):
             raise ValueError("the networks must be of ordered classes where the header orders them")
         return state
 

@@ -180,7 +180,7 @@ def _judged(known: Labelled, proba: Float[np.ndarray, "n c"]) -> Judged:
 
 def _losses(known: Labelled, proba: Float[np.ndarray, "n c"]) -> tuple[float, np.ndarray]:
     """Return the best power, and under it what every row loses, nats."""
-    power = stacking.power(proba, known.code, known.weight)
+    power = stacking.inverse_temperature(proba, known.code, known.weight)
     likelihood = stacking.raised(proba, power)[np.arange(len(known.code)), known.code]
     return power, -np.log(likelihood)
 

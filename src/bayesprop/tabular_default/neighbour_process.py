@@ -43,7 +43,7 @@ from bayesprop.numerics.nearest_rows import (
     slope,
     squares,
 )
-from bayesprop.tabular_default.noisy_output import NoisyOutput, Output, scaled
+from bayesprop.tabular_default.components import Components
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""
@@ -314,30 +314,26 @@ def learn(
     return NeighbourProcess(*known[:3], *numbers), Local(m, v, noise, doubt)
 
 
-def changed(members: Output, local: Local) -> Output:
-    """Move and stretch what the members say; their noise keeps its floor."""
-    noisy, predicted = members.noisy, members.predictive(0.0)
+def changed(members: Components, local: Local) -> Components:
+    """Move and stretch what the members say of one output; their noise keeps its floor."""
+    predicted = members.predictive()
     log_ratio = stretch(predicted, local)
-    stretched = np.exp(0.5 * log_ratio) * (noisy.m - predicted.mean)
-    noisy = noisy._replace(
+    stretched = np.exp(0.5 * log_ratio) * (members.m - predicted.mean)
+    return members.with_noise_factor(log_ratio)._replace(
         m=predicted.mean + unit(predicted, local.doubt) * local.m + stretched,
-        v=np.exp(log_ratio) * noisy.v,
-        l_m=scaled(noisy.l_m, log_ratio, members.log_floor),
-        unknown=np.broadcast_to(local.unknown, noisy.m.shape),
+        v=np.exp(log_ratio) * members.v,
+        unknown=np.broadcast_to(local.unknown, members.m.shape),
     )
-    return members._replace(noisy=noisy)
 
 
-def with_neighbours(
-    noisy: NoisyOutput, each: Sequence[Local | None], log_floor: Float[np.ndarray, " o"]
-) -> NoisyOutput:
+def with_neighbours(members: Components, each: Sequence[Local | None]) -> Components:
     """Say what members say with their neighbours, of all outputs."""
     if not any(each):
-        return noisy
-    columns = [Output.of(noisy, log_floor, o) for o in range(len(each))]
+        return members
+    columns = [members.column(o) for o in range(len(each))]
     pairs = zip(columns, each, strict=True)
-    after = [(one if local is None else changed(one, local)).noisy for one, local in pairs]
-    return NoisyOutput(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
+    after = [one if local is None else changed(one, local) for one, local in pairs]
+    return Components(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
 
 
 class Drawn(NamedTuple):
@@ -358,7 +354,7 @@ def moved_draws(
     rng: np.random.Generator,
     process: NeighbourProcess,
     x: Float[np.ndarray, "n d"],
-    members: Output,
+    members: Components,
     log_noise_ratio: float,
     functions: Float[np.ndarray, "s n"],
 ) -> Drawn:
@@ -366,10 +362,10 @@ def moved_draws(
 
     They are of the ensemble whose `log_noise_ratio` that is, at x.
     """
-    local, predicted = Local.of(process, x), members.predictive(0.0)
+    local, predicted = Local.of(process, x), members.predictive()
     after = changed(members, local)
-    noisy = after.noisy._replace(unknown=np.zeros_like(after.noisy.m))
-    noise_var = after._replace(noisy=noisy).predictive(log_noise_ratio).noise_var
+    after = after._replace(unknown=np.zeros_like(after.m))
+    noise_var = after.predictive(log_noise_ratio).noise_var
     away = process.draw(rng, x, len(functions)) - local.m
     away *= np.sqrt(noise_var / (local.v + local.noise))
     log_ratio = stretch(predicted, local)

@@ -23,8 +23,8 @@ from jaxtyping import Float, Float32, Float64, Int
 
 from bayesprop.numerics import nearest_rows
 from bayesprop.numerics.machine import chunks, side_by_side
-from bayesprop.tabular_default.distinct_rows import Distinct, bits
-from bayesprop.tabular_default.noisy_output import is_no_more
+from bayesprop.tabular_default.duplicate_inputs import Distinct, bits
+from bayesprop.tabular_default.stack import is_no_more
 
 LEAST_GAIN = 0.01
 """In nats a row, for which a model keeps all of its rows and looks among them."""
@@ -168,9 +168,9 @@ def learn(
     """
     if len(judges.rows) < nearest_rows.LEAST_ROWS:
         return None
-    table, group = distinct.table, distinct.gone
-    if distinct.groups is not None:
-        group = distinct.groups.number[distinct.gone]
+    table, group = distinct.table, distinct.number
+    if table.group is not None:
+        group = table.group
     judges = judges.at(rng.permutation(len(judges.rows))[: nearest_rows.MOST_JUDGES])
     others = np.setdiff1d(np.flatnonzero(table.weight), judges.rows)
     rows = np.r_[judges.rows, rng.permutation(others)][: nearest_rows.most_rows(n_inputs)]

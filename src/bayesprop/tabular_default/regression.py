@@ -1,82 +1,128 @@
 """Closed-form variational regression that learns its noise and needs no tuning.
 
-An ensemble of networks with Gaussian weights, and rectifiers with kinks of learnt width, trained on
-the closed-form expected log-likelihood of Student-t noise whose scale depends on the input. The
-recipe, what it was chosen from and what it does not do well: docs/records/default-notebook.md.
+Experts are networks with Gaussian weights and rectifiers with kinks of learnt width, trained on the
+closed-form expected log-likelihood of Student-t noise whose scale depends on the input: one that is
+given the inputs, and one that is given piecewise-linear ramps beside them; and beside each a
+Gaussian process on the targets. Held-out rows choose their mixture weights. The recipe, what it was
+chosen from and what it does not do well: docs/records/default-notebook.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.machine import n_cores, side_by_side
-from bayesprop.tabular_default import neighbour_targets, replicates
-from bayesprop.tabular_default.distinct_rows import Distinct, Groups, Rows
-from bayesprop.tabular_default.gaussian_network import dead_units
-from bayesprop.tabular_default.held_out import (
-    MOST_LEVERAGE,
-    Judgement,
-    components,
-    share_of,
-    with_judged,
+from bayesprop.tabular_default import (
+    neighbour_targets,
+    replicates,
+)
+from bayesprop.tabular_default.components import Components
+from bayesprop.tabular_default.duplicate_inputs import Distinct
+from bayesprop.tabular_default.experts import (
+    Processes,
+    Stack,
+    choose_beside,
+    combined,
+    expert_components,
 )
 from bayesprop.tabular_default.joint_covariance import (
     MOST_WEIGHTS,
-    LeftOut,
-    with_deviations,
+    HeldOut,
+    hold_out,
+    rows_to_look_at,
 )
-from bayesprop.tabular_default.noisy_output import NoisyOutput, predictive
+from bayesprop.tabular_default.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.tabular_default.networks import (
+    Networks,
+    dead_units,
+    init_networks,
+)
 from bayesprop.tabular_default.piecewise_linear import Ramps
 from bayesprop.tabular_default.restarts import gave_up, restart
-from bayesprop.tabular_default.settings import EnsembleSettings, settings_for
-from bayesprop.tabular_default.state import (
-    Companion,
-    EnsembleState,
-    init,
+from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.stack import (
+    folds,
 )
-from bayesprop.tabular_default.training import FitInfo, train
-
-__all__ = [
-    "EnsembleSettings",
-    "EnsembleState",
-    "FitInfo",
-    "fit",
-    "predict",
-    "settings_for",
-    "without_replicates",
-]
+from bayesprop.tabular_default.training import FitInfo, Table, train
 
 _TRAINING = 0.8
-"""Share of the time, and of the bar, that training takes; the rest is for rows left out."""
-
-_FIRST = 0.6
-"""Share of both of the ensemble that is given the inputs as they are."""
+"""Share of the time, and of the bar, that training takes; the rest is for held-out rows."""
 
 FEWER_STEPS = 4
-"""Times, of a companion: ramps let a network learn sooner, and more than there is."""
+"""Times, of networks with ramps: ramps let a network learn sooner, and more than there is."""
 
 ROWS_AN_INPUT = 10
-"""Below which a companion has no processes: rows left out flatter lengths that they chose."""
-
-LEAST_SHARE = 0.1
-"""Of a companion that stays: less gains little, and every prediction would wait for it."""
+"""Below which ramps have no processes: held-out rows flatter lengths that they chose."""
 
 _LEAST_SECONDS, _PROCESS_SECONDS, _PROCESS_ROWS = 4.0, 8.0, 2_000
 """What the processes of an output take, and what they take more at so many rows or more."""
 
 _NEARBY_SECONDS = 5.0
 """What targets of rows nearby may take to learn, of an output, on a slow machine."""
+
+
+class NumberState(NamedTuple):
+    """What a fit leaves.
+
+    experts, weights
+        And their mixture weights of every output, (e, o).
+    ramps
+        Of the inputs.
+    density
+        Targets of the nearest rows of every output, beside all else; None where held-out rows want
+        none.
+    replicates
+        Knows inputs whose noise comes back.
+    seed
+        The number that fixed the start and the order of the rows.
+    """
+
+    experts: tuple[Networks | Processes, ...]
+    weights: Float64[np.ndarray, "e o"]
+    ramps: Ramps
+    density: tuple[NeighbourTargets | None, ...]
+    replicates: replicates.Replicates
+    seed: int
+
+    @property
+    def networks(self) -> Networks:
+        """Those that are given the inputs as they are."""
+        first = self.experts[0]
+        assert isinstance(first, Networks)
+        return first
+
+    def validate(self) -> None:
+        """Raise ValueError unless all parts belong to one ensemble."""
+        d, n_given = len(self.ramps.n_knots), len(self.ramps.n_knots) + self.ramps.n_ramps
+        if not self.experts or not isinstance(self.experts[0], Networks):
+            raise ValueError("the first expert must be networks")
+        o = self.experts[0].n_outputs
+        for one in self.experts:
+            n_inputs = n_given if one.is_ramped else d
+            if isinstance(one, Networks):
+                fits = one.n_inputs == n_inputs and one.members[0].sizes[1][-1] == o
+            else:
+                fits = all(p is None or p.x.shape[1] == n_inputs for p in one.processes)
+            if not fits or one.n_outputs != o:
+                raise ValueError(f"every expert must lead from its inputs to {o} outputs")
+        least, most = self.weights.min(), np.abs(self.weights.sum(axis=0) - 1.0).max()
+        if self.weights.shape != (len(self.experts), o) or least < 0.0 or most > 1e-6:
+            raise ValueError("weights must be numbers from 0 on that sum to one, of every expert")
+        if len(self.density) != o or len(self.replicates.log_own) != o:
+            raise ValueError(f"all that belongs to an output must be there {o} times")
+        if any(one is not None and one.x.shape[1] != d for one in self.density):
+            raise ValueError(f"what knows rows must know {d} inputs of each")
+        if self.replicates.rows.shape[1] != d:
+            raise ValueError("the replicates must be of the inputs of the networks")
 
 
 @one_blas_thread()
@@ -90,8 +136,8 @@ def fit(
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
     parts: Parts | None = None,
-) -> tuple[EnsembleState, FitInfo]:
-    """Train an ensemble, and a companion with ramps; rows left out choose what each may say.
+) -> tuple[NumberState, FitInfo]:
+    """Train networks without and with ramps; held-out rows choose what each expert may say.
 
     x, y
         Standardised.
@@ -99,205 +145,171 @@ def fit(
         How often each row counts; None: once.
     groups
         Numbers from 0 of what belongs together, such as rows of one patient: every group is left
-        out of one member's training, and what that member says of it takes the place of what is
-        said of rows left out.
+        out of one member's training, which gives its held-out predictions.
     progress
         Where its time is over the members are those that are complete, without processes.
     parts
         A table that networks learn, of which the rows are a sample: it chooses all the rest.
     """
-    rows, parted = Rows.of(x, y, weight).of_parts(parts), None
+    table = Table.of(x, y, weight, groups, parts)
     if groups is not None:
         rng = np.random.default_rng([seed % 2**32, 6])
-        parted = Groups.of(groups, settings.n_members, rng)
-    ramps = _ramps(rows, settings)
-    training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
-    first = training
-    if ramps is not None:
-        first = training.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
-    one = _trained(seed, rows, settings, parted, first)
-    each = [one]
-    if ramps is not None and one.left_out is not None and training.is_over:
-        progress.cut("no networks that are given ramps")
-    elif ramps is not None and one.left_out is not None:
-        rows = rows.given(ramps.beside)
-        has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
-        settings = replace(
-            settings,
-            n_steps=max(1, settings.n_steps // FEWER_STEPS),
-            learns_processes=settings.learns_processes and has_enough,
-        )
-        training = training.part(_FIRST, 1.0, "with ramps")
-        each.append(_trained(seed, rows, settings, parted, training))
-    learnt, *companions = _judged(each, progress)
-    if ramps is not None and companions:
-        learnt = _together(learnt, companions[0], ramps, one.distinct)
-    return _with_nearby(learnt, one, progress)
-
-
-def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
-    """Place the ramps that a companion would be given; None where there will be none.
-
-    It must be judged by rows left out, and knows nothing of replicates.
-    """
-    ramps = Ramps.of(rows.x, rows.weight)
-    n_inputs, n_outputs = rows.x.shape[1] + ramps.n_ramps, rows.y.shape[1]
-    sizes = n_inputs, *settings.hidden_layer_sizes, n_outputs
-    n_weights = sum((below + 1) * above for below, above in pairwise(sizes))
-    is_judged = n_weights <= MOST_WEIGHTS and not settings.learns_replicates
-    return ramps if ramps.n_ramps and is_judged else None
-
-
-class _Trained(NamedTuple):
-    """One ensemble before rows left out choose anything; `left_out` is None where none are asked.
-
-    n_restarted
-        Members that gave up, and were trained from a second start.
-    """
-
-    state: EnsembleState
-    losses: Float[np.ndarray, "k t 2"]
-    n_restarted: int
-    distinct: Distinct
-    left_out: LeftOut | None
-    settings: EnsembleSettings
-
-
-def _trained(
-    seed: int,
-    rows: Rows,
-    settings: EnsembleSettings,
-    parted: Groups | None,
-    training: Progress,
-) -> _Trained:
-    """Train the members of one ensemble, restart those that gave up, and ask rows left out."""
-    start = init(seed, rows.x.shape[1], rows.y, settings)
-    fold = None if parted is None else parted.fold
-    state, losses = train(start, rows, settings, fold=fold, progress=training)
-    restarted = [] if training.is_over else gave_up(state, rows, fold)
-    for member in restarted:
-        state = restart(state, rows, settings, member, fold)
-    if parted is not None and state.n_members < settings.n_members:
-        is_out = parted.fold < state.n_members  # of one of them; these stand for all rows
-        rows = rows.only(is_out)._replace(n_total=rows.n_total)
-        parted = parted.at(np.flatnonzero(is_out))
-    distinct = Distinct.of(rows.alone, parted)
-    if distinct.has_cells and parted is None and not settings.learns_replicates:
-        distinct = distinct.one_by_one
-    state, left_out = with_deviations(state, distinct, settings, rows.n_total)
-    return _Trained(state, losses, len(restarted), distinct, left_out, settings)
-
-
-class _Learnt(NamedTuple):
-    """What one ensemble learnt, and what it says of rows left out, None if of none."""
-
-    state: EnsembleState
-    info: FitInfo
-    judgement: Judgement | None
-
-
-def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
-    """Let rows left out choose processes and noise of every ensemble, side by side."""
-    progress.report(_TRAINING, 1.0, "rows left out")
-    table = each[0].distinct.table
-    turns = -(-len(each) // n_cores()) * table.y.shape[1]
-    seconds = _LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, len(table.x) / _PROCESS_ROWS)
-    is_short = progress.is_over or progress.seconds_left < turns * seconds
-    if is_short and any(one.left_out and one.settings.learns_processes for one in each):
-        progress.cut("no Gaussian processes")
-        each = [
-            one._replace(settings=replace(one.settings, learns_processes=False)) for one in each
-        ]
-    return side_by_side(partial(_learnt, n_inputs=each[0].state.n_inputs), each)
-
-
-def _learnt(trained: _Trained, n_inputs: int) -> _Learnt:
-    """Let rows left out choose; nothing else is random but the ensemble's own draws."""
-    state, losses, n_restarted, distinct, left_out, settings = trained
-    judgement = None
-    if left_out is not None:
-        state, out = with_judged(state, distinct, left_out, settings, n_inputs)
-        if settings.learns_replicates:
-            state = _with_replicates(state, distinct, left_out.some, out)
-        near = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
-        judgement = Judgement(left_out.some[near], out.at(near), state.log_floor)
-    is_constant = not np.ptp(distinct.table.y, axis=0).any()
-    info = _info(state, losses, settings, n_restarted, is_constant=is_constant)
-    return _Learnt(state, info, judgement)
-
-
-def _together(one: _Learnt, other: _Learnt, ramps: Ramps, distinct: Distinct) -> _Learnt:
-    """Give an ensemble its companion, unless the share of that would be small."""
-    if one.judgement is None or other.judgement is None:
-        return one
-    share = share_of(other.judgement, one.judgement, distinct)
-    if share < LEAST_SHARE:
-        return one
-    guards = (one.info.guards, other.info.guards)
-    counts = {name: sum(each[name] for each in guards) for name in guards[0]}
-    for name in ("process_rows", "neighbour_rows"):
-        counts[name] = max(each[name] for each in guards)
-    state = one.state._replace(companion=Companion(other.state, ramps, share))
-    judgement = one.judgement.together(other.judgement, share)
-    return _Learnt(state, one.info._replace(guards=counts), judgement)
-
-
-def _with_nearby(
-    learnt: _Learnt, trained: _Trained, progress: Progress
-) -> tuple[EnsembleState, FitInfo]:
-    """Put what was measured nearby beside all else where rows left out gain by it."""
-    state, info, judgement = learnt
-    if judgement is None or not trained.settings.learns_processes:
-        return state, info
-    if progress.is_over or progress.seconds_left < state.n_outputs * _NEARBY_SECONDS:
-        progress.cut("without rows nearby")
-        return state, info
-    rng = np.random.default_rng([state.seed % 2**32, 8])
-    each = judgement.judges(trained.distinct)
-    nearby = tuple(
-        neighbour_targets.learn(rng, trained.distinct, judges, o, state.n_inputs)
-        for o, judges in enumerate(each)
+        alike = np.zeros(len(x), int)
+        table = table._replace(fold=folds(groups, alike, settings.n_members, rng))
+    distinct = _distinct(table, settings)
+    ramps = Ramps.of(table.x, table.weight)
+    tables, starts, chosen = (
+        [table],
+        [init_networks(seed, x.shape[1], table.y, settings)],
+        [settings],
     )
-    n_rows = max(0 if targets is None else len(targets.weight) for targets in nearby)
-    guards = info.guards | {"neighbour_rows": max(n_rows, info.guards["neighbour_rows"])}
-    return state._replace(nearby=nearby), info._replace(guards=guards)
+    if ramps.n_ramps and not settings.learns_replicates:
+        ramped = table.given(ramps.beside)
+        n_inputs = ramped.x.shape[1]
+        start = init_networks(seed, n_inputs, table.y, settings, is_ramped=True)
+        n_weights, n_outputs = start.n_mean_weights, start.n_outputs
+        looked_at = rows_to_look_at(distinct.once.weight, n_weights, n_outputs, seed)
+        if n_weights <= MOST_WEIGHTS and (groups is not None or looked_at is not None):
+            has_enough = len(x) >= ROWS_AN_INPUT * n_inputs
+            few = replace(
+                settings,
+                n_steps=max(1, settings.n_steps // FEWER_STEPS),
+                learns_processes=settings.learns_processes and has_enough,
+            )
+            tables, starts, chosen = [*tables, ramped], [*starts, start], [settings, few]
+    training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
+    n_least = 1 if groups is None else 2
+    experts, losses = train(starts, tables, chosen, seed=seed, progress=training, n_least=n_least)
+    n_restarted = 0
+    for e, one in enumerate(experts):
+        restarted = [] if training.is_over else gave_up(one, tables[e])
+        for member in restarted:
+            experts[e] = restart(experts[e], tables[e], chosen[e], seed, member)
+        n_restarted += len(restarted)
+    if table.fold is not None and experts[0].n_members < settings.n_members:
+        is_out = table.fold < experts[0].n_members  # of one of them; these stand for all rows
+        stand_in = table.at(is_out)._replace(n_total=table.n_total)
+        distinct = _distinct(stand_in, settings)
+    stacks = _chosen(seed, experts, distinct, ramps, chosen, table.n_total, progress)
+    best = stacks[0]
+    for other in stacks[1:]:
+        best = combined(best, other, distinct)
+    state = NumberState(
+        best.experts,
+        best.weights,
+        ramps,
+        (None,) * table.y.shape[1],
+        replicates.Replicates.none(x.shape[1], table.y.shape[1]),
+        seed,
+    )
+    if settings.learns_replicates and stacks[0].held_out is not None:
+        state = _with_replicates(state, distinct, stacks[0].held_out)
+    if best.held_out is not None and settings.learns_processes:
+        state = _with_density(state, distinct, best.held_out, progress)
+    return state, _info(
+        state, losses, settings, n_restarted, is_constant=not np.ptp(y, axis=0).any()
+    )
 
 
-def _with_replicates(
-    state: EnsembleState, distinct: Distinct, some: Int[np.ndarray, " r"], left_out: NoisyOutput
-) -> EnsembleState:
+def _distinct(table: Table, settings: EnsembleSettings) -> Distinct:
+    distinct = table.distinct
+    if distinct.has_cells and table.group is None and not settings.learns_replicates:
+        return distinct.one_by_one
+    return distinct
+
+
+def _chosen(
+    seed: int,
+    experts: Sequence[Networks],
+    distinct: Distinct,
+    ramps: Ramps,
+    settings: Sequence[EnsembleSettings],
+    n_total: float,
+    progress: Progress,
+) -> list[Stack]:
+    """Let held-out rows choose what stands beside the networks of every expert, side by side."""
+    held_out = []
+    for networks, chosen in zip(experts, settings, strict=True):
+        given = distinct.given(ramps.beside) if networks.is_ramped else distinct
+        held_out.append((*hold_out(networks, given, chosen, seed, n_total), given, chosen))
+    progress.report(_TRAINING, 1.0, "rows left out")
+    n_rows, n_outputs = distinct.table.y.shape
+    turns = -(-len(experts) // n_cores()) * n_outputs
+    seconds = _LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS)
+    has_time = not progress.is_over and progress.seconds_left >= turns * seconds
+    if not has_time and any(out and one.learns_processes for _, out, _, one in held_out):
+        progress.cut("no Gaussian processes")
+    n_inputs = distinct.table.x.shape[1]
+
+    def choose(of: tuple) -> Stack:
+        networks, out, given, chosen = of
+        if out is None:
+            return Stack((networks,), np.ones((1, n_outputs)), None)
+        learns = chosen.learns_processes and has_time
+        return choose_beside(networks, given, out, seed, n_inputs, learns_processes=learns)
+
+    return side_by_side(choose, held_out)
+
+
+def _with_density(
+    state: NumberState, distinct: Distinct, held_out: HeldOut, progress: Progress
+) -> NumberState:
+    """Put targets of the nearest rows beside all else where held-out rows gain by it."""
+    n_outputs = len(state.density)
+    if progress.is_over or progress.seconds_left < n_outputs * _NEARBY_SECONDS:
+        progress.cut("without rows nearby")
+        return state
+    rng = np.random.default_rng([state.seed % 2**32, 8])
+    held_out = held_out.near
+    measured, at, rows = distinct.measured(held_out.rows)
+    predicted = held_out.components.at(at).predictive()
+    log_p, std = predicted.log_prob(measured.y), predicted.std
+    density = tuple(
+        neighbour_targets.learn(
+            rng, distinct, Judges(rows, log_p[:, o], std[:, o]), o, distinct.table.x.shape[1]
+        )
+        for o in range(n_outputs)
+    )
+    return state._replace(density=density)
+
+
+def _with_replicates(state: NumberState, distinct: Distinct, held_out: HeldOut) -> NumberState:
     x = distinct.once.x
     if len(x) == len(distinct.table.x):
         return state
     noisy = components(state, x)
-    noisy.m[:, some], noisy.v[:, some] = left_out.m, left_out.v
-    known = replicates.learn(state.seed, distinct, some, noisy, state.log_floor)
-    return state._replace(replicates=known)
+    some = held_out.rows
+    noisy.m[:, some], noisy.v[:, some] = held_out.components.m, held_out.components.v
+    return state._replace(replicates=replicates.learn(state.seed, distinct, some, noisy))
 
 
 def _info(
-    state: EnsembleState,
+    state: NumberState,
     losses: Float[np.ndarray, "k t 2"],
     settings: EnsembleSettings,
     n_restarted: int,
     *,
     is_constant: bool,
 ) -> FitInfo:
-    dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
-    is_joint = state.deviations.size or not np.isfinite(losses[:, -1]).all()
+    networks = [one for one in state.experts if isinstance(one, Networks)]
+    processes = [one for one in state.experts if isinstance(one, Processes)]
+    known = [p.y for one in processes for p in one.processes if p is not None]
+    near = [p.g for one in networks for p in one.residuals if p is not None]
+    near += [one.y for one in state.density if one is not None]
+    dead = (dead_units(m.mean, settings.priors.mean) for one in networks for m in one.members)
     guards = {
         "dead_units": sum(map(sum, dead)),
         "members_restarted": n_restarted,
-        "process_rows": max(0 if p is None else len(p.y) for p in state.target_processes),
-        "neighbour_rows": max(0 if p is None else len(p.g) for p in state.neighbours),
+        "process_rows": max(map(len, known), default=0),
+        "neighbour_rows": max(map(len, near), default=0),
         "replicated_inputs": len(state.replicates.rows),
     }
     advice = []
-    if not is_joint:
+    if not state.networks.factors.size and np.isfinite(losses[:, -1]).all():
         advice.append(
-            f"The {state.n_mean_weights} weights of a network stay independent of each other: they,"
-            " or the outputs, are too many for a joint covariance. Error bars where no rows lie are"
-            " too narrow, and no Gaussian process stands beside the networks; smaller"
+            f"The {state.networks.n_mean_weights} weights of a network stay independent of each"
+            " other: they, or the outputs, are too many for a joint covariance. Error bars where no"
+            " rows lie are too narrow, and no Gaussian process stands beside the networks; smaller"
             " hidden_layer_sizes would help."
         )
     if state.replicates.are_copies and not is_constant:
@@ -309,21 +321,29 @@ def _info(
     return FitInfo(losses, guards, advice)
 
 
-def without_replicates(state: EnsembleState) -> EnsembleState:
-    """Return a state that remembers no inputs."""
-    nothing = replicates.Replicates.none(state.n_inputs, state.n_outputs)
-    return state._replace(replicates=nothing)
+def components(state: NumberState, x: Float[np.ndarray, "n d"]) -> Components:
+    """Return the mixture of all experts; their noise is as held-out rows want it."""
+    given = {one.is_ramped for one in state.experts}
+    views = {is_ramped: state.ramps.beside(x) if is_ramped else x for is_ramped in given}
+    parts = [expert_components(one, views[one.is_ramped]) for one in state.experts]
+    return Components.mixed(parts, state.weights)
 
 
-def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
+def predict(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
     """Predictive distribution of standardised targets, one mixture of all that a fit leaves."""
-    predicted = without_nearby(state, x)
-    if not any(state.nearby):
+    predicted = without_density(state, x)
+    if not any(state.density):
         return predicted
-    return predicted.with_gaussians(*neighbour_targets.nearby(state.nearby, x, predicted.std))
+    return predicted.with_gaussians(*neighbour_targets.nearby(state.density, x, predicted.std))
 
 
-def without_nearby(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
-    """Predict by members and processes."""
-    noisy, log_ratio = replicates.recall(state.replicates, x, components(state, x))
-    return predictive(noisy, log_ratio, state.log_floor)
+def without_density(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
+    """Predict by the experts alone."""
+    noisy, log_factor = replicates.recall(state.replicates, x, components(state, x))
+    return noisy.predictive(log_factor)
+
+
+def without_replicates(state: NumberState) -> NumberState:
+    """Return a state that remembers no inputs."""
+    rows, own = state.replicates.rows, state.replicates.log_own
+    return state._replace(replicates=replicates.Replicates.none(rows.shape[1], len(own)))

@@ -23,17 +23,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.tabular_default.distinct_rows import Distinct, Targets, bits
-from bayesprop.tabular_default.noisy_output import (
-    CONVINCING,
+from bayesprop.numerics.nearest_rows import Known
+from bayesprop.tabular_default.components import Components
+from bayesprop.tabular_default.duplicate_inputs import Distinct, bits
+from bayesprop.tabular_default.stack import (
     LEAST_GAIN,
+    MOST_MEASUREMENTS,
     MOST_STEPS,
-    MOST_TARGETS,
-    NoisyOutput,
-    Output,
     is_no_more,
     nearest_to_best,
+    scores,
 )
+
+CONVINCING = 2.0
+"""Standard errors by which rows must gain that have chosen what they judge."""
 
 LEAST_REPEATED = 10
 """Inputs that stand for more than one row, below which nothing is learnt of what comes back."""
@@ -119,65 +122,72 @@ class Replicates(NamedTuple):
 
 
 def learn(
-    seed: int,
-    distinct: Distinct,
-    some: Int[np.ndarray, " r"],
-    left_out: NoisyOutput,
-    log_floor: Float[np.ndarray, " o"],
+    seed: int, distinct: Distinct, some: Int[np.ndarray, " r"], held_out: Components
 ) -> Replicates:
     """Remember the inputs of the table, if their noise comes back.
 
     some
         Numbers of the rows that have been left out.
-    left_out
+    held_out
         What is said of every input of `distinct.once`, of those left out.
     """
-    x, n_outputs = distinct.once.x, len(log_floor)
-    rng, targets = np.random.default_rng([seed % 2**32, 5]), distinct.targets(some)
+    once, n_outputs = distinct.once, distinct.table.y.shape[1]
+    rng, (measured, at, _) = np.random.default_rng([seed % 2**32, 5]), distinct.measured(some)
     log_own = np.zeros(n_outputs, np.float32)
     for o in range(n_outputs):
-        one = Output.of(left_out.at(some), log_floor, o)
-        log_own[o] = own_share(rng, one, targets.column(o))
+        one = held_out.at(some[at]).column(o)
+        log_own[o] = own_share(rng, one, measured._replace(y=measured.y[:, o]))
     if not log_own.any():
-        return Replicates.none(x.shape[1], n_outputs)
-    targets = distinct.targets(np.arange(len(x)))
-    m, v = np.zeros_like(distinct.once.y), np.zeros_like(distinct.once.y)
+        return Replicates.none(once.x.shape[1], n_outputs)
+    m, v = np.zeros_like(once.y), np.zeros_like(once.y)
     for o in map(int, np.flatnonzero(log_own)):
-        moments = _moments(Output.of(left_out, log_floor, o))
-        count, mean = targets.column(o).means()
-        m[:, o], v[:, o] = recalled(*moments, float(log_own[o]), count, mean)
-    is_measured = np.bincount(targets.at, minlength=targets.n) > 0
-    x, m, v = (part[is_measured] for part in (x, m, v))
+        moments, count = _moments(held_out.column(o)), distinct.unit * once.weight
+        m[:, o], v[:, o] = recalled(*moments, float(log_own[o]), count, once.y[:, o])
+    x, m, v = (part[once.weight > 0.0] for part in (once.x, m, v))
     return Replicates.of(x, m, v, log_own)
 
 
-def own_share(rng: np.random.Generator, of_members: Output, targets: Targets) -> float:
-    """Log of the share of the noise that does not come back with the inputs."""
-    count, mean = targets.others()
+def own_share(rng: np.random.Generator, members: Components, measured: Known) -> float:
+    """Log of the share of the noise that does not come back with the inputs.
+
+    members
+        At every measurement, whose group is its inputs.
+    """
+    assert measured.group is not None
+    count, mean = _others(measured)
     repeated = np.flatnonzero(count > 0.0)
-    repeated = np.sort(rng.permutation(repeated)[:MOST_TARGETS])
-    few, count, mean = targets.these(repeated), count[repeated], mean[repeated]
-    number, at = np.unique(few.at, return_inverse=True)
-    if len(number) < LEAST_REPEATED:
+    repeated = np.sort(rng.permutation(repeated)[:MOST_MEASUREMENTS])
+    few, count, mean = measured.at(repeated), count[repeated], mean[repeated]
+    if len(np.unique(measured.group[repeated])) < LEAST_REPEATED:
         return 0.0
-    there, few = of_members.at(few.at), few._replace(at=at, n=len(number))
+    there = members.at(repeated)
     moments = _moments(there)
 
-    def scores(step: int) -> Float[np.ndarray, " n"]:
+    def scored(step: int) -> Float[np.ndarray, " n"]:
         log_own = step * LOG_STEP
         agreed = recalled(*moments, log_own, count, mean)
-        m, v = (np.broadcast_to(part, there.noisy.m.shape) for part in agreed)
-        known = there._replace(noisy=there.noisy._replace(m=m, v=v))
-        return few.scores(known.predictive(log_own).log_prob(few.y))
+        m, v = (np.broadcast_to(part, there.m.shape) for part in agreed)
+        return scores(few, there._replace(m=m, v=v).predictive(log_own).log_prob(few.y))
 
-    step, best_scores = nearest_to_best(scores, (-1,))
-    return 0.0 if is_no_more(best_scores - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
+    step, best_scores = nearest_to_best(scored, (-1,))
+    return 0.0 if is_no_more(best_scores - scored(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
-def _moments(of_members: Output) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _others(measured: Known) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+    """How often the other targets of the same inputs count, and their mean; 0 of none."""
+    assert measured.group is not None
+    at, y, weight = np.unique(measured.group, return_inverse=True)[1], measured.y, measured.weight
+    is_alone = np.bincount(at)[at] == 1
+    count = np.bincount(at, weight)[at] - weight
+    count[is_alone] = 0.0
+    total = np.bincount(at, weight * y)[at] - weight * y
+    return count, np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
+
+
+def _moments(members: Components) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean and variance of the function, and the variance of the noise."""
-    noisy = of_members.predictive(0.0)
-    return noisy.mean, noisy.epistemic_var, noisy.noise_var
+    predicted = members.predictive()
+    return predicted.mean, predicted.epistemic_var, predicted.noise_var
 
 
 def recalled(
@@ -195,8 +205,8 @@ def recalled(
 
 
 def recall(
-    replicates: Replicates, x: Float[np.ndarray, "n d"], noisy: NoisyOutput
-) -> tuple[NoisyOutput, Float[np.ndarray, "n o"]]:
+    replicates: Replicates, x: Float[np.ndarray, "n d"], noisy: Components
+) -> tuple[Components, Float[np.ndarray, "n o"]]:
     """Say what is known of inputs that were measured, and the log factor of every row's noise."""
     log_ratio = np.zeros((len(x), len(replicates.log_own)))
     places, numbers = replicates.find(x)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bayesprop.numerics.student_t_bound import student_t_bound
-from bayesprop.tabular_default.distinct_rows import Rows
+from bayesprop.tabular_default.networks import Networks, init_networks
 from bayesprop.tabular_default.outputs import outputs
 from bayesprop.tabular_default.settings import EnsembleSettings
-from bayesprop.tabular_default.state import EnsembleState, init
-from bayesprop.tabular_default.training import train
+from bayesprop.tabular_default.training import Table, train
 
 MOST_TIMES, MOST_NATS = 2.0, 0.1
 """Times the root mean square error of the others, and nats a row below them, of a member that is
@@ -33,20 +32,18 @@ class Scores(NamedTuple):
     bound: Float[np.ndarray, "k o"]
 
 
-def gave_up(
-    state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None = None
-) -> list[int]:
+def gave_up(networks: Networks, table: Table) -> list[int]:
     """Return the numbers of members whose training errors are far above those of the others.
 
     They must lie above MOST_TIMES the median of the others, and the log-likelihood more than
     MOST_NATS below theirs: one that leaves outliers alone has large errors, too, but says so.
     """
-    if state.n_members < 2:
+    if networks.n_members < 2:
         return []
-    rmse, bound = scores(state, rows, fold)
+    rmse, bound = scores(networks, table)
     members = []
-    for k in range(state.n_members):
-        others = np.arange(state.n_members) != k
+    for k in range(networks.n_members):
+        others = np.arange(networks.n_members) != k
         larger = rmse[k] > MOST_TIMES * np.median(rmse[others], axis=0)
         lower = bound[k] < np.median(bound[others], axis=0) - MOST_NATS
         if np.any(larger & lower):
@@ -54,15 +51,15 @@ def gave_up(
     return members
 
 
-def scores(state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None = None) -> Scores:
+def scores(networks: Networks, table: Table) -> Scores:
     """Score every member on the rows it was trained on; of a long table on some of them."""
-    some = slice(None, None, -(-len(rows.x) // _MOST_ROWS))
-    x, y, weight = rows.x[some], rows.y[some], rows.weight[some]
-    noisy = outputs(state, x)
+    some = slice(None, None, -(-len(table.x) // _MOST_ROWS))
+    x, y, weight = (part[some] for part in table[:3])
+    noisy = outputs(networks, x)
     square = (noisy.m - y) ** 2
     bound = student_t_bound(square, noisy.l_m, noisy.l_v, noisy.dof)
-    fold = np.full(len(rows.x), -1) if fold is None else fold
-    counts = [np.where(fold[some] == k, 0.0, weight) for k in range(state.n_members)]
+    fold = np.full(len(x), -1) if table.fold is None else table.fold[some]
+    counts = [np.where(fold == k, 0.0, weight) for k in range(networks.n_members)]
     means = [
         np.stack([np.average(one, axis=0, weights=w) for one, w in zip(each, counts, strict=True)])
         for each in (square, bound)
@@ -71,18 +68,14 @@ def scores(state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None 
 
 
 def restart(
-    state: EnsembleState,
-    rows: Rows,
-    settings: EnsembleSettings,
-    member: int,
-    fold: Int[np.ndarray, " n"] | None = None,
-) -> EnsembleState:
+    networks: Networks, table: Table, settings: EnsembleSettings, seed: int, member: int
+) -> Networks:
     """Train a member anew from another start, and keep the better of the two."""
-    seed = int(np.random.SeedSequence([state.seed % 2**32, 1]).generate_state(1)[0])
-    drawn = init(seed, state.n_inputs, rows.y, settings).members[member]
-    alone = EnsembleState.of((drawn,), state.log_floor, seed)
-    (fresh,) = train(alone, rows, settings, fold=fold, first_member=member)[0].members
-    members = *state.members[:member], fresh, *state.members[member + 1 :]
-    replaced = state._replace(members=members)
-    before, after = (scores(each, rows, fold).bound[member].sum() for each in (state, replaced))
-    return replaced if after > before else state
+    seed = int(np.random.SeedSequence([seed % 2**32, 1]).generate_state(1)[0])
+    drawn = init_networks(seed, networks.n_inputs, table.y, settings).members[member]
+    alone = Networks.of((drawn,), networks.log_floor)
+    (one,), _ = train([alone], [table], [settings], seed=seed, numbers=[member])
+    members = *networks.members[:member], *one.members, *networks.members[member + 1 :]
+    replaced = networks._replace(members=members)
+    before, after = (scores(each, table).bound[member].sum() for each in (networks, replaced))
+    return replaced if after > before else networks

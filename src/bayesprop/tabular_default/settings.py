@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from bayesprop.tabular_default.gaussian_network import Priors
 from bayesprop.tabular_default.piecewise_linear import MANY_INPUTS, N_QUANTILES, has_ramps
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
-PRIORS = Priors()
-FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
 WIDE_STEPS, WIDE_STEPS_OF_CLASSES = 4_000, 200
 """Steps where the table has more columns than rows."""
 STEPS_OF_PICTURES = 8_000
@@ -20,6 +17,24 @@ MOST_TIMES_STEPS = 4
 """As many steps to classes, at most, where rows are many."""
 ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 2_000, 0.25
 """Fewer rows with ramps get their share of the steps to classes, and so much at least."""
+
+
+class Priors(NamedTuple):
+    """How far weights may lie from 0: variances times the fan-in of a layer. Those of biases are 1.
+
+    mean
+        Mode of the prior of a variance in a mean network.
+    noise, last_noise
+        Variance in a noise network, below its last layer and in it.
+    """
+
+    mean: float = 4.0
+    noise: float = 4.0
+    last_noise: float = 9.0
+
+
+PRIORS = Priors()
+FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,42 @@
-"""What rows left out say of several predictions: their shares in a mixture, and a power of it."""
+"""What held-out rows choose: mixture weights, an inverse temperature, a factor of the noise.
+
+Weights of a mixture are those under which held-out rows are most likely (stacking: Yao et al.
+2018). The noise moves no further than to within one standard error of where held-out rows want it
+(the rule of Breiman et al. 1984 for trees); its variance above the floor changes by one factor.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.numerics.nearest_rows import Known
+from bayesprop.tabular_default.components import Components
+
 PSEUDO_ROWS = 1.0
-"""Rows that every prediction is taken to have explained alone: a pull to equal shares."""
+"""Rows that every prediction is taken to have explained alone: a pull to equal weights."""
 POWERS = np.exp(np.arange(-8, 9) / 8.0)
 LOG_POWER_STD = 0.5
 LEAST_PROBA = 1e-12
 
+LOG_STEP, MOST_STEPS = 0.25, 16
+"""Of the logarithm of the factor of the noise variance."""
+
+MOST_MEASUREMENTS = 8192
+"""Held-out measurements that are scored, at most."""
+
+LEAST_GAIN = 1e-3
+"""In nats a row, below which a gain is none, however sure."""
+
 _N_ROUNDS = 300
 
 
-def shares(
+def mixture_weights(
     likelihood: Float[np.ndarray, "f n"], weight: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " f"]:
-    """Maximise the likelihood of a mixture of f predictions in their shares, which sum to one.
+    """Maximise the likelihood of a mixture of f predictions in their weights, which sum to one.
 
     By expectation maximisation (Dempster, Laird & Rubin 1977), with a Dirichlet prior of
     PSEUDO_ROWS a prediction.
@@ -35,7 +52,14 @@ def shares(
     return share
 
 
-def power(
+def weights_of(
+    log_p: Float[np.ndarray, "f n"], weight: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " f"]:
+    """Return `mixture_weights` from log densities."""
+    return mixture_weights(np.exp(log_p - log_p.max(axis=0)), weight)
+
+
+def inverse_temperature(
     proba: Float[np.ndarray, "n c"], codes: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
 ) -> float:
     """Return the power of probabilities under which the rows are most likely, out of POWERS.
@@ -54,6 +78,57 @@ def raised(proba: Float[np.ndarray, "n c"], t: float) -> Float[np.ndarray, "n c"
     """Return p^t, normalised; probabilities below LEAST_PROBA are taken for that."""
     p = np.maximum(proba, LEAST_PROBA) ** t
     return p / p.sum(axis=1, keepdims=True)
+
+
+def scores(measured: Known, log_p: Float[np.ndarray, " r"]) -> Float[np.ndarray, " g"]:
+    """Log-likelihood of every group of measurements; the mean is that of measurements by weight."""
+    assert measured.group is not None
+    unit = np.unique(measured.group, return_inverse=True)[1]
+    each = np.bincount(unit, measured.weight * log_p / measured.weight.sum())
+    return each * len(each)
+
+
+def noise_factor(
+    components: Components, measured: Known, n_errors: float = 1.0
+) -> tuple[float, Float[np.ndarray, " g"]]:
+    """Log of the factor of the noise that held-out measurements want, and their scores with it.
+
+    components
+        Of one output, at every measurement.
+    n_errors
+        Standard errors of the best score within which the factor stays next to 1.
+    """
+
+    def scored(step: int) -> Float[np.ndarray, " g"]:
+        return scores(measured, components.predictive(step * LOG_STEP).log_prob(measured.y))
+
+    step, best = nearest_to_best(scored, (-1, 1), n_errors)
+    return step * LOG_STEP, best
+
+
+def nearest_to_best(
+    scored: Callable[[int], Float[np.ndarray, " n"]], ways: tuple[int, ...], n_errors: float = 1.0
+) -> tuple[int, Float[np.ndarray, " n"]]:
+    """Climb from 0, then come back as far as is within some standard errors of the top."""
+    tried: dict[int, Float[np.ndarray, " n"]] = {}
+
+    def at(step: int) -> Float[np.ndarray, " n"]:
+        if step not in tried:
+            tried[step] = scored(step)
+        return tried[step]
+
+    best = 0
+    for way in ways:
+        while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
+            best += way
+    steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
+    nearest = next((step for step in steps if is_no_more(at(best) - at(step), n_errors)), best)
+    return nearest, at(nearest)
+
+
+def is_no_more(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
+    """Say whether their mean is no more than some standard errors above 0."""
+    return bool(values.mean() <= n_errors * values.std() / np.sqrt(len(values)))
 
 
 def folds(
@@ -79,27 +154,13 @@ def folds(
     return of_group[groups]
 
 
-class Folded(NamedTuple):
-    """Rows with the codes of their classes, their weights, and the fold without each; -1: none.
-
-    group
-        Numbers of what is left out together; None where some rows of the same inputs are.
-    """
-
-    x: Float[np.ndarray, "n d"]
-    codes: Int[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    fold: Int[np.ndarray, " n"]
-    group: Int[np.ndarray, " n"] | None = None
-
-
 def dealt(
     x: Float[np.ndarray, "n d"],
     codes: Int[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
     n_folds: int,
-) -> Folded:
-    """Deal the rows of every input and class out to the folds, in turn.
+) -> tuple[Known, Int[np.ndarray, " n"]]:
+    """Deal the rows of every input and class out to the folds, in turn; return these, -1: none.
 
     Those of one input, class and fold become one. A row that weighs twice the mean is dealt as two.
     Of a class of less than two nothing is left out.
@@ -112,4 +173,4 @@ def dealt(
     fold, at = np.nonzero(amount)
     x, codes, dealt = cells[at, 1:], cells[at, 0].astype(codes.dtype), amount[fold, at]
     fold = np.where(np.bincount(codes, dealt)[codes] < 2.0, -1, fold)
-    return Folded(x, codes, weight.mean() * dealt, fold)
+    return Known(x, codes, weight.mean() * dealt), fold

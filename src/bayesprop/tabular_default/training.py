@@ -1,4 +1,4 @@
-"""Training of the ensemble by compiled loops, in threads.
+"""Training of all experts by compiled loops, in threads.
 
 A member descends the objective of `kernel_member.py`. What comes out does not depend on the number
 of threads.
@@ -16,24 +16,104 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 
+from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 from bayesprop.simd.beside import compiled_beside
 from bayesprop.tabular_default import outputs as ensemble_outputs
-from bayesprop.tabular_default.distinct_rows import Rows
+from bayesprop.tabular_default.duplicate_inputs import Distinct
 from bayesprop.tabular_default.kernel_layout import NO_NORMALS, layout
 from bayesprop.tabular_default.kernel_member import Rules, advance
-from bayesprop.tabular_default.member import Member, flat, unflat
+from bayesprop.tabular_default.networks import Member, Networks, flat, unflat
 from bayesprop.tabular_default.settings import EnsembleSettings
-from bayesprop.tabular_default.state import EnsembleState
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 _N_PROGRESS = 10  # reports of each member
-NO_GROUPS = np.zeros(0, np.int64)
 _N_TRIED, _SLOWER = 300, 1.4  # steps that tell how long one takes, and longer side by side
+_LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
+
+
+class Table(NamedTuple):
+    """Rows as networks are given them, float32, weights of mean 1, and the sum of these before.
+
+    group
+        Numbers of what belongs together, (n,); None: nothing does.
+    fold
+        The member that is not given the row, (n,), -1: none; None: all are given all.
+    parts, inputs, targets
+        Where these rows are a sample: the table, whose weight is then `n_total`, and the way from
+        its inputs and targets to what networks are given and learn.
+    """
+
+    x: Float32[np.ndarray, "n d"]
+    y: Float32[np.ndarray, "n o"]
+    weight: Float32[np.ndarray, " n"]
+    n_total: float
+    group: Int[np.ndarray, " n"] | None = None
+    fold: Int[np.ndarray, " n"] | None = None
+    parts: Parts | None = None
+    inputs: Callable[[np.ndarray], np.ndarray] = np.asarray
+    targets: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+    @classmethod
+    def of(
+        cls,
+        x: Float[np.ndarray, "n d"],
+        y: np.ndarray,
+        weight: Float[np.ndarray, " n"] | None = None,
+        group: Int[np.ndarray, " n"] | None = None,
+        parts: Parts | None = None,
+        targets: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> Table:
+        """Take rows as the compiled loop does, which checks no bounds."""
+        y = targets(y)
+        if np.ndim(x) != 2 or np.ndim(y) != 2 or len(x) != len(y) or not len(x):
+            raise ValueError(f"x must be (n, d) and y (n, o), got {np.shape(x)} and {np.shape(y)}")
+        weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+        if weight.shape != (len(x),):
+            raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
+        x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
+        n_total = float(weight.sum()) if parts is None else parts.total
+        return cls(x, y, each, max(n_total, _LEAST_TOTAL), group, None, parts, targets=targets)
+
+    @property
+    def distinct(self) -> Distinct:
+        """The rows in memory, as a table of their own, with every input once."""
+        n_total = self.n_total if self.parts is None else float(self.parts.sample.weights.sum())
+        rows = Known(self.x, self.y, self.weight, self.group)
+        return Distinct.of(rows, n_total / self.weight.sum(dtype=np.float64), self.fold)
+
+    def given(self, inputs: Callable[[np.ndarray], np.ndarray]) -> Table:
+        """Give networks encoded inputs."""
+        return self._replace(x=np.ascontiguousarray(inputs(self.x), np.float32), inputs=inputs)
+
+    def counting(self, kept: Bool[np.ndarray, " n"]) -> Table:
+        """Weigh all rows as if there were some of them only: these have mean weight 1."""
+        weight = self.weight.astype(np.float64)
+        some = weight[kept]
+        n_total = self.n_total * some.sum() / weight.sum()
+        each = (weight / max(some.mean(), _LEAST_TOTAL)).astype(np.float32)
+        return self._replace(weight=each, n_total=max(n_total, _LEAST_TOTAL))
+
+    def at(self, kept: Bool[np.ndarray, " n"]) -> Table:
+        """Take some rows, each of which counts as often as before."""
+        table = self.counting(kept)
+        group, fold = (part if part is None else part[kept] for part in (self.group, self.fold))
+        x, y, weight = (part[kept] for part in table[:3])
+        return table._replace(x=x, y=y, weight=weight, group=group, fold=fold)
+
+    def block(self, rows: Rows) -> Table:
+        """Return further rows of the whole table, whose weights have mean 1 over all of it."""
+        assert self.parts is not None
+        weight = rows.weights * (self.parts.n_rows / self.parts.total)
+        columns = self.inputs(np.asarray(rows.x, np.float32)), self.targets(rows.y), weight
+        x, y, weight = (np.ascontiguousarray(a, np.float32) for a in columns)
+        return self._replace(x=x, y=y, weight=weight, group=rows.group)
 
 
 class Batches(NamedTuple):
@@ -89,7 +169,7 @@ def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
 
 
 class Trained(NamedTuple):
-    """A member after its steps, their losses as in `FitInfo`, and whether these are all."""
+    """A member after its steps, its losses (t, 2), and whether it took all of its steps."""
 
     member: Member
     losses: Float32[np.ndarray, "t 2"]
@@ -111,73 +191,74 @@ class Job(NamedTuple):
     """A member to be trained, and what it is trained on.
 
     number
-        Of the member in its ensemble of `settings.n_members`, which gives it its order of the rows
-        and its turn in the settings.
-    rows
-        All rows; jobs share them.
+        Gives the member its order of the rows, its turn in the settings, and the fold that it does
+        not learn.
     kept
-        Numbers of those that it learns.
+        Numbers of the rows that it learns.
     left_out
         Groups of a table larger than memory that it does not learn.
     """
 
     number: int
     member: Member
-    rows: Rows
+    table: Table
     kept: Int[np.ndarray, " m"]
     settings: EnsembleSettings
-    left_out: Int[np.ndarray, " g"] = NO_GROUPS
+    left_out: Int[np.ndarray, " g"]
 
     @classmethod
     def of(
         cls,
         number: int,
         member: Member,
-        rows: Rows,
-        fold: Int[np.ndarray, " n"] | None,
-        left_out: int,
+        table: Table,
         settings: EnsembleSettings,
+        likelihood_weight: float = 1.0,
     ) -> Job:
-        """Leave out the rows of one fold; None: learn all."""
-        kept = np.ones(len(rows.x), bool) if fold is None else fold != left_out
-        groups = NO_GROUPS if rows.beyond is None else np.unique(rows.beyond.groups[~kept])
-        rows = rows if fold is None else rows.counting(kept)
-        kept = np.flatnonzero(kept).astype(np.int32)
-        return cls(number, member, rows, kept, settings, groups)
+        """Leave out the member's fold, if the table has folds."""
+        kept, left_out = np.arange(len(table.x)), np.zeros(0, np.int64)
+        if table.fold is not None:
+            is_kept = table.fold != number % settings.n_members
+            table, kept = table.counting(is_kept), np.flatnonzero(is_kept)
+            if table.group is not None:
+                left_out = np.unique(table.group[~is_kept])
+        table = table._replace(n_total=likelihood_weight * table.n_total)
+        return cls(number, member, table, kept.astype(np.int32), settings, left_out)
 
-    def on(self, rows: Rows, groups: Int[np.ndarray, " n"] | None) -> Job:
+    def on(self, table: Table) -> Job:
         """Take other rows of the table."""
-        kept = np.ones(len(rows.x), bool) if groups is None else ~np.isin(groups, self.left_out)
-        kept = np.flatnonzero(kept).astype(np.int32)
-        return self._replace(rows=rows, kept=kept)
+        kept = np.ones(len(table.x), bool)
+        if table.group is not None:
+            kept = ~np.isin(table.group, self.left_out)
+        return self._replace(table=table, kept=np.flatnonzero(kept).astype(np.int32))
 
     @property
     def batches(self) -> Batches:
         """How its rows are divided."""
-        batches = Batches.of if self.rows.beyond is None else Batches.over
+        batches = Batches.of if self.table.parts is None else Batches.over
         return batches(len(self.kept), self.settings.batch_size)
 
 
 def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     """Give jobs the rows that are in memory: all of them, or block after block without end."""
-    beyond = jobs[0].rows.beyond
-    if beyond is None:
+    parts = jobs[0].table.parts
+    if parts is None:
         yield jobs
         return
-    for block in beyond.parts.passes:
-        views = {id(job.rows.beyond): job.rows.beyond for job in jobs}  # which families share
-        rows = {key: view.rows(block) for key, view in views.items() if view is not None}
-        yield [job.on(rows[id(job.rows.beyond)], block.group) for job in jobs]
+    views = {job.table.inputs: job.table for job in jobs}
+    for rows in parts.passes:
+        tables = {inputs: table.block(rows) for inputs, table in views.items()}
+        yield [job.on(tables[job.table.inputs]) for job in jobs]
 
 
 @dataclass(frozen=True)
 class _Course:
     """How far members have come that are trained side by side, and whether to end.
 
-    n_jobs
-        Members that are trained.
-    least
-        Numbers of those that get some steps even if the time is over.
+    n_jobs, n_steps
+        Members that are trained, and steps of all of them.
+    n_least
+        Members, the first ones, that get some steps even if the time is over.
     steps
         Of all members, as they are reported.
     is_abandoned
@@ -186,25 +267,27 @@ class _Course:
 
     progress: Progress
     n_jobs: int
-    least: frozenset[int] = frozenset()
+    n_steps: int
+    n_least: int = 0
     steps: list[int] = field(default_factory=list)
     is_abandoned: Event = field(default_factory=Event)
 
-    def ends(self, number: int, done: int) -> bool:
+    def ends(self, place: int, done: int) -> bool:
         """Whether to end a member that has made some steps."""
-        can_end = done > 0 or number not in self.least
+        can_end = done > 0 or place >= self.n_least
         return self.is_abandoned.is_set() or (can_end and self.progress.is_over)
 
-    def report(self, job: Job, done: int, losses: Float32[np.ndarray, "t 2"]) -> None:
+    def report(self, place: int, training: _Training) -> None:
         """Report a member after a stretch, and its mean losses in it."""
-        n_members, n_steps = job.settings.n_members, job.settings.n_steps
+        losses = training.losses[training.reported : training.done]
         self.steps.append(len(losses))
         loss, data_loss = losses.mean(axis=0, dtype=np.float64)
         self.progress.report(
             sum(self.steps),
-            self.n_jobs * n_steps,
-            f"network {job.number + 1} of {n_members}",
-            f"step {done} of {n_steps}  loss {loss:.5g}  data_loss {data_loss:.5g}",
+            self.n_steps,
+            f"network {place + 1} of {self.n_jobs}",
+            f"step {training.done} of {len(training.losses)}"
+            f"  loss {loss:.5g}  data_loss {data_loss:.5g}",
         )
 
 
@@ -217,33 +300,32 @@ class _Training:
         n_steps, self.seed, self.loop = job.settings.n_steps, seed, loop
         self.plan = layout(job.member, job.batches.size, job.settings.priors)
         self.work = self.plan.work(flat(job.member), log_floor, loop.normals)
-        self.rules = rules_of(job.settings, job.number, job.rows.n_total)
+        self.rules = rules_of(job.settings, job.number, job.table.n_total)
         self.losses = np.empty((n_steps, 2), np.float32)
         self.done = self.n_pieces = self.reported = 0
         self.is_cut = False
 
-    def take(self, job: Job, course: _Course) -> None:
+    def take(self, job: Job, course: _Course, place: int = 0) -> None:
         """Take the steps that there are rows for: all of them where these are the whole table."""
-        number, _, rows, kept, settings = job[:5]
-        n_left, batches = settings.n_steps - self.done, job.batches
-        n_steps = n_left if rows.beyond is None else min(n_left, batches.number)
-        stretch = -(-settings.n_steps // _N_PROGRESS)
+        table, kept, n_steps, batches = job.table, job.kept, len(self.losses), job.batches
+        n_left, stretch = n_steps - self.done, -(-n_steps // _N_PROGRESS)
+        n_now = n_left if table.parts is None else min(n_left, batches.number)
         at_a_time = min(_STEPS_AT_A_TIME, stretch) * batches.size
-        for order in row_orders(self.seed, number, len(kept), batches, n_steps, self.n_pieces):
+        for order in row_orders(self.seed, job.number, len(kept), batches, n_now, self.n_pieces):
             self.n_pieces += 1
             for at in range(0, len(order), at_a_time):
-                self.is_cut = self.is_cut or course.ends(number, self.done)
+                self.is_cut = self.is_cut or course.ends(place, self.done)
                 if self.is_cut:
                     return
                 part = kept[order[at : at + at_a_time]]
                 now = slice(self.done, self.done + len(part) // batches.size)
                 self.loop.advance(
-                    self.work, self.rules, *rows[:3], part, batches.size, self.done,
+                    self.work, self.rules, *table[:3], part, batches.size, self.done,
                     self.losses[now],
                 )  # fmt: skip
                 self.done = now.stop
-                if self.done - self.reported >= stretch or self.done == settings.n_steps:
-                    course.report(job, self.done, self.losses[self.reported : self.done])
+                if self.done - self.reported >= stretch or self.done == n_steps:
+                    course.report(place, self)
                     self.reported = self.done
 
     @property
@@ -257,7 +339,7 @@ class _Training:
         return Trained(member, self.losses[: self.done], self.done == len(self.losses))
 
 
-def train_all(
+def train_jobs(
     jobs: Sequence[Job],
     *,
     seed: int,
@@ -274,120 +356,146 @@ def train_all(
         Jobs, the first ones, that get some steps in any case.
     """
     n_threads = min(len(jobs), n_cores())
-    course = _Course(progress, len(jobs), frozenset(job.number for job in jobs[:n_least]))
     begin = partial(_Training, seed=seed, log_floor=log_floor, loop=loop)
     if math.isfinite(progress.deadline):
-        jobs = _in_time(jobs, begin, progress.seconds_left / -(-n_least // n_threads))
-    by_number = {job.number: job for job in jobs}
+        jobs = _in_time(jobs, begin, progress.seconds_left * min(n_threads, n_least), n_least)
+    course = _Course(progress, len(jobs), sum(job.settings.n_steps for job in jobs), n_least)
     going: dict[int, _Training] = {}
     trained: dict[int, Trained] = {}
 
-    def take(job: Job) -> None:
-        number = job.number
-        if number in trained:
+    def take(place: int, job: Job) -> None:
+        if place in trained:
             return
-        if number not in going:
-            going[number] = begin(by_number[number])
-        going[number].take(job, course)
-        if going[number].has_ended:  # what it worked with is free again
-            trained[number] = going.pop(number).trained(job.member)
+        if place not in going:
+            going[place] = begin(jobs[place])
+        going[place].take(job, course, place)
+        if going[place].has_ended:  # what it worked with is free again
+            trained[place] = going.pop(place).trained(job.member)
 
     with compiled_beside(loop.advance, loop.rehearsal), ThreadPoolExecutor(n_threads) as pool:
         try:
             for block in _blocks(jobs):
-                list(pool.map(take, block))
+                list(pool.map(take, range(len(jobs)), block))
                 if not going:
                     break
         finally:  # without which Ctrl-C would wait for the whole fit
             course.is_abandoned.set()
-    return [trained[job.number] for job in jobs]
+    return [trained[place] for place in range(len(jobs))]
 
 
-def _in_time(jobs: Sequence[Job], begin: Callable[[Job], _Training], seconds: float) -> list[Job]:
-    """Shorten the training of members that would not be complete in some seconds.
+def _in_time(
+    jobs: Sequence[Job], begin: Callable[[Job], _Training], seconds: float, n_least: int
+) -> list[Job]:
+    """Shorten all training where the first members would not be complete in some seconds.
 
     A schedule of steps that comes to its end is better than a longer one that is cut.
     """
     settings, a_step = jobs[0].settings, math.inf
     for n in (1, _N_TRIED):  # the first loads the compiled loop
-        rows = jobs[0].rows._replace(beyond=None)
-        trial = jobs[0]._replace(rows=rows, settings=replace(settings, n_steps=n))
+        table = jobs[0].table._replace(parts=None)
+        trial = jobs[0]._replace(table=table, settings=replace(settings, n_steps=n))
         started = time.perf_counter()
-        begin(trial).take(trial, _Course(SILENT, 1))
+        begin(trial).take(trial, _Course(SILENT, 1, n))
         a_step = _SLOWER * (time.perf_counter() - started) / n
-    n_steps = min(settings.n_steps, max(_STEPS_AT_A_TIME, int(seconds / a_step)))
-    return [job._replace(settings=replace(job.settings, n_steps=n_steps)) for job in jobs]
+    share = seconds / a_step / sum(job.settings.n_steps for job in jobs[:n_least])
+
+    def shortened(settings: EnsembleSettings) -> EnsembleSettings:
+        n_steps = max(_STEPS_AT_A_TIME, int(min(share, 1.0) * settings.n_steps))
+        return replace(settings, n_steps=min(settings.n_steps, n_steps))
+
+    return [job._replace(settings=shortened(job.settings)) for job in jobs]
 
 
-def n_complete(trained: Sequence[Trained], least: int, n_steps: int, progress: Progress) -> int:
-    """Count the first members that are complete; `least` of them stay even if they are not.
+class Training(NamedTuple):
+    """What `train` gives: experts, and losses of their members, (k, t, 2).
 
-    n_steps
-        As many as there would have been in time.
+    losses
+        The objective, and its share from the data, nats a row; of the experts of most steps.
     """
-    n_whole = next((k for k, one in enumerate(trained) if not one.is_whole), len(trained))
-    n, taken = max(n_whole, least), len(trained[0].losses)
-    if n_whole < len(trained) or taken < n_steps:
-        each = f" after {taken} of {n_steps} steps" if taken < n_steps else ""
-        progress.cut(f"{n} of {len(trained)} networks{each}")
-    return n
+
+    experts: list[Networks]
+    losses: Float32[np.ndarray, "k t 2"]
 
 
 def train(
-    state: EnsembleState,
-    rows: Rows,
-    settings: EnsembleSettings,
+    experts: Sequence[Networks],
+    tables: Sequence[Table],
+    settings: Sequence[EnsembleSettings],
     *,
-    fold: Int[np.ndarray, " n"] | None = None,
-    first_member: int = 0,
+    seed: int,
+    loop: Loop | None = None,
+    numbers: Sequence[int] | None = None,
     progress: Progress = SILENT,
-) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
-    """Train an ensemble of numbers; return the state, and every member's losses.
+    n_least: int = 1,
+) -> Training:
+    """Train the networks of all experts; where the time is over, return those that are complete.
 
-    Where the time is over before all members are complete, those that are; at least one, and two
-    where there are folds.
-
-    fold
-        Number of the member that is not given the row; None: all are given all.
-    first_member
-        Number of the state's first member in its ensemble.
+    loop
+        None: OF_NUMBERS.
+    numbers
+        Of the first network of every expert, see `Job`; None: 0.
+    n_least
+        Networks of every expert that stay even if they are not complete.
     """
-    numbered = enumerate(state.members, first_member)
-    jobs = [Job.of(k, member, rows, fold, k, settings) for k, member in numbered]
-    least = min(len(jobs), 1 if fold is None else 2)
-    trained = train_all(
+    n_experts, n_members = len(experts), experts[0].n_members
+    jobs = [  # the first network of every expert, the second of every one, and so on
+        Job.of(first + k, one.members[k], table, chosen, one.likelihood_weight)
+        for k in range(n_members)
+        for one, table, chosen, first in zip(
+            experts, tables, settings, numbers or [0] * n_experts, strict=True
+        )
+    ]
+    least = min(n_least, n_members) * n_experts
+    trained = train_jobs(
         jobs,
-        seed=state.seed,
-        log_floor=state.log_floor,
-        loop=OF_NUMBERS,
+        seed=seed,
+        log_floor=experts[0].log_floor,
+        loop=loop or OF_NUMBERS,
         progress=progress,
         n_least=least,
     )
-    trained = trained[: n_complete(trained, least, settings.n_steps, progress)]
-    members = tuple(each.member for each in trained)
-    return EnsembleState.of(members, state.log_floor, state.seed), losses_of(trained)
+    n_whole = next((j for j, one in enumerate(trained) if not one.is_whole), len(trained))
+    taken, wanted = len(trained[0].losses), settings[0].n_steps
+    n = max(n_whole, least) // n_experts
+    if n_whole < len(trained) or taken < wanted:
+        each = f" after {taken} of {wanted} steps" if taken < wanted else ""
+        progress.cut(f"{n * n_experts} of {len(trained)} networks{each}")
+    of_each = [trained[f : n * n_experts : n_experts] for f in range(n_experts)]
+    longest = [
+        one.losses
+        for each, chosen in zip(of_each, settings, strict=True)
+        for one in each
+        if chosen.n_steps == wanted
+    ]
+    n_steps = min(map(len, longest))
+    return Training(
+        [
+            Networks.of(
+                [each.member for each in members],
+                one.log_floor,
+                is_ramped=one.is_ramped,
+                likelihood_weight=one.likelihood_weight,
+            )
+            for one, members in zip(experts, of_each, strict=True)
+        ],
+        np.stack([losses[:n_steps] for losses in longest]),
+    )
 
 
 class FitInfo(NamedTuple):
     """What training met.
 
     losses
-        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
+        As in `Training`.
     guards
         Counts, by name.
     advice
         What a person should know, in sentences.
     left_out_loss
-        Of classes: mean log loss of rows left out, after shares and power; NaN if none.
+        Of classes: mean log loss of held-out rows, after weights and temperature; NaN if none.
     """
 
     losses: Float32[np.ndarray, "k t 2"]
     guards: dict[str, int]
     advice: Sequence[str] = ()
     left_out_loss: float = math.nan
-
-
-def losses_of(trained: Sequence[Trained]) -> Float32[np.ndarray, "k t 2"]:
-    """Return the losses of members, as many steps as all have made."""
-    n_steps = min(len(one.losses) for one in trained)
-    return np.stack([one.losses[:n_steps] for one in trained])

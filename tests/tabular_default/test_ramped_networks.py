@@ -11,14 +11,17 @@ from scipy import optimize
 
 from bayesprop import codec
 from bayesprop.model.progress import Progress
+from bayesprop.tabular_default import experts
 from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.distinct_rows import Distinct, Rows
+from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.held_out import Judgement, components, share_of
-from bayesprop.tabular_default.noisy_output import NoisyOutput
-from bayesprop.tabular_default.state import EnsembleState
+from bayesprop.tabular_default.joint_covariance import HeldOut
+from bayesprop.tabular_default.outputs import outputs
+from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.training import Table
 
-SETTINGS = nn.EnsembleSettings(
+SETTINGS = EnsembleSettings(
     hidden_layer_sizes=(12,),
     noise_layer_sizes=(5,),
     n_members=2,
@@ -26,7 +29,7 @@ SETTINGS = nn.EnsembleSettings(
     batch_size=50,
     learns_processes=False,
 )
-N, _CUT = 400, ("knots", "centres")
+N = 400
 
 
 def saw(x: np.ndarray) -> np.ndarray:
@@ -42,26 +45,26 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted(table) -> EnsembleState:
+def fitted(table) -> NumberState:
     return nn.fit(1, *table, SETTINGS)[0]
 
 
 def test_a_saw_is_learnt_by_ramps(fitted):
-    assert fitted.companion.share > 0.9
-    assert len(fitted.companion.state.members) == 2
+    assert fitted.weights[1, 0] > 0.9
+    assert [one.n_members for one in fitted.experts] == [2, 2]
     x = np.random.default_rng(1).uniform(-1.6, 1.6, (500, 2))
-    alone = nn.predict(fitted._replace(companion=None), x)
-    errors = [
-        np.sqrt(np.mean((each.mean - saw(x)) ** 2)) for each in (alone, nn.predict(fitted, x))
-    ]
+    alone, both = outputs(fitted.networks, x).predictive(), nn.predict(fitted, x)
+    errors = [np.sqrt(np.mean((each.mean - saw(x)) ** 2)) for each in (alone, both)]
     assert errors[1] < 0.7 * errors[0]
 
 
 def test_the_prediction_is_the_mixture_of_both(fitted):
     x = np.random.default_rng(2).uniform(-2.0, 2.0, (20, 2))
-    other, ramps, share = fitted.companion
-    one = nn.predict(fitted._replace(companion=None), x)
-    two = nn.predict(other, ramps.beside(x))
+    share = fitted.weights[1]
+    one, two = (
+        experts.expert_components(expert, given).predictive()
+        for expert, given in zip(fitted.experts, (x, fitted.ramps.beside(x)), strict=True)
+    )
     both = nn.predict(fitted, x)
     np.testing.assert_allclose(both.mean, (1.0 - share) * one.mean + share * two.mean, rtol=1e-9)
     for y in (one.mean, two.mean + 0.3):
@@ -70,7 +73,7 @@ def test_the_prediction_is_the_mixture_of_both(fitted):
 
 
 def test_draws_have_the_moments_of_the_mixture(fitted):
-    state = fitted._replace(companion=fitted.companion._replace(share=0.4))
+    state = fitted._replace(weights=np.array([[0.6], [0.4]]))
     x, n = np.array([[0.3, 0.0], [1.2, -1.0]]), 8000
     out = nn.predict(state, x)
     f = sample_functions(np.random.default_rng(3), state, x, n)
@@ -82,73 +85,70 @@ def test_draws_have_the_moments_of_the_mixture(fitted):
         assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
 
 
-def test_the_share_is_the_most_likely_one():
+def test_the_weight_is_the_most_likely_one(fitted):
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((60, 1)), rng.standard_normal((60, 2))
-    distinct = Distinct.of(Rows.of(x, y, None))
-    judgements, densities = [], []
-    for rows, m in ((np.arange(50), 0.0), (np.arange(10, 60), 0.8)):
+    distinct, stacks, densities = Table.of(x, y).distinct, [], []
+    for rows, m in ((np.arange(50), 0.0), (np.arange(10, 60), 0.3)):
         zeros = np.zeros((1, 50, 2))
-        gaussian = NoisyOutput.of(
-            zeros + m, zeros, zeros, zeros, zeros[:, :1] + 1e7, zeros[:, :1] + 1
-        )
-        judgements.append(Judgement(rows, gaussian, np.full(2, -20.0)))
-        densities.append(np.exp(-0.5 * ((y[10:50] - m) ** 2).sum(axis=1)))
-    share = share_of(judgements[1], judgements[0], distinct)
+        gaussian = Components.of(zeros + m, zeros, 0.0)
+        held_out = HeldOut(rows, gaussian, np.ones(50, bool))
+        stacks.append(experts.Stack(fitted.experts[:1], np.ones((1, 2)), held_out))
+        densities.append(np.exp(-0.5 * ((distinct.table.y[10:50] - m) ** 2).sum(axis=1)))
+    both = experts.combined(*stacks, distinct)
 
     def loss(s: float) -> float:  # with the pseudo-counts of stacking
         mixed = np.log((1.0 - s) * densities[0] + s * densities[1]).sum()
         return -mixed - np.log(s) - np.log1p(-s)
 
     best = optimize.minimize_scalar(loss, bounds=(1e-4, 1.0 - 1e-4), method="bounded").x
-    assert share == pytest.approx(best, abs=0.01)
-    few = judgements[1]._replace(some=np.arange(45, 95))
-    assert share_of(few, judgements[0], distinct) == 0.0
+    np.testing.assert_allclose(both.weights, [[1.0 - best] * 2, [best] * 2], atol=0.01)
+    few = stacks[1]._replace(held_out=stacks[1].held_out._replace(rows=np.arange(45, 95)))
+    assert len(experts.combined(stacks[0], few, distinct).experts) == 1
 
 
 def test_arrays_come_back(fitted):
     x = np.random.default_rng(6).uniform(-2.0, 2.0, (20, 2))
-    again = codec.read(EnsembleState, codec.write(fitted, EnsembleState))
+    again = codec.read(NumberState, codec.write(fitted, NumberState))
     np.testing.assert_array_equal(nn.predict(again, x).f_mean, nn.predict(fitted, x).f_mean)
-    companion = fitted.companion
-    ramps = companion.ramps
+    ramps = fitted.ramps
     fewer = ramps._replace(
         knots=ramps.knots[1:],
         n_knots=ramps.n_knots - np.array([1, 0]),
         centres=ramps.centres[1:],
     )
     for change, message in (
-        ({"share": 1.0}, "between 0 and 1"),
+        ({"weights": fitted.weights + 0.1}, "sum to one"),
         ({"ramps": ramps._replace(centres=ramps.centres[1:])}, "as many as n_knots says"),
         ({"ramps": ramps._replace(centres=ramps.centres + 1e300)}, "means of shares"),
-        ({"ramps": fewer}, "inputs and ramps of the others"),
+        ({"ramps": fewer}, "lead from its inputs"),
     ):
-        forged = fitted._replace(companion=companion._replace(**change))
+        forged = fitted._replace(**change)
         with pytest.raises(ValueError, match=message):
-            codec.read(EnsembleState, codec.write(forged, EnsembleState))
+            codec.read(NumberState, codec.write(forged, NumberState))
 
 
-def test_no_companion_where_there_is_nothing_to_judge_it_by(table):
+def test_no_ramps_where_there_are_no_rows_to_weigh_them_by(table):
     x, y = table
     few = replace(SETTINGS, n_steps=20)
     for settings in (
         replace(few, hidden_layer_sizes=(1500,)),
         replace(few, learns_replicates=True),
     ):
-        assert nn.fit(1, x[:40], y[:40], settings)[0].companion is None
+        assert len(nn.fit(1, x[:40], y[:40], settings)[0].experts) == 1
     levels = np.random.default_rng(7).integers(3, size=(40, 2)) * 1.0
-    assert nn.fit(1, levels, y[:40], few)[0].companion is None
+    assert len(nn.fit(1, levels, y[:40], few)[0].experts) == 1
 
 
-def test_time_that_is_over_leaves_the_first(table):
+def test_time_that_is_over_leaves_the_first_networks_of_both(table):
     x, y = table
     progress = Progress(deadline=time.monotonic())
     state, _ = nn.fit(1, x, y, SETTINGS, progress=progress)
-    assert state.companion is None
+    assert {one.n_members for one in state.experts} == {1}
     assert progress.cuts
 
 
 def test_components_are_those_of_all_members(fitted):
-    noisy = components(fitted, np.zeros((3, 2)))
+    noisy = nn.components(fitted, np.zeros((3, 2)))
     assert noisy.m.shape == (4, 3, 1)
     np.testing.assert_allclose(noisy.share.sum(axis=0), 1.0)
