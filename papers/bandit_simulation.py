@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.bandits import files as bandit_files
-from bayesprop.bandits.policies import Bandit
+from bayesprop.bandits.policies import Bandit, from_stored, to_stored
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
 from papers.mushrooms import Mushroom, expected_regret, realised_regret
 
@@ -82,7 +81,7 @@ def run(
 
 
 def _keep(path: Path, course: _Course) -> None:
-    header, arrays = bandit_files.to_stored(course.bandit)
+    header, arrays = to_stored(course.bandit)
     mine = {"run.chosen": course.chosen, "run.seconds": course.seconds}
     write_sealed(path, header, arrays | mine)
 
@@ -91,7 +90,7 @@ def _resumed(path: Path | None, n: int) -> _Course | None:
     if path is None or not path.exists():
         return None
     stored = read_sealed(path)
-    bandit = bandit_files.from_stored(stored, Bandit, f"checkpoint {str(path)!r}")
+    bandit = from_stored(stored, f"checkpoint {str(path)!r}")
     chosen, seconds = (stored.arrays.get(f"run.{name}") for name in ("chosen", "seconds"))
     if chosen is None or seconds is None or not chosen.shape == seconds.shape == (n,):
         raise ModelFileError(f"checkpoint {str(path)!r} is of another run: delete it")

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from bayesprop.bandits import files as bandit_files
+from bayesprop.bandits import policies
 from bayesprop.bandits.arms import Arms
 
 ARMS = Arms(["a", "b"], room=3)
@@ -22,8 +22,8 @@ def data(n, noise=0.0):
 
 
 def state(bandit):
-    header, arrays = bandit_files.to_stored(bandit)
-    rewards = header["rewards"]["state"]
+    header, arrays = policies.to_stored(bandit)
+    rewards = header["rewards"]["learnt"]
     if rewards.get("model") is not None:
         rewards["model"]["model"]["fit"].pop("report")  # which has the seconds
     return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}

@@ -22,7 +22,7 @@ from scipy import stats
 from bayesprop import DurableBandit, EpsilonGreedy, ThompsonSampler
 from bayesprop.bandits import durable as durable_bandit
 from bayesprop.bandits.arms import choices_in
-from bayesprop.bandits.files import policy_log
+from bayesprop.bandits.durable import policy_log
 from bayesprop.store import ModelFileError
 from test_forged_files import changed
 

@@ -82,7 +82,8 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
     one = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
     one.begin(2, ARMS, seed)
     one.learn(Choices(rows[:25], ARMS, numbers[:25]), paid[:25])
-    other = RefittedRewards.from_stored(one.to_stored(), 2, ARMS, seed)
+    other = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
+    other.restore(one.to_stored(), 2, ARMS, seed)
     for rewards in (one, other):
         rewards.learn(Choices(rows[25:], ARMS, numbers[25:]), paid[25:])
     np.testing.assert_array_equal(one._x, other._x)

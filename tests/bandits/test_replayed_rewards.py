@@ -10,7 +10,6 @@ from scipy import stats
 from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
 from bayesprop.bandits.arms import Arms, Choices, choices_in
 from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards
-from bayesprop.estimators import online_network
 
 
 def begun(scale=1.0, noise=0.1, seed=0, **settings):
@@ -22,7 +21,7 @@ def begun(scale=1.0, noise=0.1, seed=0, **settings):
 
 
 def steps_of(rewards):
-    return int(rewards.model_.state_.network.optimizer[0].count)
+    return int(rewards.state_.network.network.optimizer[0].count)
 
 
 @pytest.mark.parametrize(("every", "times"), [(1, 20), (3, 6)])
@@ -41,17 +40,18 @@ def test_it_believes_every_member_of_an_ensemble_once():
     rows, numbers, paid = data(8)
     rewards.learn(Choices(rows, ARMS, numbers), paid)
     belief = rewards.believe(choices_in(rows[0], ARMS, BOTH))
-    wanted = rewards.model_.predict_dist(choices_in(rows[0], ARMS, BOTH).inputs)
-    np.testing.assert_allclose(belief.mean, wanted.mean, rtol=1e-5)
-    np.testing.assert_allclose(belief.var, wanted.epistemic_var, rtol=1e-5)
+    method, state = rewards.replay.method, rewards.state_
+    wanted = method.predict(state.network, choices_in(rows[0], ARMS, BOTH).inputs)
+    np.testing.assert_allclose(belief.mean, 2.0 * wanted.mean[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(belief.var, 4.0 * wanted.epistemic_var[:, 0], rtol=1e-5)
 
 
-def test_practice_that_fails_is_counted(monkeypatch):
-    rewards, (rows, numbers, paid) = begun(), data(3)
-    undone = iter([True, False, True])
-    monkeypatch.setattr(online_network, "practise", lambda *args, **settings: next(undone))
+def test_practice_that_fails_is_counted():
+    net = PointNetworkRegressor((3,), learning_rate=1e38)
+    rewards, (rows, numbers, paid) = ReplayedRewards(net, n_steps=2, batch_size=4), data(3)
+    rewards.begin(2, ARMS, 0)
     rewards.learn(Choices(rows, ARMS, numbers), paid)
-    assert rewards.guards_ == {"practice_undone": 2}
+    assert rewards.guards_ == {"practice_undone": 3}
 
 
 SCALE = 5.0
@@ -76,7 +76,7 @@ def taught(n_alone: int, **settings) -> tuple[NeuralLinearRewards, Arms, np.ndar
 
 def exact(rewards, inputs, told, number, at) -> stats.rv_continuous:
     """The expected reward at a row: Murphy (2012), section 7.6.3, written out."""
-    seen = online_network.seen(rewards.model_, inputs.astype(np.float32))
+    seen = rewards.replay.last_layer(rewards.state_, inputs.astype(np.float32))
     std = np.maximum(seen.noise_std, rewards.least_noise)
     mine = told[:, 0] == number
     z = np.column_stack([seen.features, np.ones(len(std))])[mine] / std[mine, None]
@@ -85,7 +85,8 @@ def exact(rewards, inputs, told, number, at) -> stats.rv_continuous:
     mean = np.linalg.inv(prior + z.T @ z) @ z.T @ y
     shape = 2.0 + 0.5 * len(y)
     rate = 1.0 + 0.5 * (np.sum((y - z @ mean) ** 2) + mean @ prior @ mean)
-    row = np.append(online_network.seen(rewards.model_, at.astype(np.float32)).features[0], 1.0)
+    at = rewards.replay.last_layer(rewards.state_, at.astype(np.float32))
+    row = np.append(at.features[0], 1.0)
     spread = row @ np.linalg.inv(prior + z.T @ z) @ row
     scale = SCALE * np.sqrt(rate / shape * spread)
     return stats.t(2.0 * shape, loc=SCALE * row @ mean, scale=scale)

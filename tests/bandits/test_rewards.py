@@ -22,7 +22,7 @@ from bayesprop.bandits.arms import Arms, Choices, choices_in
 from bayesprop.bandits.linear_rewards import LinearRewards
 from bayesprop.bandits.refitted_rewards import RefittedRewards
 from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards
-from bayesprop.bandits.rewards import kind_of, rewards_of
+from bayesprop.bandits.reward_models import rewards_of
 from bayesprop.bandits.streamed_rewards import StreamedRewards
 
 network = PointNetworkRegressor
@@ -148,14 +148,14 @@ def test_wrong_settings_are_said(rewards, message):
         rewards.begin(3, Arms(["a"]), 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        ("laplace", "refitted"), ("closed-form-vi", "refitted"), ("deep-ensemble", "refitted"),
-        ("mcmc", "refitted"), ("batch-ep", "refitted"), (GaussianProcessRegressor(), "refitted"),
-        ("bayes-by-backprop", "replayed"), ("mc-dropout", "replayed"), ("pbp", "streamed"),
-        (PBPRegressor((5,)), "streamed"),
-    ],
-)  # fmt: skip
-def test_every_estimator_has_its_kind(model, kind):
-    assert kind_of(rewards_of(model)) == kind
+KINDS = {
+    RefittedRewards: ("laplace", "closed-form-vi", "deep-ensemble", "mcmc", "batch-ep",
+                      GaussianProcessRegressor(), network(n_members=2)),
+    ReplayedRewards: ("bayes-by-backprop", "mc-dropout", "network"),
+    StreamedRewards: ("pbp", PBPRegressor((5,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimator_is_served_by_what_it_can_do(kind):
+    assert {type(rewards_of(model)) for model in KINDS[kind]} == {kind}

@@ -12,8 +12,8 @@ from scipy import stats
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianRegressor
 from bayesprop.active_learning.doubt import functions_of
+from bayesprop.bandits.replayed_rewards import ReplayedRewards
 from bayesprop.catalogue import REGRESSION
-from bayesprop.estimators.online_network import begun
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 from bayesprop.targets.bijectors import Logit, SoftplusInverse
 from method_settings import ALL, X, silently, unfitted
@@ -153,7 +153,7 @@ def test_what_says_nothing_of_a_mapped_target_is_refused():
     with pytest.raises(ValueError, match="takes one target, got 2"):
         BayesianRegressor(target_kind="share").fit(X, np.full((24, 2), 0.5))
     with pytest.raises(ValueError, match="target_kind must be 'numbers' for a network"):
-        begun(unfitted("network", REGRESSION, target_kind="count"), 3, y_scale=1.0, seed=0)
+        ReplayedRewards(unfitted("network", REGRESSION, target_kind="count")).check()
     pbp = fitted_to("pbp", "positive", inference="sep")
     with pytest.raises(ValueError, match="log_evidence needs target_kind='numbers'"):
         pbp.log_evidence(X, TARGETS["positive"])

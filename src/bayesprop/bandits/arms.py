@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 
 from bayesprop.estimators.params import check_int, finite
 
 
+@dataclass(eq=False)
 class Arms:
     """Arms by name, numbered in the order in which they came; a number is never used again.
 
@@ -23,26 +25,32 @@ class Arms:
     room : int or None
         Columns for arms without features, those that will be added among them; None: as many as
         there are names.
+    removed : list of int
+        Numbers of arms that are never chosen again.
     """
 
-    def __init__(
-        self, names: Sequence[Hashable], *, features: Any = None, room: int | None = None
-    ) -> None:
-        self.names: list[Any] = []
-        self.features: Float[np.ndarray, "k f"] | None = None
-        self._removed: set[int] = set()
-        names = list(names)
+    names: list[str | int | float]
+    features: Float64[np.ndarray, "k f"] | None = None
+    room: int | None = None
+    removed: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        names, known, removed = list(self.names), self.features, self.removed
         if not names:
             raise ValueError("arms must hold one name at least, got none")
-        if features is not None:
-            features = finite("arm_features", features, (len(names), None))
-            self.features = np.empty((0, features.shape[1]))
-        if features is not None and room is not None:
-            raise ValueError("room is for arms without arm_features: leave it out")
-        self.room = len(names) if room is None else room
-        check_int("room", self.room)
-        for place, name in enumerate(names):
-            self.add(name, None if features is None else features[place])
+        if known is not None:
+            known = finite("arm_features", known, (len(names), None))
+            if self.room is not None:
+                raise ValueError("room is for arms without arm_features: leave it out")
+            self.features = known[:0]
+        else:
+            self.room = len(names) if self.room is None else self.room
+            check_int("room", self.room)
+        self.names, self.removed = [], []
+        for number, name in enumerate(names):
+            self.add(name, None if known is None else known[number])
+        for number in removed:
+            self.remove(names[number])
 
     def add(self, name: Hashable, features: Any = None) -> None:
         """Add an arm; ValueError if the name was ever used, or there is no column for it."""
@@ -59,7 +67,7 @@ class Arms:
         if self.features is not None:
             row = finite("features", features, (self.features.shape[1],))
             self.features = np.vstack([self.features, row])
-        elif len(self.names) >= self.room:
+        elif len(self.names) >= self.width:
             raise ValueError(
                 f"there is room for {self.room} arms, removed ones included: give room= when the "
                 f"bandit is made, to add {name!r}"
@@ -71,9 +79,9 @@ class Arms:
         number = self.number(name)
         if len(self.active) == 1:
             raise ValueError(f"arm {name!r} is the last one: add another before removing it")
-        self._removed.add(number)
+        self.removed.append(number)
 
-    def number(self, name: Hashable, *, removed_too: bool = False) -> int:
+    def number(self, name: Any, *, removed_too: bool = False) -> int:
         """Return the number of an arm; ValueError names those that there are."""
         names = self.names if removed_too else [self.names[i] for i in self.active]
         if name not in names or isinstance(name, bool):
@@ -84,37 +92,19 @@ class Arms:
     @property
     def active(self) -> Int[np.ndarray, " a"]:
         """Numbers of the arms that can be chosen."""
-        return np.array([i for i in range(len(self.names)) if i not in self._removed])
+        removed = set(self.removed)
+        return np.array([i for i in range(len(self.names)) if i not in removed])
 
     @property
     def width(self) -> int:
         """Columns that tell arms apart."""
-        return self.room if self.features is None else self.features.shape[1]
+        return int(self.room or 0) if self.features is None else self.features.shape[1]
 
     def columns(self, numbers: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
         """Return the columns of some arms: features, or 0 and 1."""
         if self.features is not None:
             return self.features[numbers]
-        return (np.asarray(numbers)[:, None] == np.arange(self.room)).astype(np.float64)
-
-    def to_stored(self) -> dict[str, Any]:
-        """Return what `from_stored` reads, for JSON."""
-        return {
-            "names": self.names,
-            "features": None if self.features is None else self.features.tolist(),
-            "room": int(self.room) if self.features is None else None,
-            "removed": sorted(self._removed),
-        }
-
-    @classmethod
-    def from_stored(cls, stored: dict[str, Any]) -> Arms:
-        """Rebuild from `to_stored`; ValueError or TypeError where it holds something else."""
-        features = stored["features"]
-        room = None if features is not None else stored["room"]
-        arms = cls(stored["names"], features=features, room=room)
-        for number in stored["removed"]:
-            arms.remove(arms.names[int(number)])
-        return arms
+        return (np.asarray(numbers)[:, None] == np.arange(self.width)).astype(np.float64)
 
 
 class Choices(NamedTuple):

@@ -12,19 +12,40 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.bandits import files as bandit_files
-from bayesprop.bandits.files import name_of, refusals
-from bayesprop.bandits.policies import Bandit, Decision, decision_id
+from bayesprop.bandits.policies import (
+    Bandit,
+    Decision,
+    decision_id,
+    from_stored,
+    name_of,
+    to_stored,
+)
 from bayesprop.estimators.params import check_int
-from bayesprop.store import ModelFileError, believing
+from bayesprop.store import ModelFileError, believing, seal, unseal
 
+_APPLICATION, _SCHEMA = 0x62707264, 1
+_TABLES = (
+    """CREATE TABLE records (number INTEGER PRIMARY KEY, call TEXT NOT NULL, decision INTEGER,
+    probability REAL, arguments TEXT NOT NULL)""",
+    "CREATE TABLE snapshot (n_records INTEGER NOT NULL, content BLOB NOT NULL)",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_SCHEMA}",
+)
+_ABOUT = """
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
+FROM pragma_application_id, pragma_user_version"""
+_SETTLED = """
+SELECT chosen.decision, chosen.probability, chosen.arguments, settled.arguments
+FROM records AS settled JOIN records AS chosen ON chosen.decision = settled.decision
+WHERE settled.call = 'settle' AND chosen.call = 'select' AND chosen.decision >= ?
+ORDER BY settled.number"""
 _IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"
 _LATER = """
 SELECT number, call, decision, arguments FROM records WHERE number >= ? ORDER BY number"""
@@ -103,10 +124,12 @@ class DurableBandit:
         self.keep_records, self.propensity_draws = bool(keep_records), int(propensity_draws)
         self._mutex, self._process = threading.RLock(), os.getpid()
         self._is_open, self._is_current = True, False
-        self._file = bandit_files.connect(self.path, may_create=make is not None)
+        self._file = _connect(self.path, may_create=make is not None)
         try:
-            with refusals(self.path):
-                self._file.execute("PRAGMA journal_mode = WAL")
+            with _refusals(self.path):
+                # Busy where another process makes the file: until then rollback journals do.
+                with suppress(sqlite3.OperationalError):
+                    self._file.execute("PRAGMA journal_mode = WAL")
                 self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
                 self._begin(make)
             with self._turn():
@@ -188,7 +211,7 @@ class DurableBandit:
         with self._file:
             self._file.execute("BEGIN IMMEDIATE")
             (schema,) = self._file.execute("PRAGMA user_version").fetchone()
-            if schema == bandit_files.SQLITE_SCHEMA:
+            if schema == _SCHEMA:
                 return
             if make is None:
                 raise ModelFileError(f"{name_of(self.path)} is empty: give make")
@@ -198,9 +221,10 @@ class DurableBandit:
                     "make must return a bandit that has begun, such as "
                     f"ThompsonSampler(...).begin(n_features); got {bandit!r}"
                 )
-            for statement in bandit_files.TABLES:
+            for statement in _TABLES:
                 self._file.execute(statement)
-            bandit_files.write_snapshot(self._file, bandit, 0)
+            self.bandit = bandit
+            self._write_snapshot()
 
     def _changed(self, call: str, *arguments: Any) -> Any:
         """Change the bandit and record it; if that fails, it is read anew by the next call."""
@@ -217,7 +241,6 @@ class DurableBandit:
             self._add_record(call, result, arguments)
             if self.n_records - self._n_in_snapshot >= self.snapshot_every:
                 self._write_snapshot()
-            self._is_current = True
             return result
 
     def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
@@ -237,29 +260,29 @@ class DurableBandit:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Have file and bandit for oneself, with all records repeated; commit all, or nothing."""
+        """Have file and bandit for oneself, with all records repeated; commit all, or nothing.
+
+        Only what is committed makes the bandit in memory that of the file again.
+        """
         if os.getpid() != self._process:
             raise RuntimeError(
                 f"this bandit was opened by process {self._process}, and this is {os.getpid()}: "
                 "open the file in the process that uses it"
             )
-        with self._mutex, refusals(self.path):
+        with self._mutex, _refusals(self.path):
             if not self._is_open:
                 raise RuntimeError(f"{name_of(self.path)} is closed: open it again")
-            try:
-                with self._file:
-                    self._file.execute("BEGIN IMMEDIATE")
-                    self._catch_up()
-                    yield
-            except sqlite3.Error:
-                self._is_current = False
-                raise
+            with self._file:
+                self._file.execute("BEGIN IMMEDIATE")
+                self._catch_up()
+                yield
+            self._is_current = True
 
     def _catch_up(self) -> None:
         """Repeat the records of others, after their snapshot if need be."""
         (n_there,) = self._file.execute(_IN_SNAPSHOT).fetchone()
         if not self._is_current or n_there > self.n_records:
-            self.bandit, self.n_records = bandit_files.read_snapshot(self._file, self.path)
+            self.bandit, self.n_records = _read_snapshot(self._file, self.path)
             self._n_in_snapshot = self.n_records
         self._is_current = False
         for number, call, decision, arguments in self._file.execute(_LATER, (self.n_records,)):
@@ -271,7 +294,10 @@ class DurableBandit:
         self._is_current = True
 
     def _write_snapshot(self) -> None:
-        bandit_files.write_snapshot(self._file, self.bandit, self.n_records)
+        """Write the bandit in the place of the older one."""
+        content = seal(*to_stored(self.bandit))
+        self._file.execute("DELETE FROM snapshot")
+        self._file.execute("INSERT INTO snapshot VALUES (?, ?)", (self.n_records, content))
         if not self.keep_records:
             self._file.execute("DELETE FROM records")
         self._n_in_snapshot = self.n_records
@@ -296,3 +322,104 @@ def _repeat(bandit: Bandit, call: str, decision: int | None, arguments: list[Any
         getattr(bandit, call)(*arguments)
     else:
         raise ValueError(f"unknown call {call[:40]!r}")
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Turn what SQLite refuses into a ModelFileError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ModelFileError(f"{name_of(path)} cannot be read or written: {error}") from error
+
+
+def _connect(path: Path, *, may_create: bool) -> sqlite3.Connection:
+    """Open a file, for any thread; ModelFileError, with nothing touched, if it is none of ours."""
+    if path.is_dir():
+        raise ModelFileError(f"{str(path)[:200]!r} is a folder: a bandit is kept in a file")
+    if not may_create and not path.exists():
+        raise ModelFileError(f"there is no {name_of(path)}: give make")
+    with _refusals(path):
+        file = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        try:
+            _check(file, path)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+def _check(file: sqlite3.Connection, path: Path) -> None:
+    # In one statement: another process may be about to begin the file.
+    application, schema, n_tables = file.execute(_ABOUT).fetchone()
+    if n_tables and application != _APPLICATION:
+        raise ModelFileError(f"{name_of(path)} is of another program: take another one")
+    if schema > _SCHEMA:
+        raise ModelFileError(
+            f"{name_of(path)} has schema {schema}, this bayesprop reads {_SCHEMA}: upgrade it"
+        )
+    (finding,) = file.execute("PRAGMA quick_check(1)").fetchone()
+    if finding != "ok":
+        raise ModelFileError(f"{name_of(path)} is damaged: {' '.join(finding.split())}")
+
+
+def _read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:
+    """Read the bandit, and after how many records it was written; ModelFileError if damaged."""
+    row = file.execute("SELECT n_records, content FROM snapshot").fetchone()
+    if row is None or not isinstance(row[1], bytes):
+        raise ModelFileError(f"{name_of(path)} is damaged: it holds no bandit")
+    return from_stored(unseal(row[1], name_of(path)), name_of(path)), row[0]
+
+
+class PolicyLog(NamedTuple):
+    """Settled decisions of a bandit, n of them, in the order of rewards.
+
+    action
+        Names of the arms chosen.
+    reward, propensity
+        What each paid, and the probability with which it was chosen.
+    arms
+        Names of all arms that could be chosen.
+    context
+        What was known before each choice.
+    """
+
+    action: list[Any]
+    reward: Float[np.ndarray, " n"]
+    propensity: Float[np.ndarray, " n"]
+    arms: tuple[Any, ...]
+    context: Float[np.ndarray, "n d"]
+
+
+def policy_log(path: str | Path, *, first: int = 0) -> PolicyLog:
+    """Return the settled decisions of a file with their propensities, in the order of rewards.
+
+    At any time: a bandit that uses the file is not disturbed. Arms that came or went on the way
+    are all listed; decisions of others (`note`) are not.
+
+    first
+        Id of the decision to begin with; earlier ones are left out.
+
+    ValueError where a decision's probability is not known: it needs `propensity_draws`.
+    """
+    path = Path(path)
+    with _refusals(path), closing(_connect(path, may_create=False)) as file:
+        file.execute("BEGIN")
+        bandit, _ = _read_snapshot(file, path)
+        added = file.execute("SELECT arguments FROM records WHERE call = 'add_arm'").fetchall()
+        rows = file.execute(_SETTLED, (first,)).fetchall()
+    unknown = [decision for decision, probability, *_ in rows if probability is None]
+    if unknown:
+        raise ValueError(
+            f"of {len(unknown)} decisions, the last of them {max(unknown)}, the probability is not "
+            "known: set propensity_draws of DurableBandit, and begin with a later decision (first)"
+        )
+    chosen = [json.loads(arguments) for _, _, arguments, _ in rows]
+    added_names = [json.loads(arguments)[0] for (arguments,) in added]
+    return PolicyLog(
+        action=[action for _, action in chosen],
+        reward=np.array([json.loads(arguments)[1] for *_, arguments in rows]),
+        propensity=np.array([probability for _, probability, *_ in rows]),
+        arms=tuple(dict.fromkeys([*bandit.arms.names, *added_names])),
+        context=np.array([context for context, _ in chosen]),
+    )

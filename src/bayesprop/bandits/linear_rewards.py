@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
+from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import POSITIVE, finite, numbers
+from bayesprop.estimators.params import POSITIVE, numbers
 
 _REFRESH = 512
 ABOVE_ONE = numbers("a finite number > 1", lambda number: 1.0 < number < float("inf"))
@@ -99,18 +100,36 @@ class StudentT(NamedTuple):
         return self.mean + self.scale * rng.standard_normal(shape) / np.sqrt(gamma)
 
 
-class Regressions:
-    """Regressions by number, at their prior until they have rows."""
+class Noise(NamedTuple):
+    """Inverse-gamma distribution of a noise variance: its mean is rate / (shape - 1)."""
 
-    def __init__(
-        self, n_columns: int, *, prior_prec: float, noise_shape: float, noise_rate: float
-    ) -> None:
-        self._noise = noise_shape, noise_rate
-        self.learnt: dict[int, Statistics] = {}
-        self._fresh = start(n_columns, float(prior_prec))
+    shape: float
+    rate: float
+
+
+@dataclass
+class Regressions:
+    """Regressions by number, at their prior until they have rows.
+
+    prior
+        Statistics of no rows.
+    learnt
+        Those of regressions that have rows.
+    """
+
+    prior: Statistics
+    learnt: dict[str, Statistics] = field(default_factory=dict)
 
     def __getitem__(self, number: int) -> Statistics:
-        return self.learnt.get(number, self._fresh)
+        return self.learnt.get(str(number), self.prior)
+
+    def check(self, n_columns: int, n: int) -> None:
+        """Raise ValueError unless these are n regressions, at most, on so many columns."""
+        known, sizes = set(map(str, range(n))), {len(one.mean) for one in self.learnt.values()}
+        if not self.learnt.keys() <= known or sizes | {len(self.prior.mean)} != {n_columns}:
+            raise ValueError(f"there must be a regression on {n_columns} columns for every arm")
+        if any(one.n_rows < 0.0 for one in self.learnt.values()):
+            raise ValueError("a regression cannot have fewer rows than none")
 
     def learn(
         self,
@@ -120,44 +139,28 @@ class Regressions:
     ) -> None:
         """Condition the regressions that rows belong to on them, on all or, by ValueError, none."""
         self.learnt |= {
-            number: absorb(self[number], x[numbers == number], y[numbers == number])
+            str(number): absorb(self[number], x[numbers == number], y[numbers == number])
             for number in sorted(set(numbers.tolist()))
         }
 
-    def noise_of(self, number: int) -> tuple[float, float]:
-        """Shape and rate of the noise variance's posterior. Murphy (2012), eqs. 7.75, 7.76."""
-        posterior, (shape, rate) = self[number], self._noise
+    def noise_of(self, number: int, noise: Noise) -> Noise:
+        """Posterior of a regression's noise variance. Murphy (2012), eqs. 7.75, 7.76."""
+        posterior = self[number]
         residual = max(0.0, float(posterior.square - posterior.mean @ posterior.moment))
-        return shape + 0.5 * float(posterior.n_rows), rate + 0.5 * residual
+        n_rows = float(posterior.n_rows)
+        return Noise(noise.shape + 0.5 * n_rows, noise.rate + 0.5 * residual)
 
-    def student_t(self, numbers: Int[np.ndarray, " k"], x: Float[np.ndarray, "k p"]) -> StudentT:
-        """Return the function of one regression at each row."""
+    def student_t(
+        self, numbers: Int[np.ndarray, " k"], x: Float[np.ndarray, "k p"], noise: Noise
+    ) -> StudentT:
+        """Return the function of one regression at each row; `noise` is the prior of the noise."""
         mean, scale, dof = np.empty((3, len(numbers)))
         for place, number in enumerate(numbers.tolist()):
-            posterior, (shape, rate) = self[number], self.noise_of(number)
+            posterior, (shape, rate) = self[number], self.noise_of(number, noise)
             spread = max(0.0, float(x[place] @ posterior.cov @ x[place]))
             mean[place], dof[place] = x[place] @ posterior.mean, 2.0 * shape
             scale[place] = np.sqrt(rate / shape * spread)
         return StudentT(mean, scale, dof)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name all arrays of those that have rows."""
-        return {
-            f"{number}.{name}": np.asarray(part)
-            for number, posterior in self.learnt.items()
-            for name, part in posterior._asdict().items()
-        }
-
-    def restore(self, arrays: dict[str, np.ndarray], n_arms: int) -> None:
-        """Take back what `to_arrays` gave; ValueError where it is something else."""
-        for number in sorted({int(name.partition(".")[0]) for name in arrays}):
-            if not 0 <= number < n_arms:
-                raise ValueError("there is a regression for an unknown arm")
-            parts = {
-                name: finite(name, arrays[f"{number}.{name}"], part.shape)
-                for name, part in self._fresh._asdict().items()
-            }
-            self.learnt[number] = Statistics(**parts)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -185,9 +188,8 @@ class LinearRewards(Rewards):
         """Stand at the prior; no random number is needed."""
         del seed
         self.check()
-        first = Choices(np.zeros((1, n_features)), arms, np.zeros(1, int))
-        self._n_arms = len(arms.names)
-        self._regressions = Regressions(_columns(first).shape[1], **self.settings())
+        prior = start(_n_columns(n_features, arms), float(self.prior_prec))
+        self._regressions = Regressions(prior)
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Condition on rows, exactly: their order does not matter."""
@@ -196,27 +198,42 @@ class LinearRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, the noise variance integrated out."""
-        return self._regressions.student_t(_owners(choices), _columns(choices)).belief
+        return self._student_t(choices).belief
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw noise variances, then functions at this context: as by drawn weights."""
-        x = _columns(choices)
         if choices.arms.features is None:
-            return self._regressions.student_t(choices.numbers, x).draw(rng, n_draws)
-        posterior, (shape, rate) = self._regressions[0], self._regressions.noise_of(0)
+            return self._student_t(choices).draw(rng, n_draws)
+        x, posterior = _columns(choices), self._regressions[0]
+        shape, rate = self._regressions.noise_of(0, self._noise)
         std = np.sqrt(rate / rng.standard_gamma(shape, n_draws))
         normals = rng.standard_normal((n_draws, x.shape[1])) * std[:, None]
         root = np.linalg.cholesky(posterior.gram)
         moved = linalg.solve_triangular(root, normals.T, lower=True, trans=1)
         return (posterior.mean + moved.T) @ x.T
 
-    def state(self) -> Stored:
-        """Return the sums and posteriors of all arms that have rows."""
-        return Stored({}, self._regressions.to_arrays())
+    @property
+    def _noise(self) -> Noise:
+        return Noise(self.noise_shape, self.noise_rate)
 
-    def restore(self, state: Stored) -> None:
-        """Take back what `state` gave."""
-        self._regressions.restore(state.arrays, self._n_arms)
+    def _student_t(self, choices: Choices) -> StudentT:
+        return self._regressions.student_t(_owners(choices), _columns(choices), self._noise)
+
+    def to_stored(self) -> Stored:
+        """Return the regressions of all arms that have rows."""
+        return codec.write(self._regressions, Regressions)
+
+    def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand where `to_stored` was called."""
+        del seed
+        self.check()
+        self._regressions = codec.read(Regressions, stored)
+        self._regressions.check(_n_columns(n_features, arms), len(arms.names))
+
+
+def _n_columns(n_features: int, arms: Arms) -> int:
+    n_known = 0 if arms.features is None else arms.width
+    return (1 + n_features) * (1 + n_known)
 
 
 def _owners(choices: Choices) -> Int[np.ndarray, " n"]:

@@ -7,20 +7,23 @@ Blundell et al. (2015), section 4.1.
 from __future__ import annotations
 
 import copy
+import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int64
 from numpy.random import Generator
 
+from bayesprop import codec
+from bayesprop.bandits import reward_models
 from bayesprop.bandits.arms import Arms, Choices, choices_in
-from bayesprop.bandits.rewards import rewards_of
+from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import (
     COUNT,
     NOT_NEGATIVE,
@@ -32,8 +35,9 @@ from bayesprop.estimators.params import (
     rule,
 )
 from bayesprop.model.method import FURTHEST_INPUT
-from bayesprop.store import read_sealed, write_sealed
+from bayesprop.store import ModelFileError, believing, read_sealed, write_sealed
 
+SCHEMA = 1
 Shares = Float[np.ndarray, " k"]
 
 _MOST_PENDING = 100_000
@@ -58,6 +62,35 @@ class Decision(NamedTuple):
     probability: float | None
 
 
+class Contents(NamedTuple):
+    """What a file holds of a bandit, besides its policy and what its rewards have learnt.
+
+    pending_id, pending_arm, pending_context
+        Decisions whose rewards have not come yet.
+    """
+
+    arms: Arms
+    random_state: int
+    n_features: int
+    n_selected: int
+    n_learnt: int
+    pending_id: Int64[np.ndarray, " n"]
+    pending_arm: Int64[np.ndarray, " n"]
+    pending_context: Float64[np.ndarray, "n d"]
+
+    def validate(self) -> None:
+        """Raise ValueError unless all decisions that wait were taken once, among the arms."""
+        if not (self.n_features >= 1 and 0 <= self.n_selected < 2**63 and self.n_learnt >= 0):
+            raise ValueError("numbers of a context, decisions and rewards must be counts")
+        if self.pending_context.shape[1] != self.n_features:
+            raise ValueError(f"contexts must hold {self.n_features} numbers")
+        if len(np.unique(self.pending_id)) != len(self.pending_id):
+            raise ValueError("a decision waits twice")
+        ends = (self.pending_id, self.n_selected), (self.pending_arm, len(self.arms.names))
+        if not all(((part >= 0) & (part < end)).all() for part, end in ends):
+            raise ValueError("there are pending decisions that were never taken")
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class Bandit(ABC):
     """Base of the bandits; a subclass says how an arm is chosen.
@@ -65,7 +98,7 @@ class Bandit(ABC):
     Parameters
     ----------
     rewards : reward model, estimator or name of a method
-        What learns, a copy of it; see `bayesprop.bandits.rewards.rewards_of`.
+        What learns, a copy of it; see `bayesprop.bandits.reward_models.rewards_of`.
     arms : sequence
         Names of the arms, text or numbers.
     arm_features : (k, f) array or None
@@ -98,8 +131,8 @@ class Bandit(ABC):
         check_fields(self)
         if self.random_state >= 2**32:
             raise ValueError(f"random_state must be below 2**32, got {self.random_state!r}")
-        self.rewards = copy.copy(rewards_of(self.rewards))
-        self.arms = Arms(self.arms, features=arm_features, room=room)
+        self.rewards = copy.copy(reward_models.rewards_of(self.rewards))
+        self.arms = Arms(self.arms, arm_features, room)
         self.random_state = int(self.random_state)
         self.n_features_: int | None = None
         self.n_selected_ = self.n_learnt_ = 0
@@ -197,9 +230,7 @@ class Bandit(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file that loads without running code."""
-        from bayesprop.bandits import files as bandit_files
-
-        write_sealed(path, *bandit_files.to_stored(self))
+        write_sealed(path, *to_stored(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -207,9 +238,7 @@ class Bandit(ABC):
 
         `Bandit.load` reads any bandit, a subclass its own kind only.
         """
-        from bayesprop.bandits import files as bandit_files
-
-        return bandit_files.from_stored(read_sealed(path), cls, bandit_files.name_of(path))
+        return from_stored(read_sealed(path), name_of(path), cls)
 
     def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         """Return the place of an arm, and the probability with which it was chosen."""
@@ -369,3 +398,77 @@ def decision_id(decision: Any) -> int:
     if isinstance(name, bool) or not isinstance(name, Integral):
         raise ValueError(f"decision must be a Decision or its id, got {name!r}")
     return int(name)
+
+
+_POLICIES: dict[str, Any] = {
+    kind.__name__: kind for kind in (ThompsonSampler, Greedy, EpsilonGreedy, UpperConfidence)
+}
+
+
+def to_stored(bandit: Bandit) -> Stored:
+    """Return everything that a bandit is, as a header for JSON and named arrays.
+
+    TypeError for a policy or reward model that is not of this library.
+    """
+    policy, n_features = type(bandit).__name__, bandit.n_features_
+    if type(bandit) is not _POLICIES.get(policy):
+        raise TypeError(f"only bandits of bayesprop can be saved, got {policy}")
+    if n_features is None:
+        raise ValueError("there is nothing to save before the first context: call begin(n) first")
+    settings = {one.name for one in fields(bandit)} - {one.name for one in fields(Bandit)}
+    waiting = sorted(bandit.pending_.items())
+    contents = Contents(
+        bandit.arms,
+        bandit.random_state,
+        n_features,
+        bandit.n_selected_,
+        bandit.n_learnt_,
+        np.array([name for name, _ in waiting], np.int64),
+        np.array([arm for _, (_, arm) in waiting], np.int64),
+        np.array([row for _, (row, _) in waiting], np.float64).reshape(-1, n_features),
+    )
+    rewards = reward_models.to_stored(bandit.rewards)
+    about = codec.write(contents, Contents)
+    header = {
+        "bandit": SCHEMA,
+        "version": importlib.metadata.version("bayesprop"),
+        "policy": policy,
+        "settings": {name: getattr(bandit, name) for name in settings},
+        "about": about.header,
+        "rewards": rewards.header,
+    }
+    return Stored(header, prefixed("about.", about.arrays) | prefixed("rewards.", rewards.arrays))
+
+
+def from_stored(stored: Stored, source: str, kind: type = Bandit) -> Any:
+    """Rebuild a bandit of a kind; ModelFileError names the source and says what is wrong."""
+    header, arrays = stored
+    schema = header.get("bandit")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise ModelFileError(f"{source} holds no bandit")
+    if schema > SCHEMA:
+        raise ModelFileError(
+            f"{source} has schema {schema}, and this bayesprop reads up to {SCHEMA}: upgrade it"
+        )
+    policy = _POLICIES.get(str(header.get("policy")))
+    if policy is None or not issubclass(policy, kind):
+        raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]!r}")
+    with believing(f"{source} does not describe a bandit"):
+        about = Stored(header["about"], unprefixed("about.", arrays))
+        contents: Contents = codec.read(Contents, about)
+        learnt = Stored(header["rewards"], unprefixed("rewards.", arrays))
+        rewards = reward_models.from_stored(
+            learnt, contents.n_features, contents.arms, contents.random_state
+        )
+        seed = contents.random_state
+        bandit = policy(rewards, ["-"], random_state=seed, **header["settings"])
+    bandit.arms, bandit.n_features_ = contents.arms, contents.n_features
+    bandit.n_selected_, bandit.n_learnt_ = contents.n_selected, contents.n_learnt
+    waiting = zip(contents.pending_context, contents.pending_arm.tolist(), strict=True)
+    bandit.pending_ = dict(zip(contents.pending_id.tolist(), waiting, strict=True))
+    return bandit
+
+
+def name_of(path: str | Path) -> str:
+    """Return what messages call the file."""
+    return f"bandit file {str(path)[:200]!r}"

@@ -8,12 +8,12 @@ fits grow with the memory, so that n rewards cost about log n fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
-from sklearn.base import clone
+from jaxtyping import Float, Float64, Int
 
+from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
@@ -23,10 +23,30 @@ from bayesprop.estimators.any_estimator import (
     predictive_of,
     unwrapped,
 )
-from bayesprop.estimators.params import COUNT, POSITIVE, finite
+from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32
+
+
+class RefittedContents(NamedTuple):
+    """What a file holds besides the last fit: the memory, counts, and guards that fired.
+
+    n_seen, n_fitted, n_fits
+        Rows that came so far, and until the last fit; how many fits there were.
+    """
+
+    x: Float64[np.ndarray, "n d"]
+    y: Float64[np.ndarray, " n"]
+    n_seen: int
+    n_fitted: int
+    n_fits: int
+    guards: dict[str, int]
+
+    def validate(self) -> None:
+        """Raise ValueError for counts that do not belong together."""
+        if not 0 <= self.n_fitted <= self.n_seen or self.n_fits < 0:
+            raise ValueError("there are fewer rows than were fitted")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,8 +84,7 @@ class RefittedRewards(Rewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Know nothing."""
         self.check()
-        width = n_features + arms.width
-        self._x, self._y = np.zeros((self.buffer_size, width)), np.zeros(self.buffer_size)
+        self._x, self._y = np.zeros((0, n_features + arms.width)), np.zeros(0)
         self._n_seen = self._n_fitted = self._n_fits = 0
         self._seed = seed
         self.model_: Any = None
@@ -75,6 +94,7 @@ class RefittedRewards(Rewards):
         """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
         x, n_seen = choices.inputs, self._n_seen + len(rewards)
         rows, places = self._places(len(rewards))
+        self._make_room(n_seen)
         if n_seen >= self.n_at_next_fit:
             table, paid = self._x.copy(), self._y.copy()
             table[places], paid[places] = x[rows], rewards[rows]
@@ -82,6 +102,13 @@ class RefittedRewards(Rewards):
             self._n_fitted, self._n_fits = n_seen, self._n_fits + 1
         self._x[places], self._y[places] = x[rows], rewards[rows]
         self._n_seen = n_seen
+
+    def _make_room(self, n_rows: int) -> None:
+        """Let the memory grow, by doubling, to so many rows or to all that are remembered."""
+        if (n_there := len(self._y)) < min(n_rows, self.buffer_size):
+            n_more = min(self.buffer_size, max(n_rows, 2 * n_there)) - n_there
+            self._x = np.pad(self._x, ((0, n_more), (0, 0)))
+            self._y = np.pad(self._y, (0, n_more))
 
     def _places(self, n_new: int) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
         """Return which new rows are remembered, and where; of those in one place the last stays."""
@@ -105,6 +132,8 @@ class RefittedRewards(Rewards):
         return max(self._n_fitted + 1, int(np.ceil(self._n_fitted * (1.0 + self.growth))))
 
     def _fit(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> None:
+        from sklearn.base import clone
+
         model: Any = clone(self.estimator)
         seeds = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
         model.set_params(**dict.fromkeys(seeds, (self._seed + self._n_fits) % _SEEDS))
@@ -131,31 +160,33 @@ class RefittedRewards(Rewards):
         normals = rng.standard_normal((n_draws, len(belief.mean)))
         return belief.mean + np.sqrt(belief.var) * normals
 
-    def state(self) -> Stored:
+    def to_stored(self) -> Stored:
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
-        model, arrays = None, {}
+        n, model = min(self._n_seen, self.buffer_size), Stored(None, {})
         if self.model_ is not None:
-            model, arrays = estimator_to_stored(self.model_)
-        counts = [self._n_seen, self._n_fitted, self._n_fits]
-        n = min(self._n_seen, self.buffer_size)
-        memory = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
-        about = {"model": model, "guards": self.guards_, "counts": counts}
-        return Stored(about, memory | prefixed("model.", arrays))
+            model = estimator_to_stored(self.model_)
+        rows = self._x[:n].copy(), self._y[:n].copy()
+        counts = self._n_seen, self._n_fitted, self._n_fits, self.guards_
+        about = codec.write(RefittedContents(*rows, *counts), RefittedContents)
+        arrays = prefixed("model.", model.arrays) | prefixed("about.", about.arrays)
+        return Stored({"model": model.header, "about": about.header}, arrays)
 
-    def restore(self, state: Stored) -> None:
-        """Take back what `state` gave."""
-        header, arrays = state
-        counts = self._n_seen, self._n_fitted, self._n_fits = [int(n) for n in header["counts"]]
-        if min(counts) < 0 or self._n_fitted > self._n_seen:
-            raise ValueError("there are fewer rows than were fitted")
-        if n := min(self._n_seen, self.buffer_size):
-            self._x[:n] = finite("memory.x", arrays["memory.x"], (n, self._x.shape[1]))
-            self._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
+    def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand where `to_stored` was called."""
+        self.begin(n_features, arms, seed)
+        header, arrays = stored
+        width, about = (
+            n_features + arms.width,
+            Stored(header["about"], unprefixed("about.", arrays)),
+        )
+        contents = codec.read(RefittedContents, about)
+        if contents.x.shape != (min(contents.n_seen, self.buffer_size), width):
+            raise ValueError(f"there must be {contents.n_seen} rows of {width} numbers")
+        self._x, self._y, self._n_seen, self._n_fitted, self._n_fits, self.guards_ = contents
         if header["model"] is not None:
             self.model_ = estimator_from_stored(header["model"], unprefixed("model.", arrays))
-            if self.model_.n_features_in_ != self._x.shape[1]:
+            if self.model_.n_features_in_ != width:
                 raise ValueError("the stored model has another number of inputs")
-        self.guards_ = {str(name): int(n) for name, n in header["guards"].items()}
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

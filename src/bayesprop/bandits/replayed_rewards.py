@@ -13,22 +13,22 @@ learnt at once where they are certain.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.bandits.linear_rewards import ABOVE_ONE, Regressions, StudentT
+from bayesprop.bandits.linear_rewards import ABOVE_ONE, Noise, Regressions, StudentT, start
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
-from bayesprop.estimators import online_network
-from bayesprop.estimators.params import COUNT, POSITIVE, bounded, finite
-from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.networks.training import FURTHEST_INPUT
-from bayesprop.numerics.filling import padded
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.estimators.params import COUNT, POSITIVE, OfNumbers, bounded
+from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.targets.bijectors import NUMBERS
+
+if TYPE_CHECKING:
+    from bayesprop.networks.replay import LastLayer, Replay, ReplayState
 
 
 @dataclass(eq=False, kw_only=True)
@@ -62,81 +62,95 @@ class ReplayedRewards(Rewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network."""
         self.check()
-        self.model_ = online_network.begun(
-            self.estimator, n_features + arms.width, y_scale=self.reward_scale, seed=seed
-        )
-        self._memory = online_network.empty(self.buffer_size, n_features + arms.width)
-        self._undone: Any = 0
+        self._method = self._built(n_features + arms.width)
+        self.state_: ReplayState = self.replay.start(seed)
+
+    def _built(self, n_inputs: int) -> Any:
+        """Return the network for inputs as they are and rewards in units of reward_scale."""
+        one = np.ones(1)
+        units = Standardiser(one, np.zeros(1), float(self.reward_scale) * one)
+        return self.estimator.build_method(Numbers(units, True), n_inputs)
+
+    @property
+    def replay(self) -> Replay:
+        """The fold that teaches the network."""
+        from bayesprop.networks.replay import Replay
+
+        return Replay(self._method, self.buffer_size, self.n_steps, self.batch_size, self.every)
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows, and practise once for every `every` of them."""
-        x = single("contexts", choices.inputs)
-        y = single("rewards / reward_scale", rewards[:, None] / self.reward_scale)
-        before = self._memory.n_seen // self.every
-        self._memory = online_network.remembered(self._memory, x, y)
-        for time in range(before, self._memory.n_seen // self.every):
-            self._undone += online_network.practise(
-                self.model_, self._memory, time, n_steps=self.n_steps, batch_size=self.batch_size
-            )
+        x = self._single("contexts", choices.inputs)
+        y = self._single("rewards / reward_scale", rewards / self.reward_scale)
+        self.state_ = self.replay.absorb(self.state_, x, y)
 
     def believe(self, choices: Choices) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        rows, model = single("context", choices.inputs), self.model_
-        if getattr(model, "n_members", 1) > 1:
-            drawn = model.predict_dist(rows).means  # every member once
+        rows, method, state = self._single("context", choices.inputs), self._method, self.state_
+        if getattr(self.estimator, "n_members", 1) > 1:
+            drawn = method.predict(state.network, rows).means[..., 0]  # every member once
         else:
-            n_draws = getattr(model, "n_draws", 1)
-            drawn = online_network.functions(model, rows, model.state_.seed, n_draws)
+            drawn = self.replay.draw(state, rows, state.network.seed, method.n_draws)
+        drawn = self.reward_scale * drawn
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
-        rows, seed = single("context", choices.inputs), int(rng.integers(2**32))
-        return online_network.functions(self.model_, rows, seed, n_draws)
+        rows, seed = self._single("context", choices.inputs), int(rng.integers(2**32))
+        return self.reward_scale * self.replay.draw(self.state_, rows, seed, n_draws)
+
+    def _single(self, name: str, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Round to float32; ValueError for numbers that are too large to be worked with in it."""
+        return bounded(name, values, self._method.furthest_input).astype(np.float32)
 
     @property
     def guards_(self) -> dict[str, int]:
         """Times of practice that left the finite numbers, and were undone."""
-        return {"practice_undone": int(self._undone)}
+        return {"practice_undone": int(self.state_.n_undone)}
 
-    def state(self) -> Stored:
+    def to_stored(self) -> Stored:
         """Return the network with its optimiser, and the memory."""
-        model, arrays = estimator_to_stored(self.model_)
-        x, y, n_seen = self._memory
-        memory = {"memory.x": np.asarray(x), "memory.y": np.asarray(y)}
-        about = {"model": model, "undone": int(self._undone), "n_seen": n_seen}
-        return Stored(about, prefixed("model.", arrays) | memory)
+        return self.replay.to_stored(self.state_)
 
-    def restore(self, state: Stored) -> None:
-        """Take back what `state` gave."""
-        header, arrays = state
-        model = estimator_from_stored(header["model"], unprefixed("model.", arrays))
-        if model.n_features_in_ != self.model_.n_features_in_:
-            raise ValueError("the stored model has another number of inputs")
-        x, y = (
-            jnp.asarray(finite(name, arrays[f"memory.{name}"], like.shape), like.dtype)
-            for name, like in zip("xy", self._memory[:2], strict=True)
-        )
-        self.model_, self._undone = model, int(header["undone"])
-        self._memory = online_network.Memory(x, y, int(header["n_seen"]))
+    def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand where `to_stored` was called."""
+        del seed
+        self.check()
+        self._method = self._built(n_features + arms.width)
+        self.state_ = self.replay.from_stored(stored)
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
-        if not online_network.can_practise(self.estimator):
+        estimator = self.estimator
+        if not can_replay(estimator):
             raise ValueError(
                 "estimator must be a regressor trained by gradient steps, such as "
-                f"BayesByBackpropRegressor; got {type(self.estimator).__name__}"
+                f"BayesByBackpropRegressor; got {type(estimator).__name__}"
             )
-        kl_weights = getattr(self.estimator, "kl_weights", "uniform")
+        super().check()
+        estimator.check_params()
+        if estimator.target_kind != NUMBERS:
+            raise ValueError(
+                f"target_kind must be {NUMBERS!r} for a network that is taught from a memory, "
+                "because no rows are there to learn a map from; got "
+                f"{estimator.target_kind!r}"
+            )
+        kl_weights = getattr(estimator, "kl_weights", "uniform")
         if kl_weights != "uniform":
             raise ValueError(
                 "kl_weights must be 'uniform' for an estimator that practises on a memory, which "
                 f"has no epochs whose batches could share the KL; got {kl_weights!r}"
             )
-        super().check()
 
 
-def _network() -> PointNetworkRegressor:
+def can_replay(estimator: Any) -> bool:
+    """Whether an estimator is a regressor whose posterior gradient steps alone make."""
+    return isinstance(estimator, OfNumbers) and getattr(estimator.method_class, "replays", False)
+
+
+def _network() -> Any:
+    from bayesprop.estimators.point_network import PointNetworkRegressor
+
     return PointNetworkRegressor((100, 100), learning_rate=1e-3, weight_decay=1.0, noise="input")
 
 
@@ -146,10 +160,10 @@ class NeuralLinearRewards(ReplayedRewards):
 
     Parameters
     ----------
-    estimator : PointNetworkRegressor
-        Unfitted, of one member, with one hidden layer at least. With noise="input" the noise
-        depends on context and arm; with "learned" or a number it is the same everywhere, as in the
-        paper.
+    estimator : RegressorBase
+        Unfitted, a network of one member, such as PointNetworkRegressor, with one hidden layer at
+        least. With noise="input" the noise depends on context and arm; with "learned" or a number
+        it is the same everywhere, as in the paper.
     reward_scale, buffer_size, n_steps, batch_size, every
         As in `ReplayedRewards`; the regressions, too, know the rows of the memory alone.
     prior_prec : float
@@ -170,19 +184,17 @@ class NeuralLinearRewards(ReplayedRewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""
         super().begin(n_features, arms, seed)
-        self._n_arms = len(arms.names)
-        self._heads = Regressions(
-            self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1],
-            prior_prec=self.prior_prec,
-            noise_shape=self.noise_shape,
-            noise_rate=self.noise_rate,
-        )
+        self._heads = Regressions(start(self._n_columns, float(self.prior_prec)))
+
+    @property
+    def _n_columns(self) -> int:
+        return self._method.sizes[-2] + 1
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows; condition on them, or after practice on all that is remembered, anew."""
-        before = self._memory.n_seen // self.every
+        before = self.state_.n_seen // self.every
         super().learn(choices, rewards)
-        if self._memory.n_seen // self.every > before:
+        if self.state_.n_seen // self.every > before:
             self._regress_anew(choices.arms)
             return
         z, std = self._seen(choices.inputs)
@@ -197,53 +209,52 @@ class NeuralLinearRewards(ReplayedRewards):
         """Draw the regressions of arms, which are independent given what the network sees."""
         return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 
-    def state(self) -> Stored:
+    def to_stored(self) -> Stored:
         """Return network, memory and regressions."""
-        header, arrays = super().state()
-        return Stored(header, arrays | prefixed("head.", self._heads.to_arrays()))
+        (replayed, arrays), heads = super().to_stored(), codec.write(self._heads, Regressions)
+        both = prefixed("replay.", arrays) | prefixed("heads.", heads.arrays)
+        return Stored({"replay": replayed, "heads": heads.header}, both)
 
-    def restore(self, state: Stored) -> None:
-        """Take back what `state` gave."""
-        super().restore(state)
-        self._heads.restore(unprefixed("head.", state.arrays), self._n_arms)
+    def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand where `to_stored` was called."""
+        header, arrays = stored
+        replayed = Stored(header["replay"], unprefixed("replay.", arrays))
+        super().restore(replayed, n_features, arms, seed)
+        heads = Stored(header["heads"], unprefixed("heads.", arrays))
+        self._heads = codec.read(Regressions, heads)
+        self._heads.check(self._n_columns, len(arms.names))
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
         super().check()
         model = self.estimator
-        if not isinstance(model, PointNetworkRegressor) or model.n_members != 1:
+        if getattr(model, "n_members", 0) != 1:
             raise ValueError(
-                "estimator must be a PointNetworkRegressor with n_members=1, whose last hidden "
-                f"layer is what the regressions see; got {model!r}"
+                "estimator must be a network of n_members=1, such as PointNetworkRegressor, whose "
+                f"last hidden layer is what the regressions see; got {model!r}"
             )
         if np.size(model.hidden_layer_sizes) == 0:
             raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
 
     def _student_t(self, choices: Choices) -> StudentT:
         """Regress on what the network sees: expected rewards, standardised."""
-        z, _ = self._seen(single("context", choices.inputs))
-        return self._heads.student_t(choices.numbers, z)
+        z, _ = self._seen(self._single("context", choices.inputs))
+        noise = Noise(self.noise_shape, self.noise_rate)
+        return self._heads.student_t(choices.numbers, z, noise)
 
     def _regress_anew(self, arms: Arms) -> None:
         """Condition every arm's regression on the memory, as the network sees it now."""
-        n, memory = self._memory.n_rows, self._memory
-        columns, y = np.asarray(memory.x)[:n, -arms.width :], np.asarray(memory.y)[:n, 0]
-        z, std = (part[:n] for part in self._seen(memory.x))
+        n, state = self.state_.n_rows, self.state_
+        columns, y = np.asarray(state.x)[:n, -arms.width :], np.asarray(state.y)[:n, 0]
+        z, std = (part[:n] for part in self._seen(state.x))
         self._heads.learnt = {}
         for number in range(len(arms.names)):
             mine = (columns == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
             owners = np.full(np.count_nonzero(mine), number)
             self._heads.learn(owners, z[mine] / std[mine, None], y[mine] / std[mine])
 
-    def _seen(self, x: Any) -> online_network.Seen:
-        """Return what the network makes of rows, with a one, and the noise that it expects."""
-        rows = jnp.asarray(padded(x) if isinstance(x, np.ndarray) else x, jnp.float32)
-        features, noise_std = online_network.seen(self.model_, rows)
-        z = np.hstack([features, np.ones((len(features), 1))])
-        std = np.maximum(noise_std, self.least_noise)
-        return online_network.Seen(z[: len(x)], std[: len(x)])
-
-
-def single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-    """Round to float32; ValueError for numbers that are too large to be worked with in it."""
-    return bounded(name, values, FURTHEST_INPUT).astype(np.float32)
+    def _seen(self, x: Any) -> LastLayer:
+        """Return the last hidden layer at rows, with a one, and the noise there."""
+        layer = self.replay.last_layer(self.state_, x)
+        z = np.hstack([layer.features, np.ones((len(x), 1))])
+        return layer._replace(features=z, noise_std=np.maximum(layer.noise_std, self.least_noise))

@@ -15,16 +15,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
-from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.estimators.params import COUNT, POSITIVE, OfNumbers, check_int, rule
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
 
@@ -33,7 +33,26 @@ _LARGEST = 1e30
 _SCALED_BY = 20  # rows that settle the scale of the inputs
 
 
-def _network() -> PBPRegressor:  # so wide that no arm is given up after a few rewards
+class StreamedContents(NamedTuple):
+    """What a file holds besides the stream: guards that fired, mean square of the first inputs."""
+
+    guards: dict[str, int]
+    mean_square: float
+
+    def validate(self) -> None:
+        """Raise ValueError for what cannot be."""
+        if not 0.0 <= self.mean_square < float("inf") or set(self.guards) != set(_GUARDS):
+            raise ValueError(f"the scale of the inputs must be >= 0, and guards {_GUARDS}")
+
+
+def can_stream(estimator: Any) -> bool:
+    """Whether an estimator is a regressor whose posterior meets one row after another."""
+    return isinstance(estimator, OfNumbers) and hasattr(estimator.method_class, "stream")
+
+
+def _network() -> Any:  # so wide that no arm is given up after a few rewards
+    from bayesprop.estimators.pbp import PBPRegressor
+
     return PBPRegressor(weight_prior=(6.0, 20.0))
 
 
@@ -72,12 +91,18 @@ class StreamedRewards(Rewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, its means drawn at random."""
         self.check()
-        n_inputs = n_features + (0 if arms.features is None else arms.width)
-        n_outputs = arms.width if arms.features is None else 1
-        method = _method(self.estimator, n_inputs, n_outputs)
+        method = self._method(n_features, arms)
         self.stream_ = method.stream(np.random.default_rng(seed), **self._recall)
         self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
-        self._n_seen, self._square = 0, 0.0
+        self._square = 0.0
+
+    def _method(self, n_features: int, arms: Arms) -> Any:
+        """Return the network for inputs and rewards as they are."""
+        is_named = arms.features is None
+        n_inputs = n_features + (0 if is_named else arms.width)
+        n_outputs = arms.width if is_named else 1
+        task = Numbers(Standardiser.none(n_outputs), False)
+        return self.estimator.build_method(task, n_inputs)
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Absorb rows one after another, in their order."""
@@ -93,13 +118,13 @@ class StreamedRewards(Rewards):
             self._absorb(x[row], int(outputs[row]), y[row])
 
     def _absorb(self, x: np.ndarray, output: int, y: float) -> None:
-        if self._n_seen < _SCALED_BY:
-            self._square += (float(x @ x) / len(x) - self._square) / (self._n_seen + 1)
+        n_seen = self.stream_.n_seen
+        if n_seen < _SCALED_BY:
+            self._square += (float(x @ x) / len(x) - self._square) / (n_seen + 1)
         target = np.full(self.stream_.layer_sizes[-1], np.nan)
         target[output] = y
         info = self.stream_.absorb(self._scaled(x), target)
-        self._n_seen += 1
-        if self._n_seen % self.refresh_every == 0:
+        if (n_seen + 1) % self.refresh_every == 0:
             info += self.stream_.refresh()
         for name in _GUARDS:
             self.guards_[name] += int(getattr(info, name))
@@ -115,25 +140,20 @@ class StreamedRewards(Rewards):
         drawn = self.stream_.draw(rng, self._network_inputs(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
 
-    def state(self) -> Stored:
+    def to_stored(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
-        about = {
-            "guards": self.guards_,
-            "n_seen": self._n_seen,
-            "mean_square": float(self._square),
-        }
-        stream = self.stream_.to_stored()
-        return Stored(about | {"stream": stream.header}, stream.arrays)
+        header, arrays = self.stream_.to_stored()
+        about = codec.to_json(StreamedContents(self.guards_, self._square), StreamedContents)
+        return Stored({"stream": header, "about": about}, arrays)
 
-    def restore(self, state: Stored) -> None:
-        """Take back what `state` gave."""
-        header, arrays = state
-        self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
-        stream = Stored(header["stream"], arrays)
-        self.stream_ = self.stream_.restored(stream, n_seen=self._n_seen, **self._recall)
-        if not 0.0 <= self._square < float("inf"):
-            raise ValueError("the stored scale of the inputs is not a finite number >= 0")
-        self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
+    def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand where `to_stored` was called."""
+        del seed
+        self.check()
+        stream = Stored(stored.header["stream"], stored.arrays)
+        method = self._method(n_features, arms)
+        self.stream_ = method.stream_from_stored(stream, **self._recall)
+        self.guards_, self._square = codec.from_json(StreamedContents, stored.header["about"])
 
     @property
     def _recall(self) -> dict[str, Any]:
@@ -146,17 +166,17 @@ class StreamedRewards(Rewards):
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         """Divide inputs by their scale; before the first row, by their own."""
-        started = self._n_seen > 0 or self._square > 0.0
+        started = self.stream_.n_seen > 0 or self._square > 0.0
         square = self._square if started else float(np.vdot(x, x)) / x.size
         return x / math.sqrt(square) if square > 0.0 else x
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be, or a regressor that cannot be streamed."""
         estimator = self.estimator
-        if not isinstance(estimator, PBPRegressor):
+        if not can_stream(estimator):
             raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
         estimator.check_params()
-        engine = _method(estimator, 1, 1).engine
+        engine = estimator.chosen_engine()
         if not engine.is_compiled or engine.inference != "adf" or estimator.target_kind != NUMBERS:
             raise ValueError(
                 "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
@@ -164,11 +184,6 @@ class StreamedRewards(Rewards):
                 f"target_kind='numbers'; got {estimator!r}"
             )
         super().check()
-
-
-def _method(estimator: PBPRegressor, n_inputs: int, n_outputs: int) -> Any:
-    """Return the network for inputs and rewards as they are."""
-    return estimator.build_method(Numbers(Standardiser.none(n_outputs), False), n_inputs)
 
 
 def _inputs(choices: Choices) -> Float[np.ndarray, "n d"]:

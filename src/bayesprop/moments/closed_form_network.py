@@ -74,6 +74,8 @@ class ClosedFormNetwork(BlockNetwork):
     optimizer: Literal["adam", "rmsprop", "lbfgs"]
     prediction: Literal["expected", "mean", "draws"]
 
+    replays = False
+
     @property
     def rows_at_once(self) -> int:
         """Rows of a prediction at a time."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -188,6 +188,8 @@ class TrainedNetwork:
     n_draws: int
 
     furthest_input = FURTHEST_INPUT
+    replays: ClassVar[bool] = True
+    """Whether gradient steps alone make the posterior, so that a `Replay` can teach it."""
 
     @property
     def rows_at_once(self) -> int:

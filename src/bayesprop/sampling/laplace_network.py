@@ -141,6 +141,8 @@ class LaplaceNetwork(TrainedNetwork):
     integral: str = "quadrature"
     log_unit: float = 0.0
 
+    replays = False
+
     @property
     def rows_at_once(self) -> int:
         """Rows of a prediction at a time."""

@@ -70,7 +70,7 @@ def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
     for t in range(8):
         half.absorb(x[t], y[t])
         half.refresh()
-    again = PBPStream(state, n_recalled=4).restored(half.to_stored(), n_seen=8, n_recalled=4)
+    again = PBPStream.from_stored(state, half.to_stored(), n_recalled=4, recall_weight=1.0)
     for t in range(8, 12):
         again.absorb(x[t], y[t])
         again.refresh()

@@ -25,6 +25,7 @@ from bayesprop.moments.pbp.state import (
     PBPInfo,
     PBPState,
     Targets,
+    example,
     init,
     product,
     start_in_prior,
@@ -215,7 +216,7 @@ class PBPNetwork(RowPasses):
 
     def from_stored(self, stored: Stored) -> PBPState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        return codec.read(init(np.random.default_rng(0), self.sizes), stored)
+        return codec.read(example(self.sizes), stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +243,16 @@ class PBPNumbers(PBPNetwork):
         from bayesprop.moments.pbp.stream import PBPStream
 
         return PBPStream(self.start(rng), **recall)
+
+    def stream_from_stored(self, stored: Stored, **recall: Any) -> PBPStream:
+        """Rebuild a stream from its `to_stored`; ValueError where it does not fit.
+
+        recall
+            As it was given to `stream`.
+        """
+        from bayesprop.moments.pbp.stream import PBPStream
+
+        return PBPStream.from_stored(example(self.sizes), stored, **recall)
 
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y

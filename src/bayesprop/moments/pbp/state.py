@@ -214,6 +214,14 @@ def init(
     )
 
 
+def example(layer_sizes: tuple[int, ...]) -> PBPState:
+    """Return a state of the shapes of a network that takes no memory, to read a file by."""
+    zero = np.zeros(())
+    layers = tuple(np.broadcast_to(zero, (a + 1, b)) for a, b in pairwise(layer_sizes))
+    outputs = np.broadcast_to(zero, layer_sizes[-1:])
+    return PBPState(*[layers] * 8, *[outputs] * 4, prior_shape=zero, prior_rate=zero)
+
+
 def product(states: Sequence[PBPState], powers: Sequence[float]) -> tuple[PBPState, PBPInfo]:
     """Multiply posteriors to powers that add up to 1: natural parameters add.
 

@@ -57,11 +57,14 @@ class StreamContents(NamedTuple):
 
     y
         NaN where there is no row yet.
+    n_seen
+        Rows that it has met.
     """
 
     posterior: PBPState
     x: Float64[np.ndarray, "r d"]
     y: Annotated[Float64[np.ndarray, "r o"], UNBOUNDED]
+    n_seen: int
 
 
 class PBPStream:
@@ -79,6 +82,11 @@ class PBPStream:
         Rows absorbed again with each new one.
     recall_weight : float
         How many times a row counts when it is recalled.
+
+    Attributes
+    ----------
+    n_seen : int
+        Rows that it has met.
     """
 
     def __init__(
@@ -91,7 +99,7 @@ class PBPStream:
         self._like, self.layer_sizes = state, state.layer_sizes
         n_in, n_out, size = self.layer_sizes[0], self.layer_sizes[-1], n_recalled + 1
         self._packed = pack(state)
-        self._x, self._y, self._n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
+        self._x, self._y, self.n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
         self._rows = read_only(self._x), read_only(self._y)
         places = np.arange(size)
         self._orders = (places[:, None] - places) % size
@@ -106,14 +114,14 @@ class PBPStream:
 
     def absorb(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " o"]) -> PBPInfo:
         """Absorb a row, NaN in y for an output that was not seen, and recall those before it."""
-        place = self._n_seen % len(self._x)
+        place = self.n_seen % len(self._x)
         self._x[place], self._y[place] = x, y
         order = self._orders[place]
-        order = order if self._n_seen >= len(order) else order[: self._n_seen + 1]
+        order = order if self.n_seen >= len(order) else order[: self.n_seen + 1]
         log_z, share, undone, kept = absorb_and_recall(
             self._packed.work, *self._rows, *self._weights, order[:1], order[1:], self._noise
         )
-        self._n_seen += 1
+        self.n_seen += 1
         return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:
@@ -152,23 +160,27 @@ class PBPStream:
 
     def to_stored(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
-        return codec.write(StreamContents(self.state, self._x.copy(), self._y.copy()))
+        return codec.write(StreamContents(self.state, self._x.copy(), self._y.copy(), self.n_seen))
 
-    def restored(self, stored: Stored, *, n_seen: int, **recall: Any) -> PBPStream:
-        """Rebuild from `to_stored` what began as this one; ValueError where it does not fit.
+    @classmethod
+    def from_stored(
+        cls, like: PBPState, stored: Stored, *, n_recalled: int, recall_weight: float
+    ) -> PBPStream:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit.
 
-        recall
-            n_recalled and recall_weight.
+        like
+            A state of the shapes of the posterior.
         """
-        kinds: Any = codec.hints(StreamContents) | {"posterior": self.state}
-        posterior, x, y = codec.read(StreamContents(**kinds), stored)
-        if (x.shape, y.shape) != (self._x.shape, self._y.shape) or np.isinf(y).any():
+        kinds: Any = codec.hints(StreamContents) | {"posterior": like}
+        posterior, x, y, n_seen = codec.read(StreamContents(**kinds), stored)
+        n_in, *_, n_out = like.layer_sizes
+        if (x.shape, y.shape) != ((n_recalled + 1, n_in), (n_recalled + 1, n_out)):
             raise ValueError("the stored rows do not fit the settings")
         is_there = np.arange(len(y)) < n_seen
-        if n_seen < 0 or (np.isnan(y).all(axis=1) == is_there).any():
+        if n_seen < 0 or np.isinf(y).any() or (np.isnan(y).all(axis=1) == is_there).any():
             raise ValueError("the stored rows must be numbers")
-        stream = PBPStream(posterior, **recall)
-        stream._x[:], stream._y[:], stream._n_seen = x, y, n_seen
+        stream = cls(posterior, n_recalled=n_recalled, recall_weight=recall_weight)
+        stream._x[:], stream._y[:], stream.n_seen = x, y, n_seen
         return stream
 
 
