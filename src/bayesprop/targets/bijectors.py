@@ -19,7 +19,8 @@ from scipy import special
 NUMBERS, POSITIVE, NONNEGATIVE = "numbers", "positive", "nonnegative"
 CENSORED, SHARE, COUNT = "censored", "share", "count"
 PER_CENT = 100.0
-"""The whole of shares that are written in per cent; that of others is 1."""
+WHOLES = (1.0, PER_CENT)
+"""Of shares, and of those that are written in per cent."""
 LARGEST = 1e300
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """In medians of the targets."""
@@ -194,11 +195,6 @@ class SoftplusInverse(TargetMap):
         """Return g(z) = scale log(1 + exp(z))."""
         return np.maximum(self.scale * np.logaddexp(0.0, z), _TINY)
 
-    def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Return log dh/dy = -log scale - log(1 - exp(-y / scale))."""
-        ratio = np.maximum(np.maximum(y, _TINY) / self.scale, _TINY)
-        return -np.log(self.scale) - np.log(-np.expm1(-ratio))
-
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
         """Return dg/dz = scale / (1 + exp(-z))."""
         return self.scale * special.expit(z)
@@ -223,7 +219,8 @@ class Logit(TargetMap):
 
     def validate(self) -> None:
         """Raise ValueError where the whole is none."""
-        check_whole(self.whole)
+        if self.whole not in WHOLES:
+            raise ValueError(f"the whole of shares must be one of {WHOLES}, got {self.whole:g}")
 
     def holds(self, y: np.ndarray) -> np.ndarray:
         """Whether each target lies between 0 and the whole."""
@@ -241,23 +238,15 @@ class Logit(TargetMap):
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return the log odds."""
-        return special.logit(self._share(y))
+        return special.logit(np.clip(y / self.whole, _TINY, _BELOW_ONE))
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """Return the share of log odds, in y."""
         return self.whole * np.clip(special.expit(z), _TINY, _BELOW_ONE)
 
-    def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Return -log s - log(1 - s) - log whole at the share s = y / whole."""
-        share = self._share(y)
-        return -np.log(share) - np.log1p(-share) - np.log(self.whole)
-
     def inverse_slope(self, z: np.ndarray) -> np.ndarray:
         """Return y (1 - y / whole) at y = g(z)."""
         return self.whole * special.expit(z) * special.expit(-z)
-
-    def _share(self, y: np.ndarray) -> np.ndarray:
-        return np.clip(y / self.whole, _TINY, _BELOW_ONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,9 +322,3 @@ class Arsinh(TargetMap):
 def whole_of(y: np.ndarray) -> float:
     """Return the whole of shares: 1 where none exceeds it, else 100."""
     return PER_CENT if np.max(y, initial=0.0) > 1.0 else 1.0
-
-
-def check_whole(whole: float) -> None:
-    """Raise ValueError where shares have no such whole."""
-    if whole not in (1.0, PER_CENT):
-        raise ValueError(f"the whole of shares must be 1 or {PER_CENT:g}, got {whole:g}")

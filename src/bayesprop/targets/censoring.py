@@ -21,11 +21,11 @@ from bayesprop.targets.bijectors import (
     LARGEST,
     NONNEGATIVE,
     SHARE,
+    WHOLES,
     Arsinh,
     Identity,
     SoftplusInverse,
     TargetMap,
-    check_whole,
 )
 from bayesprop.targets.left_out import Ridge
 
@@ -209,40 +209,37 @@ class CensoredMap(IntervalMap):
 
     def validate(self) -> None:
         """Raise ValueError where kind, map and limits do not go together."""
-        low, high, bounded = self.low, self.high, self.kind in (NONNEGATIVE, SHARE)
-        kinds = (Arsinh,) if bounded else (Identity, SoftplusInverse)
-        if self.kind not in _RULES or not isinstance(self.map, kinds):
-            raise ValueError(f"no map of {type(self.map).__name__} is of kind {self.kind!r}")
-        if self.kind == SHARE:
-            check_whole(high)
-        if bounded and (low != 0.0 or (self.kind == NONNEGATIVE) != (high == np.inf)):
-            raise ValueError(f"limits of {self.kind} targets cannot be {low:g} and {high:g}")
-        if not low < high or not (np.isfinite(low) or np.isfinite(high)):
-            raise ValueError(f"limits must be one or two, rising, got {low:g} and {high:g}")
-        if isinstance(self.map, Arsinh) and not self.map.largest < high:
-            raise ValueError("the largest share of a map must be below its whole")
-        is_positive = isinstance(self.map, SoftplusInverse)
-        if is_positive and not (high > 0.0 and (low > 0.0 or low == -np.inf)):
-            raise ValueError(f"limits of positive numbers must be > 0, got {low:g} and {high:g}")
+        map, low, high = self.map, self.low, self.high
+        if self.kind == CENSORED:
+            is_right = low < high and (np.isfinite(low) or np.isfinite(high))
+            if isinstance(map, SoftplusInverse):
+                is_right &= high > 0.0 and (low > 0.0 or low == -np.inf)
+            is_right &= isinstance(map, Identity | SoftplusInverse)
+        else:
+            wholes = {NONNEGATIVE: (np.inf,), SHARE: WHOLES}.get(self.kind, ())
+            is_right = isinstance(map, Arsinh) and low == 0.0 and map.largest < high in wholes
+        if not is_right:
+            raise ValueError(f"no {self.kind} targets have limits {low:g}, {high:g} and a {map}")
 
-    def left_out_score(self, ridge: Ridge, y: Float[np.ndarray, " n"]) -> float:
-        """Mean log density, of rows at a limit log probability, by a ridge without the row.
 
-        Errors are taken for Laplace's, as by `Ridge.left_out_log_likelihood`.
+def left_out_score(map: TargetMap, ridge: Ridge, y: Float[np.ndarray, " n"]) -> float:
+    """Mean log density, of rows at a limit log probability, by a ridge without the row.
 
-        y
-            Of the rows of the ridge.
-        """
-        z = self.encode(y[:, None], np.random.RandomState(0), ridge.x)
-        errors, (low, high) = ridge.left_out_errors(z)[..., 0], self.thresholds
-        scale = np.average(np.abs(errors), axis=1, weights=ridge.weight)[:, None]
-        scale = np.maximum(scale, 1e-12 * np.abs(z).max())
-        predicted = z[:, 0] - errors
-        densities = self.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
-        is_bound = [y <= self.support[0], y >= self.support[1]]
-        beyond = [_log_below((low - predicted) / scale), _log_below((predicted - high) / scale)]
-        each = np.select(is_bound, beyond, densities)
-        return float(np.max(np.average(each, axis=1, weights=ridge.weight)))
+    Errors are taken for Laplace's of their mean absolute value, so that a few far rows do not
+    decide; the ridge's precision is the best of a few.
+
+    y
+        Of the rows of the ridge.
+    """
+    z = map.encode(y[:, None], np.random.RandomState(0), ridge.x)
+    errors, (low, high) = ridge.left_out_errors(z)[..., 0], map.bounds(y)
+    scale = np.average(np.abs(errors), axis=1, weights=ridge.weight)[:, None]
+    scale = np.maximum(scale, 1e-12 * np.maximum(np.abs(z).max(), 1e-290))
+    predicted = z[:, 0] - errors
+    densities = map.log_slope(y) - np.log(2.0 * scale) - np.abs(errors) / scale
+    beyond = [_log_below((high - predicted) / scale), _log_below((predicted - low) / scale)]
+    each = np.select([low == -np.inf, high == np.inf], beyond, densities)
+    return float(np.max(np.average(each, axis=1, weights=ridge.weight)))
 
 
 def are_many(rows: np.ndarray, times: float = 1.0) -> bool:
@@ -298,7 +295,7 @@ def _likeliest(
     The likelihood is that of a tobit ridge, its Jacobian included.
     """
     learnt = [one.with_tendency(ridge, y) for one in maps]
-    return max(learnt, key=lambda one: one.left_out_score(ridge, y[ridge.at]))
+    return max(learnt, key=lambda one: left_out_score(one, ridge, y[ridge.at]))
 
 
 def _log_below(t: np.ndarray) -> np.ndarray:

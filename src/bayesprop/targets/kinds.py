@@ -28,6 +28,7 @@ from bayesprop.targets.censoring import (
     are_many,
     learn_from_zero,
     learn_limits,
+    left_out_score,
     zero_inflated,
 )
 from bayesprop.targets.counts import CountScores, learnt_scores
@@ -84,22 +85,13 @@ def learnt_map(
         return Logit(whole)
     ridge = Ridge.of_some(x, weight)
     if kind == POSITIVE:
-        return _learnt_softplus(ridge, y, weight)
+        maps = SoftplusInverse.candidates(y)[: None if len(y) >= _FEW_ROWS else 1]
+        return max(maps, key=lambda one: left_out_score(one, ridge, y[ridge.at]))
     if kind == COUNT:
         return learnt_scores(ridge, y, weight, None if exposure is None else exposure[counted])
     if kind == CENSORED:
         return learn_limits(ridge, y)
     return learn_from_zero(cast(CensoredMap, unlearnt), ridge, y)
-
-
-def _learnt_softplus(ridge: Ridge, y: np.ndarray, weight: np.ndarray) -> SoftplusInverse:
-    """Choose the scale by the left-out likelihood of a ridge, its Jacobian included."""
-    maps = SoftplusInverse.candidates(y)
-    if len(y) < _FEW_ROWS:
-        return maps[0]
-    z = np.stack([one.forward(y[ridge.at]) for one in maps], axis=1)
-    log_slope = [np.average(one.log_slope(y), weights=weight) for one in maps]
-    return maps[int(np.argmax(ridge.left_out_log_likelihood(z) + log_slope))]
 
 
 def guessed_kind(
@@ -148,10 +140,11 @@ def guessed_kind(
     kind = SHARE if can_be_share and is_inside else POSITIVE
     if np.min(y) <= 0.0:
         return NUMBERS
-    learnt, ridge = learnt_map(kind, x, y[:, None], weight), Ridge.of_some(x, weight)
-    targets = np.stack([y / scale, learnt.forward(y)], axis=1)
-    slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
-    plain, mapped = ridge.left_out_log_likelihood(targets[ridge.at]) + slopes
+    ridge = Ridge.of_some(x, weight)
+    plain, mapped = (
+        left_out_score(one, ridge, y[ridge.at])
+        for one in (Identity(), learnt_map(kind, x, y[:, None], weight))
+    )
     gain = mapped - plain
     if gain > _GAINS[kind]:
         return kind

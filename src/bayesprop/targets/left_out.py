@@ -75,16 +75,6 @@ class Ridge(NamedTuple):
         best = int(np.argmin(mean_square))
         return LeftOut(PRECISIONS[best], errors[best], float(mean_square[best]))
 
-    def left_out_log_likelihood(self, z: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
-        """Mean log density of every row by a ridge without it, nats, of each of k targets.
-
-        Errors are taken for Laplace's, -log(2 b) - 1 with b their mean absolute value, so that a
-        few far rows do not decide; the ridge's precision is the best of a few.
-        """
-        mean_error = np.average(np.abs(self.left_out_errors(z)), axis=1, weights=self.weight)
-        least = 1e-12 * np.maximum(np.abs(z).max(axis=0), 1e-290)
-        return np.max(-np.log(2.0 * np.maximum(mean_error, least)) - 1.0, axis=0)
-
     def line(self, z: Float[np.ndarray, " n"], precision: float) -> tuple[np.ndarray, float]:
         """Return slopes and intercept for one target and precision."""
         mean = float(self.share @ z)
