@@ -21,7 +21,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from bayesprop import EBPClassifier, PBPClassifier
 from bayesprop.datasets.registry import load
 from bayesprop.moments.pbp import updates
-from bayesprop.moments.pbp.engine import Run
 from bayesprop.moments.pbp.state import Targets, init
 from benchmarks.problems import best_seconds, trained
 
@@ -80,7 +79,7 @@ def microseconds(targets: Targets, n_outputs: int, *, in_jax: bool = False) -> f
         if in_jax:
             updates.data_pass(state, x, y, orders[0], targets=targets)
         else:
-            trained(Run(state, x, y, targets=targets), orders)
+            trained(state, x, y, orders, targets=targets)
 
     return 1e6 * best_seconds(epochs, n_runs=5) / (2000 * len(orders))
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from bayesprop import PBPRegressor
 from bayesprop.cli.console import print_table
-from bayesprop.moments.pbp.engine import Run
 from benchmarks.problems import BOSTON, Problem, best_seconds, problem, trained
 
 N_FITS, N_EPOCHS, N_THREADS = 20, 40, 2
@@ -46,7 +45,7 @@ def measure_fits() -> Lines:
 
 
 def _train(data: Problem) -> None:
-    trained(Run(data.state, data.x, data.y), data.orders)
+    trained(data.state, data.x, data.y, data.orders)
 
 
 def _fit(data: Problem) -> None:
@@ -55,9 +54,8 @@ def _fit(data: Problem) -> None:
 
 _ENGINE = """
 from benchmarks.problems import BOSTON, problem, trained
-from bayesprop.moments.pbp.engine import Run
 data = problem(BOSTON, n_epochs=40)
-trained(Run(data.state, data.x, data.y), data.orders)
+trained(data.state, data.x, data.y, data.orders)
 """
 _ESTIMATOR = """
 from benchmarks.problems import BOSTON, problem

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.moments.pbp.engine import Run
-from bayesprop.moments.pbp.state import PBPState, init
+from bayesprop.moments.pbp.engine import passes
+from bayesprop.moments.pbp.state import Inference, PBPState, Targets, init
 
 
 class Shape(NamedTuple):
@@ -57,11 +57,19 @@ def problem(shape: Shape, *, n_epochs: int, seed: int = 0) -> Problem:
     return Problem(state, x, y, orders)
 
 
-def trained(run: Run, orders: Iterable[np.ndarray]) -> PBPState:
+def trained(
+    state: PBPState,
+    x: np.ndarray,
+    y: np.ndarray,
+    orders: Iterable[np.ndarray],
+    *,
+    inference: Inference = "adf",
+    targets: Targets = "numbers",
+) -> PBPState:
     """Run an epoch for every order."""
-    for _ in run.epochs(orders):
-        pass
-    return run.state
+    epochs = ([order] for order in orders)
+    *_, (after, _) = passes(state, x, y, epochs, inference=inference, targets=targets)
+    return after.plain
 
 
 def best_seconds(run: Callable[[], Any], *, n_runs: int) -> float:

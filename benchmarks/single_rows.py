@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprop.cli.console import print_table
 from bayesprop.moments.pbp import updates
-from bayesprop.moments.pbp.engine import Run, refresh_prior
+from bayesprop.moments.pbp.engine import refresh_prior
 from bayesprop.moments.pbp.state import Inference
 from benchmarks.floor import floor_us, flop_rate
 from benchmarks.problems import SHAPES, Shape, best_seconds, problem, trained
@@ -42,12 +42,12 @@ def measure_kernel(shape: Shape, inference: Inference = "adf") -> Kernel:
     n_epochs = max(1, round(_POINTS_A_RUN / shape.n))
     data = problem(shape, n_epochs=n_epochs + 2)
     rows, orders = (data.x, data.y), data.orders[2:]
-    state = trained(Run(data.state, *rows, inference=inference), data.orders[:2])
+    state = trained(data.state, *rows, data.orders[:2], inference=inference)
     rate = flop_rate()
     times, until = [], time.perf_counter() + _SECONDS_A_SHAPE
     while time.perf_counter() < until or len(times) < 3:
         started = time.perf_counter()
-        trained(Run(state, *rows, inference=inference), orders)
+        trained(state, *rows, orders, inference=inference)
         times.append(1e6 * (time.perf_counter() - started) / (n_epochs * shape.n))
     times.sort()
     floor = floor_us(shape, max(rate, flop_rate()))
@@ -58,7 +58,7 @@ def jax_us(shape: Shape) -> float:
     """Microseconds a point of one epoch in JAX, after three that settle the weights."""
     data = problem(shape, n_epochs=4)
     rows = data.x, data.y
-    settled = trained(Run(data.state, *rows), data.orders[:3])
+    settled = trained(data.state, *rows, data.orders[:3])
 
     def epoch() -> None:
         refresh_prior(updates.data_pass(settled, *rows, data.orders[3])[0])

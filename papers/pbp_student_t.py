@@ -79,23 +79,22 @@ def _follow(
     rng = np.random.RandomState(seed)
     state = init(rng, (x.shape[1], config.n_hidden, 1))
     orders = np.array([rng.permutation(len(x)) for _ in range(config.n_epochs)])
-    first = _watch(engine.Run(state, x, y, guarded=False), x, y, orders[0, : config.n_watched])
-    run = engine.Run(state, x, y, guarded=False)
-    for _ in run.epochs(orders[:-1]):
-        pass
-    run.absorb(orders[-1, : -config.n_watched])
-    return first, _watch(run, x, y, orders[-1, -config.n_watched :])
+    first = _watch(state, x, y, orders[0, : config.n_watched])
+    *_, (state, _) = engine.passes(state, x, y, orders[:-1, None], guarded=False)
+    before, watched = np.split(orders[-1], [-config.n_watched])
+    ((state, _),) = engine.passes(state, x, y, [[before]], guarded=False, refreshes=False)
+    return first, _watch(state, x, y, watched)
 
 
-def _watch(run: engine.Run, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> list[Watched]:
+def _watch(state: engine.State, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> list[Watched]:
     """Absorb data one at a time; return what was believed of each before."""
-    watched = []
-    for row in order:
-        state = run.state
+    rows, watched = order[:, None, None], []
+    steps = engine.passes(state, x, y, rows, guarded=False, refreshes=False)
+    for row, (after, _) in zip(order, steps, strict=True):
         m, v = engine.predict_moments(state, x[[row]])
-        noise = float(state.noise_shape[0]), float(state.noise_rate[0])
+        noise = tuple(float(part[0]) for part in state.plain.noise)
         watched.append(Watched(float(y[row, 0] - m[0, 0]), float(v[0, 0]), *noise))
-        run.absorb(np.array([row]))
+        state = after
     return watched
 
 

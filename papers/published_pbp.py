@@ -51,10 +51,9 @@ class PublishedPBP(RegressorMixin, BaseEstimator):
         self.x_scaler_, self.y_scaler_ = standardiser(X), standardiser(y)
         start = init(rng, (X.shape[1], *self.hidden_layer_sizes, 1))
         rows = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
-        run = engine.Run(start, *rows, guarded=False)
-        orders = (rng.permutation(len(X)) for _ in range(self.n_epochs))
-        total = sum(run.epochs(orders), start=PBPInfo())
-        self.state_ = run.state
+        epochs = ([rng.permutation(len(X))] for _ in range(self.n_epochs))
+        states, infos = zip(*engine.passes(start, *rows, epochs, guarded=False), strict=True)
+        self.state_, total = states[-1].plain, sum(infos, start=PBPInfo())
         self.fit_report_ = FitReport(
             n_rows=len(X),
             n_epochs=self.n_epochs,

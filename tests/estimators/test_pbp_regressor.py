@@ -64,15 +64,14 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
     x, y = line(40)
     a = PBPRegressor((8,), random_state=0).partial_fit(x, y)
     method, z, t = a.fitted_.method, a.x_scaler_.transform(x), a.y_scaler_.transform(y[:, None])
-    from bayesprop.moments.pbp.engine import Run
+    from bayesprop.moments.pbp.engine import passes, refresh_prior
 
-    run = Run(method.start(np.random.RandomState(0)), z, t)
-    run.absorb(np.arange(20))
-    run.absorb(np.arange(20, 40))
-    run.refresh()
-    np.testing.assert_allclose(method.predict(run.state, z).mean, method.predict(a.state_, z).mean)
+    start, halves = method.start(np.random.RandomState(0)), np.arange(40).reshape(2, 20)
+    *_, (state, _) = passes(start, z, t, halves[:, None], refreshes=False)
+    state, _ = refresh_prior(state.plain)
+    np.testing.assert_allclose(method.predict(state, z).mean, method.predict(a.state_, z).mean)
     np.testing.assert_allclose(
-        method.predict(run.state, z).epistemic_var, method.predict(a.state_, z).epistemic_var
+        method.predict(state, z).epistemic_var, method.predict(a.state_, z).epistemic_var
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayesprop import codec
-from bayesprop.moments.pbp.engine import Run
-from bayesprop.moments.pbp.state import GammaPrior, init
+from bayesprop.moments.pbp.engine import passes
+from bayesprop.moments.pbp.state import Gamma, init
 
 
 def problem(sizes, n, seed=0):
@@ -21,23 +21,22 @@ def linear_state(prior_var, d=0, *, noise_var=1.0, o=1, known=1e10):
     return init(
         np.random.default_rng(0),
         (d, o),
-        weight_prior=GammaPrior(known, known * prior_var),
-        noise_prior=GammaPrior(known, known * noise_var),
+        weight_prior=Gamma(known, known * prior_var),
+        noise_prior=Gamma(known, known * noise_var),
     )
 
 
 def data_pass(state, x, y, order, weight=None, **rule):
     """Absorb rows; return the new state and the info."""
-    run = Run(state, x, y, weight, **rule)
-    info = run.absorb(order)
-    return run.state, info
+    ((after, info),) = passes(state, x, y, [[order]], weight, refreshes=False, **rule)
+    return after.plain, info
 
 
 def train(state, x, y, orders, weight=None, **rule):
     """Run epochs; return the last state and the info of each."""
-    run = Run(state, x, y, weight, **rule)
-    infos = list(run.epochs(orders))
-    return run.state, infos
+    epochs = ([order] for order in orders)
+    states, infos = zip(*passes(state, x, y, epochs, weight, **rule), strict=True)
+    return states[-1].plain, infos
 
 
 def assert_states_close(a, b, *, rtol, atol=0.0):

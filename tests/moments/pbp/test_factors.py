@@ -10,8 +10,13 @@ import pytest
 from scipy import integrate, stats
 
 from bayesprop.moments.pbp import kernel_factors
-from bayesprop.moments.pbp.factors import Gamma, expected_variance, matched_gamma
-from bayesprop.moments.pbp.updates import gamma_log_partition, gaussian_log_partition
+from bayesprop.moments.pbp.state import Gamma
+from bayesprop.moments.pbp.updates import (
+    expected_variance,
+    gamma_log_partition,
+    gaussian_log_partition,
+    matched_gamma,
+)
 from bayesprop.numerics import gaussian
 from bayesprop.simd import lanes
 

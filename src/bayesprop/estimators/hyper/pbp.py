@@ -18,7 +18,7 @@ from bayesprop.estimators.params import (
 )
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
-from bayesprop.moments.pbp.state import GammaPrior
+from bayesprop.moments.pbp.state import Gamma
 
 
 @hyper_parameters
@@ -89,8 +89,8 @@ class PBPRegressorParams(_Params, OfNumbers):
             self.chosen_engine(),
             (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
             self.n_epochs,
-            GammaPrior(*self.weight_prior),
-            GammaPrior(*self.noise_prior),
+            Gamma(*self.weight_prior),
+            Gamma(*self.noise_prior),
             y_scale=task.scaler.scale,
             log_unit=task.log_unit,
         )
@@ -107,6 +107,4 @@ class PBPClassifierParams(_Params, OfClasses):
         """Return the method that the hyper-parameters describe."""
         n_outputs = 1 if task.n_classes == 2 else task.n_classes
         sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
-        return PBPClasses(
-            self.chosen_engine(), sizes, self.n_epochs, GammaPrior(*self.weight_prior)
-        )
+        return PBPClasses(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))

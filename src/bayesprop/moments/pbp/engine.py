@@ -51,10 +51,11 @@ from bayesprop.moments.pbp.state import (
     Targets,
     start_in_prior,
 )
+from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.machine import side_by_side
 from bayesprop.simd.lanes import compiled, inlined, prefetch
 
-LOG_2PI = math.log(2.0 * math.pi)
+State = PBPState | CompiledState
 _CHUNK_ROWS = 16_384
 
 
@@ -184,106 +185,69 @@ def predict_rows(work, x, m, v):
             m[row, k], v[row, k] = work.f_m[k], work.f_v[k]
 
 
-class Run:
-    """A state in the layout of the compiled code, and the rows that it learns from.
+def passes(
+    state: State,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    epochs: Iterable[Iterable[Int[np.ndarray, " k"]]],
+    sample_weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    inference: Inference = "adf",
+    targets: Targets = "numbers",
+    guarded: bool = True,
+    refreshes: bool = True,
+) -> Iterator[tuple[CompiledState, PBPInfo]]:
+    """Yield the state after every epoch, in memory of its own, and the info of the epoch.
 
-    Parameters
-    ----------
-    state : PBPState or CompiledState
-        Where it begins; never changed.
-    x, y : arrays
+    x, y
         Standardised rows.
-    sample_weight : array or None
+    epochs
+        Orders in which each visits rows; the prior factors are refreshed after each order. A row of
+        weight 0 is passed over.
+    sample_weight
         How many times each row counts: its noise variance is divided by the weight, and the change
         of q(gamma) multiplied by it; a class's factor is raised to this power.
-    inference : {"adf", "sep"}
+    inference
         See `updates.data_pass`.
-    targets : {"numbers", "classes"}
-        What a row of y is.
-    guarded : bool
+    guarded
         False accepts updates of the noise and of the prior factors that leave no distribution, and
         believes factors of weights that no datum speaks of, as the authors' code does: for the
         tables of their paper.
+    refreshes
+        False leaves the prior factors as they are.
     """
-
-    def __init__(
-        self,
-        state: PBPState | CompiledState,
-        x: Float[np.ndarray, "n d"],
-        y: Float[np.ndarray, "n o"],
-        sample_weight: Float[np.ndarray, " n"] | None = None,
-        *,
-        inference: Inference = "adf",
-        targets: Targets = "numbers",
-        guarded: bool = True,
-    ) -> None:
-        weight = np.ones(len(x)) if sample_weight is None else sample_weight
-        x = checked("x", x, state.layer_sizes[0])
-        y = checked("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
-        if not len(x) == len(y) == len(weight):
-            lengths = f"{len(x)}, {len(y)} and {len(weight)}"
-            raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
-        self._rows = x, y, _contiguous(weight)
-        self._has_absent_rows = sample_weight is not None and not np.all(weight)
-        self._begin(state, with_average=inference == "sep")
-        self._inference: Inference = inference
-        self._targets: Targets = targets
-        self._guarded = guarded
-        is_class = targets == "classes"
-        self._scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
-
-    def _begin(self, state: PBPState | CompiledState, *, with_average: bool) -> None:
-        """Take the memory of a compiled state, to be copied before it changes, or pack a state."""
-        self._is_shared = isinstance(state, CompiledState) and (
-            (state.packed.average is not None) == with_average
-        )
-        if isinstance(state, CompiledState) and self._is_shared:
-            self._like, self._packed = state.like, state.packed
-        else:
-            self._like = state.plain
-            self._packed = pack(self._like, with_average=with_average)
-
-    def _own(self) -> Packed:
-        """Return memory that nobody else looks at."""
-        if self._is_shared:
-            self._packed, self._is_shared = copied(self._packed), False
-        return self._packed
-
-    def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
-        """Absorb the rows named by `order`, one after another; a row of weight 0 is passed over."""
-        x, y, weight = self._rows
-        order = np.ascontiguousarray(order, dtype=np.int64)
-        if self._has_absent_rows:
-            order = order[weight[order] > 0.0]
-        order = read_only(order)
-        work, _, average = self._own()
-        if average is not None and len(order):
-            n_removed = float(average.average.any())
-            average.rule[:] = n_removed, 1.0 / len(order), n_removed
-        log_z, share, undone, kept = absorb_rows(
-            work, average, self._scratch, x, y, weight, order, self._guarded, False
-        )
-        return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
-
-    def refresh(self) -> PBPInfo:
-        """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-        return refreshed(self._own(), self._inference, self._targets, guarded=self._guarded)
-
-    def epochs(self, orders: Iterable[Int[np.ndarray, " k"]]) -> Iterator[PBPInfo]:
-        """Yield the info of each epoch: one pass over a row of `orders`, one prior refresh."""
+    weight = np.ones(len(x)) if sample_weight is None else sample_weight
+    x = checked("x", x, state.layer_sizes[0])
+    y = checked("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
+    if not len(x) == len(y) == len(weight):
+        lengths = f"{len(x)}, {len(y)} and {len(weight)}"
+        raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
+    weight, has_absent_rows = _contiguous(weight), not np.all(weight)
+    is_class = targets == "classes"
+    scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
+    for orders in epochs:
+        state, info = _own(state, with_average=inference == "sep"), PBPInfo()
+        work, _, average = state.packed
         for order in orders:
-            yield self.absorb(order) + self.refresh()
+            order = np.ascontiguousarray(order, dtype=np.int64)
+            order = read_only(order[weight[order] > 0.0] if has_absent_rows else order)
+            if average is not None and len(order):
+                n_removed = float(average.average.any())
+                average.rule[:] = n_removed, 1.0 / len(order), n_removed
+            log_z, share, undone, kept = absorb_rows(
+                work, average, scratch, x, y, weight, order, guarded, False
+            )
+            info += PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
+            if refreshes:
+                info += refreshed(state.packed, inference, targets, guarded=guarded)
+        yield state, info
 
-    @property
-    def state(self) -> PBPState:
-        """A copy of the state as it is now."""
-        return unpack(self._packed, self._like)
 
-    @property
-    def compiled_state(self) -> CompiledState:
-        """The state as it is now, in its memory: a run that goes on copies that first."""
-        self._is_shared = True
-        return CompiledState(self._packed, self._like)
+def _own(state: State, *, with_average: bool) -> CompiledState:
+    """Copy a state into memory of its own."""
+    if isinstance(state, CompiledState) and (state.packed.average is not None) == with_average:
+        return CompiledState(copied(state.packed), state.like)
+    return CompiledState(pack(state.plain, with_average=with_average), state.plain)
 
 
 def refreshed(
@@ -321,7 +285,7 @@ def refresh_prior(
 
 
 def predict_moments(
-    state: PBPState | CompiledState, x: Float[np.ndarray, "n d"]
+    state: State, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and variance of the outputs at standardised rows, noise not included."""
     x = checked("x", x, state.layer_sizes[0])

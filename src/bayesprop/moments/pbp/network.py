@@ -8,7 +8,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,7 +21,7 @@ from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.method import Drawn, Learned, WeightGaussians, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.moments.pbp.state import (
-    GammaPrior,
+    Gamma,
     Inference,
     PBPInfo,
     PBPState,
@@ -34,14 +35,28 @@ from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.numerics.rows import Rows
 
 if TYPE_CHECKING:
-    from bayesprop.moments.pbp.kernel_workspace import CompiledState
-    from bayesprop.moments.pbp.stream import PBPStream
+    from jaxtyping import PyTree
 
-    State = PBPState | CompiledState
+    from bayesprop.moments.pbp.engine import State
+    from bayesprop.moments.pbp.stream import PBPStream
 
 _SHARE_ROWS = 2000
 _FEW_ROWS = 16  # below, a random start as pseudo-data costs log density (docs/records/pbp-notebook)
 _N_PAIRS = 32
+
+
+class Rule(TypedDict):
+    """What both codes are told of a pass."""
+
+    inference: Inference
+    targets: Targets
+
+
+class Recall(TypedDict):
+    """How a stream learns rows again: see `PBPStream`."""
+
+    n_recalled: int
+    recall_weight: float
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class Engine:
     """How rows are absorbed, and by which code.
 
     activation
-        A name in `model.layers.ACTIVATIONS`.
+        A name in `networks.mlp.ACTIVATIONS`.
     inference
         "adf" or "sep", see `updates.data_pass`.
     batch_size
@@ -102,8 +117,8 @@ class PBPNetwork(RowPasses):
     engine: Engine
     sizes: tuple[int, ...]
     n_epochs: int
-    weight_prior: GammaPrior
-    noise_prior: GammaPrior = GammaPrior()  # noqa: RUF009  (an immutable tuple)
+    weight_prior: Gamma
+    noise_prior: Gamma = Gamma()  # noqa: RUF009  (an immutable tuple)
 
     targets: ClassVar[Targets]
 
@@ -128,26 +143,22 @@ class PBPNetwork(RowPasses):
         """
         from bayesprop.moments.pbp import engine
 
-        data = rows.x, self._targets(rows.y)
-        rule: dict[str, Any] = {"inference": self.engine.inference, "targets": self.targets}
+        data, epochs = (rows.x, self._targets(rows.y)), map(self.engine.blocks, orders)
+        rule: Rule = {"inference": self.engine.inference, "targets": self.targets}
         if self.engine.is_compiled:
-            run = engine.Run(start, *data, rows.weight, **rule)
-            for order in orders:
-                first, *others = run.epochs(self.engine.blocks(order))
-                yield run.compiled_state, sum(others, start=first)
+            yield from engine.passes(start, *data, epochs, rows.weight, **rule)
             return
-        from bayesprop.moments.pbp import updates
+        from bayesprop.moments.pbp.updates import data_pass
 
-        rule |= {"activation": self.engine.activation, "batch_size": self.engine.batch_size}
+        activation, batch_size = self.engine.activation, self.engine.batch_size
+        absorb = partial(data_pass, activation=activation, batch_size=batch_size, **rule)
         state = start.plain
-        for order in orders:
+        for blocks in epochs:
             total = PBPInfo()
-            for block in self.engine.blocks(order):
-                state, info = updates.data_pass(state, *data, block, rows.weight, **rule)
-                state, refreshed = engine.refresh_prior(
-                    state, inference=self.engine.inference, targets=self.targets
-                )
-                total = total + info + refreshed
+            for block in blocks:
+                state, info = absorb(state, *data, block, rows.weight)
+                state, refreshed = engine.refresh_prior(state, **rule)
+                total += info + refreshed
             yield state, total
 
     def output_moments(
@@ -201,10 +212,10 @@ class PBPNetwork(RowPasses):
         m, v = state.plain[:2]
         return WeightGaussians(m, tuple(np.sqrt(one) for one in v))
 
-    def masked(self, state: State, keep: Any) -> PBPState:
+    def masked(self, state: State, keep: PyTree) -> PBPState:
         """Return the state with every weight exactly zero whose mask is False."""
 
-        def left(layers: Any) -> Any:
+        def left(layers: PyTree) -> PyTree:
             return tuple(np.where(mask, w, 0.0) for mask, w in zip(keep, layers, strict=True))
 
         plain = state.plain
@@ -234,22 +245,14 @@ class PBPNumbers(PBPNetwork):
 
     targets = "numbers"
 
-    def stream(self, rng: np.random.Generator, **recall: Any) -> PBPStream:
-        """Return the posterior of no rows in compiled memory, to be taught row by row.
-
-        recall
-            n_recalled and recall_weight of `PBPStream`.
-        """
+    def stream(self, rng: np.random.Generator, **recall: Unpack[Recall]) -> PBPStream:
+        """Return the posterior of no rows in compiled memory, to be taught row by row."""
         from bayesprop.moments.pbp.stream import PBPStream
 
         return PBPStream(self.start(rng), **recall)
 
-    def stream_from_stored(self, stored: Stored, **recall: Any) -> PBPStream:
-        """Rebuild a stream from its `to_stored`; ValueError where it does not fit.
-
-        recall
-            As it was given to `stream`.
-        """
+    def stream_from_stored(self, stored: Stored, **recall: Unpack[Recall]) -> PBPStream:
+        """Rebuild a stream from its `to_stored`; ValueError where it does not fit."""
         from bayesprop.moments.pbp.stream import PBPStream
 
         return PBPStream.from_stored(example(self.sizes), stored, **recall)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-Layers = tuple[Any, ...]
-Vector = Any
+if TYPE_CHECKING:
+    from jaxtyping import PyTree  # which loads JAX
+
 Inference = Literal["adf", "sep"]
 Targets = Literal["numbers", "classes"]
 """What a row of y is. "numbers": one an output, seen with Gaussian noise. "classes": one column, a
@@ -34,7 +35,6 @@ MOST_FROM_ONE_WEIGHT = 2.0
 update. Eq. 9-10 approximate a Student-t by Gaussians: at a weight many prior deviations large the
 rate grows exponentially in the square of the weight where exactly it grows by half of it, and what
 hundreds of weights have said is lost."""
-Scalar = Any
 
 
 def start_in_prior(inference: Inference, targets: Targets) -> bool:
@@ -47,11 +47,14 @@ def start_in_prior(inference: Inference, targets: Targets) -> bool:
     return inference == "sep" or targets == "classes"
 
 
-class GammaPrior(NamedTuple):
-    """A Gamma distribution over a precision, Gam(. | shape, rate); the paper's is (6, 6)."""
+class Gamma(NamedTuple):
+    """Gamma distributions over precisions, of mean shape / rate: numbers, or arrays of either kind.
 
-    shape: float = 6.0
-    rate: float = 6.0
+    The paper's prior is Gam(6, 6).
+    """
+
+    shape: PyTree = 6.0
+    rate: PyTree = 6.0
 
 
 class PBPState(NamedTuple):
@@ -74,25 +77,30 @@ class PBPState(NamedTuple):
         q(lambda) = Gam(shape, rate), scalars.
     """
 
-    m: Layers
-    v: Layers
-    site_prec: Layers
-    site_prec_mean: Layers
-    site_shape: Layers
-    site_rate: Layers
-    lik_prec: Layers
-    lik_prec_mean: Layers
-    lik_noise_shape: Vector
-    lik_noise_rate: Vector
-    noise_shape: Vector
-    noise_rate: Vector
-    prior_shape: Scalar
-    prior_rate: Scalar
+    m: PyTree
+    v: PyTree
+    site_prec: PyTree
+    site_prec_mean: PyTree
+    site_shape: PyTree
+    site_rate: PyTree
+    lik_prec: PyTree
+    lik_prec_mean: PyTree
+    lik_noise_shape: PyTree
+    lik_noise_rate: PyTree
+    noise_shape: PyTree
+    noise_rate: PyTree
+    prior_shape: PyTree
+    prior_rate: PyTree
 
     @property
     def plain(self) -> PBPState:
         """The state itself; of one in the memory of compiled code, its arrays."""
         return self
+
+    @property
+    def noise(self) -> Gamma:
+        """q(gamma), the precision of every output's noise."""
+        return Gamma(self.noise_shape, self.noise_rate)
 
     @property
     def noise_var(self) -> Float[np.ndarray, " o"]:
@@ -114,7 +122,7 @@ class PBPState(NamedTuple):
             lik_prec=flat, lik_prec_mean=flat, lik_noise_shape=none, lik_noise_rate=none
         )
 
-    def prior_factors(self, noise_prior: GammaPrior) -> PBPState:
+    def prior_factors(self, noise_prior: Gamma) -> PBPState:
         """Keep of every weight its prior's factor alone, of the noise its prior."""
         return self.without_average_factor()._replace(
             m=tuple(h / p for h, p in zip(self.site_prec_mean, self.site_prec, strict=True)),
@@ -152,13 +160,13 @@ class PBPInfo(NamedTuple):
         were.
     """
 
-    log_z: Any = 0.0
-    epistemic_share: Any = 0.0
-    weights_undone: Any = 0
-    noise_kept: Any = 0
-    prior_kept: Any = 0
-    steps_damped: Any = 0
-    prior_uninformed: Any = 0
+    log_z: PyTree = 0.0
+    epistemic_share: PyTree = 0.0
+    weights_undone: PyTree = 0
+    noise_kept: PyTree = 0
+    prior_kept: PyTree = 0
+    steps_damped: PyTree = 0
+    prior_uninformed: PyTree = 0
 
     @property
     def guards(self) -> dict[str, int]:
@@ -174,8 +182,8 @@ def init(
     rng: np.random.Generator | np.random.RandomState,
     layer_sizes: tuple[int, ...],
     *,
-    weight_prior: GammaPrior = GammaPrior(),  # noqa: B008  (an immutable tuple)
-    noise_prior: GammaPrior = GammaPrior(),  # noqa: B008
+    weight_prior: Gamma = Gamma(),  # noqa: B008  (an immutable tuple)
+    noise_prior: Gamma = Gamma(),  # noqa: B008
     start_in_prior: bool = False,
 ) -> PBPState:
     """Absorb the prior factors once (supplement eq. 33-34) and break the symmetry of the units.
