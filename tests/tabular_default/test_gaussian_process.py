@@ -12,17 +12,18 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from bayesprop import codec
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import gaussian_process as gp
-from bayesprop.tabular_default import process_evidence as pe
+from bayesprop.tabular_default.gaussian_process import GaussianProcess
 
-LIMITS = pe.Limits(-20.0, 1000)
+LIMITS = gp.Limits(-20.0, 1000)
 AT = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -2.5, -1.3])
 """Logarithms: three lengths, variance, noise, linear variance, variance of groups."""
 GROUP = np.random.default_rng(8).integers(12, size=60)
 BOTH = pytest.mark.parametrize("is_rough", [False, True])
 
 
-def kernel(process: gp.GaussianProcess):
+def kernel(process: GaussianProcess):
     """Covariance by scikit-learn."""
     lengths = np.exp(process.log_lengths)
     bent = Matern(lengths, nu=2.5) if process.is_rough else RBF(lengths)
@@ -31,25 +32,25 @@ def kernel(process: gp.GaussianProcess):
 
 
 @pytest.fixture(scope="module")
-def known() -> pe.Known:
+def known() -> Rows:
     """Rows of three columns, the last of which says nothing."""
     rng = np.random.default_rng(0)
     x, weight = np.float64(np.float32(rng.standard_normal((60, 3)))), rng.uniform(0.5, 2.0, 60)
     noise = 0.2 / np.sqrt(weight) * rng.standard_normal(60)
-    return pe.Known(x, 0.5 * np.sin(2.0 * x[:, 0]) * x[:, 1] + noise, weight)
+    return Rows(x, 0.5 * np.sin(2.0 * x[:, 0]) * x[:, 1] + noise, weight)
 
 
 @pytest.fixture(scope="module")
-def fitted(known) -> pe.Fitted:
-    return pe.fit(np.random.default_rng(1), known, LIMITS)
+def fitted(known) -> gp.Fitted:
+    return GaussianProcess.fit(np.random.default_rng(1), known, LIMITS)
 
 
-def made(known: pe.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
+def made(known: Rows, *, is_rough: bool, log_noise: float = -2.0) -> GaussianProcess:
     at = np.r_[AT[:4], log_noise, AT[5]]
-    return pe._process(known._replace(group=None), pe._Hyper(at, is_rough))
+    return GaussianProcess.of(known._replace(group=None), at, is_rough)
 
 
-def covariance_of(at: np.ndarray, known: pe.Known, *, is_rough: bool) -> np.ndarray:
+def covariance_of(at: np.ndarray, known: Rows, *, is_rough: bool) -> np.ndarray:
     """Covariance of the targets, whose groups share a number."""
     total = kernel(made(known, is_rough=is_rough))(known.x) + np.diag(np.exp(at[4]) / known.weight)
     if known.group is not None:
@@ -64,12 +65,12 @@ def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference
 ):
     at = AT if has_groups else AT[:6]
     known = known._replace(group=GROUP if has_groups else None)
-    value, gradient = pe.negative_log_evidence(at, known, is_rough=is_rough)
+    value, gradient = gp.negative_log_evidence(at, known, is_rough=is_rough)
     total = covariance_of(at, known, is_rough=is_rough)
     expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
     np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
     slopes = optimize.approx_fprime(
-        at, lambda p: pe.negative_log_evidence(p, known, is_rough=is_rough)[0], 1e-6
+        at, lambda p: gp.negative_log_evidence(p, known, is_rough=is_rough)[0], 1e-6
     )
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
 
@@ -77,7 +78,7 @@ def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference
 @BOTH
 def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
     process = made(known, is_rough=is_rough)
-    m, v = process.left_out()
+    _, m, v, _ = process.held_out()
     covariance = kernel(process)
     noise = np.exp(process.log_noise) / known.weight + 1e-10 * np.exp(process.log_var)
     for i in range(0, 60, 7):
@@ -94,8 +95,8 @@ def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
     of_groups = known._replace(group=GROUP)
     covariance = kernel(made(known, is_rough=is_rough))
     total = covariance_of(AT, of_groups, is_rough=is_rough)
-    process = pe._process(of_groups, pe._Hyper(AT, is_rough))
-    m, v = process.left_out()
+    process = GaussianProcess.of(of_groups, AT, is_rough)
+    _, m, v, _ = process.held_out()
     total[np.diag_indices(60)] += 1e-10 * np.exp(AT[3])
     k = covariance(known.x)
     for out in (GROUP == 2, GROUP == 7):
@@ -115,8 +116,8 @@ def test_the_evidence_finds_how_groups_differ():
         group = np.repeat(np.arange(40), 8)
         x = rng.uniform(-2.0, 2.0, (320, 2))
         y = np.sin(x[:, 0]) + (0.8 * rng.standard_normal(40))[group]
-        known = pe.Known(x, y + 0.3 * rng.standard_normal(320), np.ones(320), group)
-        found.append(pe.fit(rng, known, LIMITS).process.group_var)
+        known = Rows(x, y + 0.3 * rng.standard_normal(320), np.ones(320), group)
+        found.append(GaussianProcess.fit(rng, known, LIMITS).process.group_var)
     # The variance of 40 numbers has a relative standard error of sqrt(2 / 40), of five means half.
     assert abs(np.mean(found) / 0.64 - 1.0) < 3.0 * np.sqrt(2.0 / 40 / 5)
 
@@ -127,9 +128,8 @@ def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
         y[i] += 2.0
         for is_rough in (False, True):
             order = np.random.default_rng(1).permutation(60)
-            hyper = pe._most_probable(known, LIMITS, is_rough)
             one, other = (
-                pe._in_folds(known._replace(y=values), order, LIMITS, hyper)
+                GaussianProcess._held_out(known._replace(y=values), order, LIMITS, AT[:6], is_rough)
                 for values in (known.y, y)
             )
             np.testing.assert_allclose(other.m[i], one.m[i], rtol=1e-9)
@@ -147,7 +147,7 @@ def test_hyper_parameters_are_the_most_probable(known, fitted):
         prior = stats.norm(0.0, np.where(away > 0.0, 3.0, 1.5)).logpdf(away)
         prior += np.where(away > 0.0, np.log(2.0), 0.0)  # continuous at the middle
         prior = prior.sum()
-        return pe.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
+        return gp.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
 
     lower = optimize.minimize(loss, best, method="Nelder-Mead", options={"xatol": 1e-5})
     assert loss(best) - lower.fun < 1e-3
@@ -184,15 +184,15 @@ def test_rows_left_out_choose_the_covariance():
     x = rng.uniform(-2.0, 2.0, (400, 1))
     smooth, kinked = np.sin(2.0 * x[:, 0]), np.abs(np.sin(4.0 * x[:, 0]))
     for y, is_rough in ((smooth, 0.0), (kinked, 1.0)):
-        found = pe.fit(rng, pe.Known(x, y, np.ones(400)), LIMITS)
+        found = GaussianProcess.fit(rng, Rows(x, y, np.ones(400)), LIMITS)
         assert found.process.is_rough == is_rough
 
 
 def test_a_line_is_exact_beyond_the_rows():
     rng = np.random.default_rng(10)
     x, slopes = rng.standard_normal((400, 4)), np.array([0.5, -0.3, 0.7, 0.0])
-    known = pe.Known(x, x @ slopes, np.ones(400))
-    process = pe.fit(rng, known, LIMITS).process
+    known = Rows(x, x @ slopes, np.ones(400))
+    process = GaussianProcess.fit(rng, known, LIMITS).process
     far = np.float64(np.float32(5.0 * rng.standard_normal((50, 4))))
     m, v = process.moments(far)
     np.testing.assert_allclose(m, far @ slopes, atol=1e-3)
@@ -201,19 +201,20 @@ def test_a_line_is_exact_beyond_the_rows():
 
 def test_targets_of_nothing_but_zeros_leave_nothing():
     x = np.random.default_rng(6).standard_normal((20, 2))
-    zeros = pe.Known(x, np.zeros(20), np.ones(20))
-    fitted = pe.fit(np.random.default_rng(7), zeros, LIMITS)
+    zeros = Rows(x, np.zeros(20), np.ones(20))
+    fitted = GaussianProcess.fit(np.random.default_rng(7), zeros, LIMITS)
     assert np.abs(fitted.m).max() == 0.0
     assert np.isfinite(fitted.v).all()
 
 
 def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitted, known):
-    Process = gp.GaussianProcess
+    Process = GaussianProcess
     again = codec.read(Process, codec.write(fitted.process, Process))
     np.testing.assert_array_equal(again.moments(known.x), fitted.process.moments(known.x))
     pickled = pickle.dumps(fitted.process)
     assert len(pickled) < 10_000  # nothing that can be computed again
-    np.testing.assert_array_equal(pickle.loads(pickled).left_out(), fitted.process.left_out())
+    again = pickle.loads(pickled)
+    np.testing.assert_array_equal(again.held_out()[1:], fitted.process.held_out()[1:])
     for bad in (
         {"y": np.full(60, 1e300)},
         {"weight": -known.weight},
@@ -230,7 +231,7 @@ def test_of_more_columns_than_rows_those_that_matter_are_found():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((90, 150))
     truth = np.sin(2.0 * x[:, 0])
-    known = pe.Known(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
-    fitted = pe.fit(rng, known, LIMITS)
+    known = Rows(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
+    fitted = GaussianProcess.fit(rng, known, LIMITS)
     assert fitted.process.log_lengths.argmin() == 0
     assert np.corrcoef(fitted.m, truth)[0, 1] > 0.8

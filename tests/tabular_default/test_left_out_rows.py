@@ -11,7 +11,7 @@ from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import codec, metrics
 from bayesprop.distributions.mixture import BROAD_SHARE
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import experts
 from bayesprop.tabular_default import joint_covariance as dev
 from bayesprop.tabular_default import outputs as engine
@@ -19,8 +19,8 @@ from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.components import Components, scale_noise
 from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.gaussian_process import Limits
 from bayesprop.tabular_default.networks import Networks, init_networks, prior_variances
-from bayesprop.tabular_default.process_evidence import Limits
 from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import settings_for
 from bayesprop.tabular_default.training import Table, train
@@ -194,10 +194,10 @@ def output(n: int, log_noise: float, mean: np.ndarray | float = 0.0) -> Componen
 
 def measured(
     y: np.ndarray, group: np.ndarray | None = None, weight: np.ndarray | None = None
-) -> Known:
+) -> Rows:
     """Return measurements that are left out by groups; None: each alone."""
     n = len(y)
-    return Known(
+    return Rows(
         np.zeros((n, 1)),
         y,
         np.ones(n) if weight is None else weight,
@@ -220,8 +220,8 @@ LIMITS = Limits(-20.0, 1000)
 
 def choice(members: Components, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
     """Let rows choose none of which lies too far away."""
-    known, n, rng = Known(x, y, np.ones(len(y))), len(y), np.random.default_rng(1)
-    around = Known(np.float32(x), y[:, None], np.ones(n))
+    known, n, rng = Rows(x, y, np.ones(len(y))), len(y), np.random.default_rng(1)
+    around = Rows(np.float32(x), y[:, None], np.ones(n))
     every = Components(*(part[..., None] for part in members))
     learn = partial(experts._residual, rng, around, every, 0, n)
     return experts._choice(
@@ -374,7 +374,7 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     assert isinstance(each[1], experts.Processes)
     (process,), out = each[1].processes, held_out.components
     assert process is not None
-    m, v = process.left_out()
+    _, m, v, _ = process.held_out()
     np.testing.assert_allclose(out.m[-1, :, 0], m, rtol=1e-9)
     np.testing.assert_allclose(out.v[-1, :, 0], v, rtol=1e-9)
     seen = Components.mixed([experts.expert_components(one, x) for one in each], weights)

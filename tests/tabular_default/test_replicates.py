@@ -8,7 +8,7 @@ from test_joint_covariance import alone
 from test_left_out_rows import fit, measured, output
 
 from bayesprop import codec
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default import replicates
 from bayesprop.tabular_default.function_draws import sample_functions
@@ -67,7 +67,7 @@ def test_inputs_are_found_to_the_last_bit():
     assert len(replicates.Replicates.none(3, 1).find(asked)[0]) == 0
 
 
-def twice(rng: np.random.Generator, n: int, own: float) -> Known:
+def twice(rng: np.random.Generator, n: int, own: float) -> Rows:
     """Two targets each of n inputs, of variance 1, of which that share is their own."""
     at = np.tile(np.arange(n), 2)
     y = np.sqrt(1.0 - own) * rng.standard_normal(n)[at] + np.sqrt(own) * rng.standard_normal(2 * n)

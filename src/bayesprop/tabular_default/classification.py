@@ -7,7 +7,7 @@ them, and how often the posterior believes it saw every row. Each of the four ex
 networks, each trained without its part of the rows. Predictions of these rows give the experts, and
 a constant beside them, their mixture weights, and the mixture an inverse temperature. Where
 held-out rows gain by it, the labels of the nearest rows move the mixture before that
-(`neighbour_labels`). In the end the constant gets one share of n + 2, for a surprise among n rows.
+(`local_logits`). In the end the constant gets one share of n + 2, for a surprise among n rows.
 Of ordered classes there are further experts, whose likelihood is cumulative: where their order says
 nothing, their weights are small.
 """
@@ -25,13 +25,12 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.dense import one_blas_thread
-from bayesprop.numerics.nearest_rows import Known
-from bayesprop.tabular_default import neighbour_labels
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import outputs as ensemble_outputs
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.duplicate_inputs import Distinct
 from bayesprop.tabular_default.kernel_classes import N_PAIRS, advance_classes
-from bayesprop.tabular_default.neighbour_labels import Labelled, NeighbourLabels
+from bayesprop.tabular_default.local_logits import LocalLogits
 from bayesprop.tabular_default.networks import (
     Networks,
     dead_units,
@@ -83,7 +82,7 @@ class ClassState(NamedTuple):
     inverse_temperature: float
     points: Float32[np.ndarray, "p c"]
     seed: int
-    neighbours: NeighbourLabels | None = None
+    neighbours: LocalLogits | None = None
     surprise: float = 0.0
 
     def validate(self) -> None:
@@ -193,15 +192,15 @@ def _folded(
     groups: Int[np.ndarray, " n"] | None,
     n_folds: int,
     rng: np.random.Generator,
-) -> tuple[Known, Int[np.ndarray, " n"], bool]:
+) -> tuple[Rows, Int[np.ndarray, " n"], bool]:
     """Deal rows out to folds; of a table of cells no input is left out whole, but some rows."""
     if groups is None:
-        distinct = Distinct.of(Known(x.astype(np.float32), codes[:, None], weight))
+        distinct = Distinct.of(Rows(x.astype(np.float32), codes[:, None], weight))
         if n_folds > 1 and distinct.has_cells:
             return *stacking.dealt(x, codes, weight, n_folds), False
         groups = distinct.number
     groups = np.unique(groups, return_inverse=True)[1]
-    return Known(x, codes, weight, groups), stacking.folds(groups, codes, n_folds, rng), True
+    return Rows(x, codes, weight, groups), stacking.folds(groups, codes, n_folds, rng), True
 
 
 def _start(
@@ -252,7 +251,7 @@ def hold_out(
 
 def _weighed(
     state: ClassState,
-    table: Known,
+    table: Rows,
     rows: Int[np.ndarray, " r"],
     proba: Float[np.ndarray, "f r c"],
     rng: np.random.Generator | None,
@@ -269,12 +268,15 @@ def _weighed(
     weights = stacking.mixture_weights(np.maximum(likelihood, stacking.LEAST_PROBA), held.weight)
     mixture = np.tensordot(weights, proba, 1)
     x = bounded(held.x).astype(np.float32)
-    known = Labelled(x, held.y, mixture, held.weight, held.group)
-    judged = neighbour_labels.judge(known, rng)
+    known = held._replace(x=x)
+    logits = None if rng is None else LocalLogits.fit(rng, known, mixture)
+    if logits is not None:
+        _, known, mixture = logits
+    power, losses = stacking.tempered(mixture, known.y, known.weights)
     state = state._replace(
-        weights=weights, inverse_temperature=judged.power, neighbours=judged.labels
+        weights=weights, inverse_temperature=power, neighbours=None if logits is None else logits[0]
     )
-    return state, judged.loss
+    return state, float(np.average(losses, weights=known.weights))
 
 
 def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 
 ROWS_A_CELL, LEVELS_CROSSED = 2, 2
 """Of a table of cells: rows of the same inputs, and different inputs for a level of a column."""
@@ -36,15 +36,15 @@ class Distinct(NamedTuple):
         The member that leaves an input out, (m,); None where rows have no groups.
     """
 
-    once: Known
-    table: Known
+    once: Rows
+    table: Rows
     number: Int[np.ndarray, " n"]
     unit: float = 1.0
     fold: Int[np.ndarray, " m"] | None = None
 
     @classmethod
     def of(
-        cls, table: Known, unit: float = 1.0, fold: Int[np.ndarray, " n"] | None = None
+        cls, table: Rows, unit: float = 1.0, fold: Int[np.ndarray, " n"] | None = None
     ) -> Distinct:
         """Put rows together whose inputs are equal to the last bit, and their groups."""
         group = table.group
@@ -56,7 +56,7 @@ class Distinct(NamedTuple):
         each = np.bincount(number, weight)
         for o, column in enumerate(table.y.T):
             np.divide(np.bincount(number, weight * column), each, out=y[:, o], where=each > 0.0)
-        once = Known(table.x[first], y, each, None if group is None else group[first])
+        once = Rows(table.x[first], y, each, None if group is None else group[first])
         return cls(once, table, number, unit, None if fold is None else fold[first])
 
     @property
@@ -83,7 +83,7 @@ class Distinct(NamedTuple):
 
     def measured(
         self, some: Int[np.ndarray, " r"]
-    ) -> tuple[Known, Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+    ) -> tuple[Rows, Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
         """Return the rows at some of the different inputs, and which of `some` theirs is, (m,).
 
         Their groups are those that are left out together: of the table, or rows of an input. And
@@ -96,7 +96,7 @@ class Distinct(NamedTuple):
         at, group = at[rows], self.once.group
         y, weight = (part[rows].astype(np.float64) for part in (self.table.y, self.table.weight))
         unit = at if group is None else group[some][at]
-        return Known(self.table.x[rows], y, self.unit * weight, unit), at, rows
+        return Rows(self.table.x[rows], y, self.unit * weight, unit), at, rows
 
 
 def sums(

@@ -10,17 +10,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesprop.distributions.mixture import LEAST_LOG_NOISE
-from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.nearest_rows import Known, most_rows
-from bayesprop.tabular_default import gaussian_process, neighbour_process, process_evidence
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default import gaussian_process, neighbours, residual_process
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.duplicate_inputs import Distinct
-from bayesprop.tabular_default.gaussian_process import GaussianProcess
+from bayesprop.tabular_default.gaussian_process import Fitted, GaussianProcess, Limits
 from bayesprop.tabular_default.joint_covariance import HeldOut
-from bayesprop.tabular_default.neighbour_process import Local, NeighbourProcess
 from bayesprop.tabular_default.networks import Networks, log_noise_floor
 from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.process_evidence import Fitted, Limits
+from bayesprop.tabular_default.residual_process import Local, ResidualProcess
 from bayesprop.tabular_default.stack import (
     LEAST_GAIN,
     MOST_MEASUREMENTS,
@@ -79,7 +77,7 @@ def _corrected(
     networks: Networks, components: Components, near: Sequence[Local | None]
 ) -> Components:
     """Move what networks predict by residuals, and multiply their noise."""
-    moved = neighbour_process.with_neighbours(components, near)
+    moved = residual_process.with_neighbours(components, near)
     return moved.with_noise_factor(networks.log_noise_factor)
 
 
@@ -124,7 +122,7 @@ def choose_beside(
     known = once.at(held_out.rows[rows])._replace(x=x[rows])
     measured, at, _ = distinct.measured(held_out.rows[near])
     there, around = held_out.components.at(near), None
-    if learns_processes and len(near) >= nearest_rows.LEAST_ROWS:
+    if learns_processes and len(near) >= neighbours.LEAST_ROWS:
         order = np.r_[near, np.setdiff1d(np.flatnonzero(held_out.is_near), near)]
         around = _around(networks, distinct, held_out, order, n_inputs, seed)
     each = [
@@ -165,14 +163,14 @@ def _around(
     order: Int[np.ndarray, " r"],
     n_inputs: int,
     seed: int,
-) -> tuple[Known, Components]:
+) -> tuple[Rows, Components]:
     """Return rows whose residuals are learnt: held-out ones first, and others; and predictions."""
     once, rows = distinct.once, held_out.rows[order]
     components = held_out.components.at(order)
     if once.group is None:  # else a member that learnt them would speak for what did not
         rng = np.random.default_rng([seed % 2**32, 7])
         others = np.setdiff1d(np.flatnonzero(once.weight), held_out.rows)
-        rows = np.r_[rows, rng.permutation(others)][: most_rows(n_inputs)]
+        rows = np.r_[rows, rng.permutation(others)][: neighbours.most_rows(n_inputs)]
         components, out = outputs(networks, once.x[rows]), components
         components.m[:, : len(order)] = out.m[:, : len(rows)]
     known = once.at(rows)
@@ -180,15 +178,15 @@ def _around(
 
 
 def _residual(
-    rng: np.random.Generator, known: Known, components: Components, o: int, n_own: int
-) -> tuple[NeighbourProcess, Local]:
+    rng: np.random.Generator, known: Rows, components: Components, o: int, n_own: int
+) -> tuple[ResidualProcess, Local] | None:
     """Learn what the networks leave of a target, and say it of the first rows without each."""
     known = known._replace(y=np.float32(known.y[:, o]), weight=np.float32(known.weight))
-    return neighbour_process.learn(rng, known, components.column(o).predictive(), n_own)
+    return ResidualProcess.fit(rng, known, components.column(o).predictive(), n_own)
 
 
 def _local(
-    residual: tuple[NeighbourProcess, Local] | None, x: np.ndarray, near: np.ndarray
+    residual: tuple[ResidualProcess, Local] | None, x: np.ndarray, near: np.ndarray
 ) -> Local | None:
     if residual is None:
         return None
@@ -202,7 +200,7 @@ class _Choice(NamedTuple):
     """Of one output: log factor of the noise, processes that stay, and the weight of the latter."""
 
     log_factor: float
-    residual: tuple[NeighbourProcess, Local] | None = None
+    residual: tuple[ResidualProcess, Local] | None = None
     process: Fitted | None = None
     weight: float = 0.0
 
@@ -211,11 +209,11 @@ def _choice(
     rng: np.random.Generator,
     there: Components,
     at: Int[np.ndarray, " m"],
-    measured: Known,
-    known: Known,
+    measured: Rows,
+    known: Rows,
     is_near: Bool[np.ndarray, " n"],
     limits: Limits | None,
-    learn_residual: Callable[[], tuple[NeighbourProcess, Local]] | None,
+    learn_residual: Callable[[], tuple[ResidualProcess, Local] | None] | None,
 ) -> _Choice:
     """Choose by what is predicted of held-out rows of low leverage.
 
@@ -232,17 +230,17 @@ def _choice(
     log_factor, before = noise_factor(networks, measured, n_errors)
     if limits is None:
         return _Choice(log_factor)
-    process, residual = process_evidence.fit(rng, known, limits), None
+    process, residual = GaussianProcess.fit(rng, known, limits), None
     m, v = process.m[is_near][at], process.v[is_near][at]
     log_p = process.process.log_density(measured.y, m, v)
     weight, mixed = _stacked(networks, log_factor, measured, log_p)
     is_enough = weight >= ENOUGH_WEIGHT and len(known.y) < gaussian_process.MOST_ROWS
-    if learn_residual is not None and not is_enough:
-        found = learn_residual()
-        moved = neighbour_process.changed(there, found[1]).at(at)
+    found = learn_residual() if learn_residual is not None and not is_enough else None
+    if found is not None:
+        moved = residual_process.changed(there, found[1]).at(at)
         moved_factor, after = noise_factor(moved, measured, n_errors)
         of_noise = noise_factor(networks, measured, 0.0)[1]  # which would gain as much without them
-        if not is_no_more(after - of_noise - neighbour_process.LEAST_GAIN, 0.0):
+        if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, 0.0):
             residual, log_factor, before = found, moved_factor, after
             weight, mixed = _stacked(moved, log_factor, measured, log_p)
     if is_no_more(mixed - before - LEAST_GAIN, 0.0):
@@ -251,7 +249,7 @@ def _choice(
 
 
 def _stacked(
-    networks: Components, log_factor: float, measured: Known, log_p: Float[np.ndarray, " r"]
+    networks: Components, log_factor: float, measured: Rows, log_p: Float[np.ndarray, " r"]
 ) -> tuple[float, Float[np.ndarray, " n"]]:
     """Return the weight beside networks of what gives measurements log_p, and log-likelihoods."""
     of_them = networks.predictive(log_factor).log_prob(measured.y)
@@ -268,7 +266,7 @@ def _limits(distinct: Distinct, o: int) -> Limits | None:
         return None
     floor = log_noise_floor(y[:, o : o + 1], float(np.exp(0.5 * LEAST_LOG_NOISE)))
     # The time goes with the cube of it, and with the number of outputs.
-    n_evidence = int(process_evidence.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
+    n_evidence = int(gaussian_process.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
     return Limits(float(floor[0]), n_evidence)
 
 

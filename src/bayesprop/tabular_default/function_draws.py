@@ -10,10 +10,10 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
 )
-from bayesprop.tabular_default import neighbour_process, neighbour_targets, replicates
+from bayesprop.tabular_default import kernel_density, replicates, residual_process
 from bayesprop.tabular_default.components import Components, scale_noise
 from bayesprop.tabular_default.experts import Processes
-from bayesprop.tabular_default.neighbour_targets import Nearby
+from bayesprop.tabular_default.kernel_density import Gaussians
 from bayesprop.tabular_default.networks import Networks, apply, draw
 from bayesprop.tabular_default.outputs import moves, outputs
 from bayesprop.tabular_default.regression import NumberState, without_density
@@ -53,14 +53,14 @@ def sample_functions(
             draws[of_expert] = np.where(is_own, values, draws[of_expert])
     if not any(state.density):
         return draws
-    beside = neighbour_targets.nearby(state.density, x, without_density(state, x).std)
+    beside = kernel_density.gaussians(state.density, x, without_density(state, x).std)
     return _or_nearby(rng, draws, beside, include_noise=include_noise)
 
 
 def _or_nearby(
     rng: np.random.Generator,
     draws: Float[np.ndarray, "s n o"],
-    beside: Nearby,
+    beside: Gaussians,
     *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
@@ -122,7 +122,7 @@ def _of_networks(
     for o, process in enumerate(expert.residuals):
         if process is not None:
             members, factor = noisy.column(o), float(expert.log_noise_factor[o])
-            moved = neighbour_process.moved_draws(rng, process, x, members, factor, draws[:, :, o])
+            moved = residual_process.moved_draws(rng, process, x, members, factor, draws[:, :, o])
             draws[:, :, o], log_factor[:, o], own_std[:, o] = moved
     draws = known[0].overwritten(rng, known[1], draws)
     if include_noise:

@@ -11,15 +11,17 @@ b² (1 + x·x') (Rasmussen & Williams 2006, section 4.2.2): it has sums of colum
 goes on beyond the rows. Where rows have groups, such as patients, those of one share a number of
 their own from N(0, u) (the random intercept of mixed models: Laird & Ware 1982), which a new group
 has anew: u counts with the noise. It learns smooth functions of little noise from hundreds of rows,
-as finite networks hardly do from thousands. How its lengths and variances are chosen:
-`process_evidence`.
+as finite networks hardly do from thousands. Lengths, a², s, b² and u maximise the evidence, times
+log-normal priors of the lengths and of a² and b² where these are large (Rasmussen & Williams 2006,
+chapter 5); which covariance it is, held-out rows decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
@@ -28,7 +30,7 @@ from scipy import linalg
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, raised_cholesky
 from bayesprop.numerics.machine import chunks
-from bayesprop.numerics.nearest_rows import KeptRows
+from bayesprop.numerics.rows import Rows
 
 _SOLVE = {
     np.dtype(kind): linalg.get_lapack_funcs(("trtrs",), dtype=kind)[0]
@@ -49,12 +51,74 @@ _NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a th
 _FEW_ROWS = 100  # for which float64 is as fast
 _FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
 
+ROWS_OF_EVIDENCE = 1000
+"""Rows of which a process learns its lengths, at most."""
+
+FEW_ROWS, N_FOLDS = 300, 5
+"""Fewer rows would fit their own lengths too well: they are held out in folds."""
+
+LONGER = 2.0
+"""Times the standard deviation of the logarithm of a length, where it is longer than expected: some
+inputs say nothing."""
+
+_LENGTH_STD = 1.5  # of the logarithm; the middle of the prior is the root of the number of columns
+_LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
+_LARGE = 5.0  # log a² and log b² from which they have a prior, of this standard deviation, too
+_N_FIRST, _N_STEPS, _N_MORE_STEPS = 256, 60, 20  # rows that choose the covariance; steps there
+_HALF = -0.7  # log of the shares of a², s and b² (1 + d) where a search begins
+_LEAST_STEP = 1e-6  # of the evidence: a search that gains less ends
+_LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
+_MOST_LOGARITHM, _MOST = 60.0, 1e15  # in a file; the square of the latter is a float32
+
 
 @dataclass(frozen=True, eq=False)
-class GaussianProcess(KeptRows):
+class KnownRows:
+    """Rows that an expert knows, and logarithms of lengths: a record of arrays."""
+
+    OWNER: ClassVar[str]
+    N_ROWS: ClassVar[tuple[int, int]]
+    x: Float[np.ndarray, "n d"]
+    weight: Float[np.ndarray, " n"]
+    log_lengths: Float[np.ndarray, " d"]
+
+    def validate(self) -> None:
+        """Raise ValueError where numbers are too large, or rows too few or too many."""
+        for field in fields(self):
+            most = _MOST_LOGARITHM if field.name.startswith("log_") else _MOST
+            if not (np.abs(getattr(self, field.name)) < most).all():
+                raise ValueError(f"{self.OWNER} {field.name} must be below {most:g}")
+        (least, most), n = self.N_ROWS, len(self.weight)
+        if not least <= n <= most:
+            raise ValueError(f"{self.OWNER} rows must be {least} to {most}, got {n}")
+        if (self.weight <= 0.0).any():
+            raise ValueError(f"{self.OWNER} weight must be > 0")
+
+    def __reduce__(self) -> tuple:
+        """Leave out what can be computed again."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+class Limits(NamedTuple):
+    """Least log s, and rows whose evidence is maximised, at most."""
+
+    least_log_noise: float
+    n_evidence: int
+
+
+class Fitted(NamedTuple):
+    """A process; mean, variance and log density of every target, each held out."""
+
+    process: GaussianProcess
+    m: Float[np.ndarray, " n"]
+    v: Float[np.ndarray, " n"]
+    log_density: Float[np.ndarray, " n"]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess(KnownRows):
     """Rows that it knows, (n, d) and (n,), and logarithms of lengths (d,), a² and s; float64.
 
-    What follows from these is computed when it is first asked for.
+    What follows from these is computed when it is first needed.
 
     is_rough
         1 if its covariance is Matérn 5/2, 0 if it is the Gaussian.
@@ -66,15 +130,69 @@ class GaussianProcess(KeptRows):
 
     OWNER, N_ROWS = "the process's", (1, MOST_ROWS)
     x: Float64[np.ndarray, "n d"]
-    y: Float64[np.ndarray, " n"]
     weight: Float64[np.ndarray, " n"]
     log_lengths: Float64[np.ndarray, " d"]
+    y: Float64[np.ndarray, " n"]
     log_var: Float64[np.ndarray, ""]
     log_noise: Float64[np.ndarray, ""]
     is_rough: Float64[np.ndarray, ""]
     group: Float64[np.ndarray, " n"]
     group_var: Float64[np.ndarray, ""]
     linear_var: Float64[np.ndarray, ""]
+
+    @classmethod
+    def of(cls, rows: Rows, logarithms: Float[np.ndarray, " h"], is_rough: bool) -> GaussianProcess:
+        """Take the logarithms of `negative_log_evidence`."""
+        log_lengths, others = np.split(logarithms, [rows.x.shape[1]])
+        log_var, log_noise, log_linear, *log_group = others
+        group = np.arange(len(rows.y)) if rows.group is None else rows.group
+        group_var = np.exp(log_group[0]) if log_group else 0.0
+        numbers = log_var, log_noise, is_rough, group, group_var, np.exp(log_linear)
+        numbers = (np.asarray(n, np.float64) for n in numbers)
+        return cls(rows.x, rows.weights, log_lengths, rows.y, *numbers)
+
+    @classmethod
+    def fit(cls, rng: np.random.Generator, rows: Rows, limits: Limits) -> Fitted:
+        """Maximise the evidence of some rows, and predict each row from all others.
+
+        Of few rows, the latter by hyper-parameters that were fitted without the row.
+        """
+        rows = rows._replace(weight=np.maximum(rows.weights, _LEAST_WEIGHT))
+        order = rng.permutation(len(rows.y))
+        few = rows.at(order[: min(_N_FIRST, limits.n_evidence)])
+        begun = [(maximise_evidence(few, limits, is_rough), is_rough) for is_rough in (False, True)]
+        if len(order) < FEW_ROWS:
+            each = [cls._held_out(rows, order, limits, *one) for one in begun]
+            return max(each, key=lambda one: float(rows.weights @ one.log_density))
+        first = [cls.of(few, *one).held_out().log_density for one in begun]
+        best, is_rough = begun[int(np.argmax([few.weights @ one for one in first]))]
+        if len(few.y) < min(len(order), limits.n_evidence):
+            some = rows.at(order[: limits.n_evidence])
+            best = maximise_evidence(some, limits, is_rough, best)
+        return cls.of(rows, best, is_rough).held_out()
+
+    @classmethod
+    def _held_out(
+        cls,
+        rows: Rows,
+        order: Int[np.ndarray, " n"],
+        limits: Limits,
+        logarithms: Float[np.ndarray, " h"],
+        is_rough: bool,
+    ) -> Fitted:
+        """Predict each row by hyper-parameters that were fitted without its fold."""
+        fitted = cls.of(rows, logarithms, is_rough).held_out()
+        place = np.arange(len(order)) if rows.group is None else rows.group[order]
+        for fold in range(N_FOLDS):
+            is_out = place % N_FOLDS == fold
+            out, rest = order[is_out], order[~is_out]
+            if not len(out):
+                continue
+            refitted = maximise_evidence(rows.at(rest), limits, is_rough)
+            there = cls.of(rows, refitted, is_rough).held_out()
+            for part, without in zip(fitted[1:], there[1:], strict=True):
+                part[out] = without[out]
+        return fitted
 
     def validate(self) -> None:
         """Raise ValueError where these are not a process."""
@@ -154,8 +272,8 @@ class GaussianProcess(KeptRows):
         """Variance of g at rows before any is seen."""
         return np.exp(self.log_var) + self._linear_variance(at)
 
-    def left_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Mean and variance of g at every row that it knows, from all of other groups.
+    def held_out(self) -> Fitted:
+        """Predict every known row from all of other groups.
 
         With P the block of the inverse of the covariance of y, the mean is y - P^-1 (K + N)^-1 y,
         and P^-1 the covariance of y (Rasmussen & Williams 2006, eq. 5.12 for one row).
@@ -168,7 +286,8 @@ class GaussianProcess(KeptRows):
                 covariance = linalg.inv(block + np.tril(block, -1).T)
                 m[rows] = self.y[rows] - covariance @ self._pulls[rows]
                 v[rows] = np.diag(covariance)
-        return m, np.maximum(v - self._row_noise - self.group_var, 0.0)
+        v = np.maximum(v - self._row_noise - self.group_var, 0.0)
+        return Fitted(self, m, v, self.log_density(self.y, m, v))
 
     def moments(
         self, x: Float[np.ndarray, "m d"]
@@ -258,3 +377,89 @@ def correlation_and_slope(
     r = np.minimum(np.sqrt(5.0 * square), _FURTHEST)
     decay = np.exp(-r)
     return (1.0 + r + r * r / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay
+
+
+def negative_log_evidence(
+    logarithms: Float[np.ndarray, " h"], rows: Rows, *, is_rough: bool
+) -> tuple[float, Float[np.ndarray, " h"]]:
+    """-log N(y | 0, K + N) without its constant, and its gradient.
+
+    logarithms
+        Of the lengths, of a², of s and of b², and where rows have groups of u.
+    """
+    (x, y, _, group), d = rows, rows.x.shape[1]
+    log_var, log_noise, log_linear, *log_group = logarithms[d:]
+    at, noise = x / np.exp(logarithms[:d]), np.exp(log_noise) / rows.weights
+    total, k = correlation_and_slope(square_of(at, at), is_rough=is_rough)
+    total, k = np.exp(log_var) * total, np.exp(log_var) * k
+    linear = np.exp(0.5 * log_linear) * one_and(x)
+    own = np.square(linear).sum(axis=1)
+    total += linear @ linear.T
+    total[np.diag_indices(len(x))] += noise + JITTER * np.exp(log_var) + LINEAR_JITTER * own
+    is_same = None if group is None else np.equal.outer(group, group)
+    if is_same is not None:
+        total += np.exp(log_group[0]) * is_same
+    root = linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+    pulls = linalg.cho_solve((root, True), y, check_finite=False)
+    value = 0.5 * y @ pulls + np.log(np.diag(root)).sum()
+    # Of A = ((K + N)^-1 - pulls pulls') * slopes, element by element, row sums and at' A at.
+    below = inverse_triangle(root)
+    of_noise = np.diag(below) - np.square(pulls)
+    solved = linalg.solve_triangular(root, linear, lower=True, check_finite=False)
+    of_linear = np.square(solved).sum() - np.square(pulls @ linear).sum()
+    of_linear += LINEAR_JITTER * of_noise @ own
+    of_group, explained = [], of_linear
+    if is_same is not None:
+        of_blocks = 2.0 * np.sum(below, where=is_same & np.tri(len(x), dtype=bool))
+        in_blocks = of_blocks - np.diag(below).sum() - pulls @ (is_same @ pulls)
+        in_blocks *= np.exp(log_group[0])
+        of_group, explained = [0.5 * in_blocks], of_linear + in_blocks
+    below *= k
+    pulled = pulls[:, None] * at
+    each = below.sum(axis=0) + below.sum(axis=1) - np.diag(below) - pulls * (k @ pulls)
+    products = 2.0 * at * (below @ at) - np.diag(below)[:, None] * at**2 - pulled * (k @ pulled)
+    of_lengths = each @ np.square(at) - products.sum(axis=0)
+    of_var = len(x) - y @ pulls - of_noise @ noise - explained
+    of_others = 0.5 * np.array([of_var, of_noise @ noise, of_linear])
+    return value, np.r_[of_lengths, of_others, of_group]
+
+
+def maximise_evidence(
+    rows: Rows, limits: Limits, is_rough: bool, start: Float[np.ndarray, " h"] | None = None
+) -> Float[np.ndarray, " h"]:
+    """Return the most probable logarithms of lengths, a², s, b² and, of groups, u."""
+    from scipy import optimize
+
+    d, scale = rows.x.shape[1], np.log(max(np.mean(np.square(rows.y)), _LEAST_SQUARE))
+    middle = np.full(d, 0.5 * np.log(d))
+    of_variances = [d, d + 2]
+    has_prior = d <= len(rows.x)  # of more columns than rows most say nothing: lengths are free
+
+    def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = negative_log_evidence(logarithms, rows, is_rough=is_rough)
+        away = has_prior * (logarithms[:d] - middle)
+        std = _LENGTH_STD * np.where(away > 0.0, LONGER, 1.0)
+        large = np.maximum(logarithms[of_variances] - scale - _LARGE, 0.0) / _LARGE
+        gradient[:d] += away / std**2
+        gradient[of_variances] += large / _LARGE
+        priors = np.square(away / std).sum() + np.square(large).sum()
+        return value + 0.5 * float(priors), gradient
+
+    most_log_noise = max(scale, limits.least_log_noise) + _MOST_LOG_NOISE
+    of_var, of_noise = (scale + _VAR[0], scale + _VAR[1]), (limits.least_log_noise, most_log_noise)
+    bounds = [_LENGTHS] * d + [of_var, of_noise, of_var]
+    beginning = [*middle, scale + _HALF, scale + _HALF, scale + _HALF - np.log(1 + d)]
+    if rows.group is not None:
+        bounds, beginning = [*bounds, of_var], [*beginning, scale + _HALF]
+    best = optimize.minimize(
+        loss,
+        beginning if start is None else start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={
+            "maxiter": _N_STEPS if start is None else _N_MORE_STEPS,
+            "ftol": _LEAST_STEP,
+        },
+    )
+    return best.x

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 from scipy import special
 
-from bayesprop.tabular_default.neighbour_process import NeighbourProcess
+from bayesprop.tabular_default.residual_process import ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -295,7 +295,7 @@ class Networks(NamedTuple):
     members: tuple[Member, ...]
     log_floor: Float32[np.ndarray, " o"]
     factors: Float32[np.ndarray, "k s p"]
-    residuals: tuple[NeighbourProcess | None, ...]
+    residuals: tuple[ResidualProcess | None, ...]
     log_noise_factor: Float32[np.ndarray, " o"]
     is_ramped: bool = False
     likelihood_weight: float = 1.0

@@ -22,7 +22,7 @@ from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.machine import n_cores, side_by_side
 from bayesprop.tabular_default import (
-    neighbour_targets,
+    kernel_density,
     replicates,
 )
 from bayesprop.tabular_default.components import Components
@@ -40,7 +40,7 @@ from bayesprop.tabular_default.joint_covariance import (
     hold_out,
     rows_to_look_at,
 )
-from bayesprop.tabular_default.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.tabular_default.kernel_density import KernelDensity
 from bayesprop.tabular_default.networks import (
     Networks,
     dead_units,
@@ -89,7 +89,7 @@ class NumberState(NamedTuple):
     experts: tuple[Networks | Processes, ...]
     weights: Float64[np.ndarray, "e o"]
     ramps: Ramps
-    density: tuple[NeighbourTargets | None, ...]
+    density: tuple[KernelDensity | None, ...]
     replicates: replicates.Replicates
     seed: int
 
@@ -264,10 +264,10 @@ def _with_density(
     measured, at, rows = distinct.measured(held_out.rows)
     predicted = held_out.components.at(at).predictive()
     log_p, std = predicted.log_prob(measured.y), predicted.std
+    table = distinct.table
+    table = table if table.group is not None else table._replace(group=distinct.number)
     density = tuple(
-        neighbour_targets.learn(
-            rng, distinct, Judges(rows, log_p[:, o], std[:, o]), o, distinct.table.x.shape[1]
-        )
+        KernelDensity.fit(rng, table._replace(y=table.y[:, o]), rows, log_p[:, o], std[:, o])
         for o in range(n_outputs)
     )
     return state._replace(density=density)
@@ -334,7 +334,7 @@ def predict(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictiv
     predicted = without_density(state, x)
     if not any(state.density):
         return predicted
-    return predicted.with_gaussians(*neighbour_targets.nearby(state.density, x, predicted.std))
+    return predicted.with_gaussians(*kernel_density.gaussians(state.density, x, predicted.std))
 
 
 def without_density(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:

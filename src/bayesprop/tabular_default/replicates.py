@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.duplicate_inputs import Distinct, bits
 from bayesprop.tabular_default.stack import (
@@ -147,7 +147,7 @@ def learn(
     return Replicates.of(x, m, v, log_own)
 
 
-def own_share(rng: np.random.Generator, members: Components, measured: Known) -> float:
+def own_share(rng: np.random.Generator, members: Components, measured: Rows) -> float:
     """Log of the share of the noise that does not come back with the inputs.
 
     members
@@ -173,7 +173,7 @@ def own_share(rng: np.random.Generator, members: Components, measured: Known) ->
     return 0.0 if is_no_more(best_scores - scored(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
-def _others(measured: Known) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+def _others(measured: Rows) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
     """How often the other targets of the same inputs count, and their mean; 0 of none."""
     assert measured.group is not None
     at, y, weight = np.unique(measured.group, return_inverse=True)[1], measured.y, measured.weight

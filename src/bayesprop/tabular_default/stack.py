@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.numerics.nearest_rows import Known
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default.components import Components
 
 PSEUDO_ROWS = 1.0
@@ -74,13 +74,21 @@ def inverse_temperature(
     return float(POWERS[int(np.argmax(scores))])
 
 
+def tempered(
+    proba: Float[np.ndarray, "n c"], codes: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
+) -> tuple[float, Float[np.ndarray, " n"]]:
+    """Return the best inverse temperature, and the loss of every row under it, nats."""
+    best = inverse_temperature(proba, codes, weight)
+    return best, -np.log(raised(proba, best)[np.arange(len(codes)), codes])
+
+
 def raised(proba: Float[np.ndarray, "n c"], t: float) -> Float[np.ndarray, "n c"]:
     """Return p^t, normalised; probabilities below LEAST_PROBA are taken for that."""
     p = np.maximum(proba, LEAST_PROBA) ** t
     return p / p.sum(axis=1, keepdims=True)
 
 
-def scores(measured: Known, log_p: Float[np.ndarray, " r"]) -> Float[np.ndarray, " g"]:
+def scores(measured: Rows, log_p: Float[np.ndarray, " r"]) -> Float[np.ndarray, " g"]:
     """Log-likelihood of every group of measurements; the mean is that of measurements by weight."""
     assert measured.group is not None
     unit = np.unique(measured.group, return_inverse=True)[1]
@@ -89,7 +97,7 @@ def scores(measured: Known, log_p: Float[np.ndarray, " r"]) -> Float[np.ndarray,
 
 
 def noise_factor(
-    components: Components, measured: Known, n_errors: float = 1.0
+    components: Components, measured: Rows, n_errors: float = 1.0
 ) -> tuple[float, Float[np.ndarray, " g"]]:
     """Log of the factor of the noise that held-out measurements want, and their scores with it.
 
@@ -159,7 +167,7 @@ def dealt(
     codes: Int[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
     n_folds: int,
-) -> tuple[Known, Int[np.ndarray, " n"]]:
+) -> tuple[Rows, Int[np.ndarray, " n"]]:
     """Deal the rows of every input and class out to the folds, in turn; return these, -1: none.
 
     Those of one input, class and fold become one. A row that weighs twice the mean is dealt as two.
@@ -173,4 +181,4 @@ def dealt(
     fold, at = np.nonzero(amount)
     x, codes, dealt = cells[at, 1:], cells[at, 0].astype(codes.dtype), amount[fold, at]
     fold = np.where(np.bincount(codes, dealt)[codes] < 2.0, -1, fold)
-    return Known(x, codes, weight.mean() * dealt), fold
+    return Rows(x, codes, weight.mean() * dealt), fold

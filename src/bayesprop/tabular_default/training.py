@@ -21,7 +21,6 @@ from jaxtyping import Bool, Float, Float32, Int
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.machine import n_cores
-from bayesprop.numerics.nearest_rows import Known
 from bayesprop.numerics.rows import Rows
 from bayesprop.simd.beside import compiled_beside
 from bayesprop.tabular_default import outputs as ensemble_outputs
@@ -85,7 +84,7 @@ class Table(NamedTuple):
     def distinct(self) -> Distinct:
         """The rows in memory, as a table of their own, with every input once."""
         n_total = self.n_total if self.parts is None else float(self.parts.sample.weights.sum())
-        rows = Known(self.x, self.y, self.weight, self.group)
+        rows = Rows(self.x, self.y, self.weight, self.group)
         return Distinct.of(rows, n_total / self.weight.sum(dtype=np.float64), self.fold)
 
     def given(self, inputs: Callable[[np.ndarray], np.ndarray]) -> Table:

@@ -13,59 +13,64 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from test_joint_covariance import alone
 
 from bayesprop import codec
-from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.nearest_rows import Known
-from bayesprop.tabular_default import neighbour_process as near
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default import residual_process as near
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.neighbour_process import Hyper, NeighbourProcess
 from bayesprop.tabular_default.outputs import outputs
 from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.residual_process import ResidualLikelihood, ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
 
-HYPER = Hyper(np.log([0.5, 1.5, 4.0]), np.log(0.8), np.log(0.1))
+HYPER = np.log([0.5, 1.5, 4.0, 0.8, 0.1])
+"""Logarithms of lengths, variance and noise."""
 
 
-def covariance(x: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
+def covariance(x: np.ndarray, hyper: np.ndarray = HYPER) -> np.ndarray:
     """Covariance by scikit-learn."""
-    return (ConstantKernel(np.exp(hyper.var)) * Matern(np.exp(hyper.lengths), nu=1.5))(x)
+    return (ConstantKernel(np.exp(hyper[-2])) * Matern(np.exp(hyper[:-2]), nu=1.5))(x)
 
 
-def rows(n: int, seed: int = 0) -> Known:
+def rows(n: int, seed: int = 0) -> Rows:
     rng = np.random.default_rng(seed)
     parts = rng.standard_normal((n, 3)), rng.standard_normal(n), rng.uniform(0.5, 2.0, n)
-    return Known(*(np.float32(part) for part in parts))
+    return Rows(*(np.float32(part) for part in parts))
 
 
-def process_of(known: Known, hyper: Hyper = HYPER) -> NeighbourProcess:
-    return NeighbourProcess(*known[:3], *(np.asarray(part, np.float64) for part in (*hyper, 0.0)))
+def process_of(known: Rows, hyper: np.ndarray = HYPER) -> ResidualProcess:
+    numbers = (np.asarray(part, np.float64) for part in (*hyper[-2:], 0.0))
+    return ResidualProcess(known.x, known.weights, hyper[:-2], known.y, *numbers)
 
 
 def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:
-    return np.linalg.norm((x - at) / np.exp(HYPER.lengths), axis=1)
+    return np.linalg.norm((x - at) / np.exp(HYPER[:-2]), axis=1)
 
 
 def test_the_likelihood_is_a_conditional_normals_and_its_gradient_a_finite_difference():
-    each = rows(40).at(np.arange(40).reshape(5, 8))
-    at = np.array([*HYPER.lengths, HYPER.var, HYPER.noise])
-    value, gradient = near.negative_log_likelihood(at, each)
-    expected = 0.0
-    for x, g, weight, _ in zip(*each[:3], range(5), strict=True):
-        total = covariance(x) + np.diag(np.exp(HYPER.noise) / weight)
+    known, each = rows(40), np.arange(40).reshape(5, 8)
+    likelihood, others, own = ResidualLikelihood(known), each[:, :7], each[:, 7]
+
+    def loss(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return likelihood.loss(at, own, others, known.weights[others])
+
+    for i, number in enumerate(each):
+        total, expected = covariance(known.x[number]) + np.diag(0.1 / known.weights[number]), 0.0
         for k, sign in ((8, -1.0), (7, 1.0)):
-            expected += sign * stats.multivariate_normal(np.zeros(k), total[:k, :k]).logpdf(g[:k])
-    np.testing.assert_allclose(value, expected, rtol=1e-5)
-    slopes = optimize.approx_fprime(at, lambda p: near.negative_log_likelihood(p, each)[0], 1e-6)
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+            normal = stats.multivariate_normal(np.zeros(k), total[:k, :k])
+            expected += sign * normal.logpdf(known.y[number[:k]])
+        np.testing.assert_allclose(loss(HYPER)[0][i], expected, rtol=1e-4)
+    slopes = optimize.approx_fprime(HYPER, lambda at: loss(at)[0].sum(), 1e-6)
+    np.testing.assert_allclose(loss(HYPER)[1], slopes, rtol=1e-4, atol=1e-4)
 
 
 def test_of_a_row_its_nearest_are_asked_and_no_others():
     known, x = rows(300), np.random.default_rng(1).standard_normal((9, 3))
     m, v = process_of(known).moments(x)
     for i, at in enumerate(np.float32(x)):
-        nearest = np.argsort(distances(known.x, at))[: near.N_NEAREST]
-        kernel = ConstantKernel(0.8, "fixed") * Matern(np.exp(HYPER.lengths), "fixed", nu=1.5)
+        nearest = np.argsort(distances(known.x, at))[: neighbours.N_NEAREST]
+        kernel = ConstantKernel(0.8, "fixed") * Matern(np.exp(HYPER[:-2]), "fixed", nu=1.5)
         exact = GaussianProcessRegressor(kernel, alpha=0.1 / known.weight[nearest], optimizer=None)
         exact.fit(known.x[nearest], known.y[nearest])
         mean, std = exact.predict(at[None], return_std=True)
@@ -77,16 +82,16 @@ def test_the_nearest_of_many_are_those_that_a_full_order_begins_with():
     x, at = rng.standard_normal((3000, 25)), rng.standard_normal((130, 25))
     x[:1000] += 3.0  # the first are no help
     order = np.sort(np.argsort(distance.cdist(at, x), axis=1)[:, :32], axis=1)
-    np.testing.assert_array_equal(np.sort(nearest_rows.nearest(x, at, 32), axis=1), order)
+    np.testing.assert_array_equal(np.sort(neighbours.nearest(x, at, 32), axis=1), order)
     copies = np.zeros((3000, 25))
     beyond = np.where(np.arange(130)[:, None] == 7, np.nan, at)
-    for rows_of_it in (nearest_rows.nearest(copies, at, 32), nearest_rows.nearest(x, beyond, 32)):
+    for rows_of_it in (neighbours.nearest(copies, at, 32), neighbours.nearest(x, beyond, 32)):
         assert all(len(set(own)) == 32 for own in rows_of_it)
 
 
 def test_rows_at_no_distance_that_count_without_end_break_nothing():
     x, weight = np.zeros((40, 3), np.float32), np.full(40, 1e14, np.float32)
-    process = process_of(Known(x, np.ones(40, np.float32), weight), HYPER._replace(noise=-50.0))
+    process = process_of(Rows(x, np.ones(40, np.float32), weight), np.r_[HYPER[:-1], -50.0])
     m, v = process.moments(np.zeros((2, 3)))
     np.testing.assert_allclose(m, 1.0, rtol=1e-3)
     assert (v >= 0.0).all()
@@ -98,11 +103,13 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
     known, own = rows(200), np.array([3, 40])
     twins = np.concatenate([np.arange(200), [3, 3]])  # at no distance, but other rows
     known = known.at(twins)._replace(group=np.arange(202) // 4 if has_groups else None)
-    m, v = near.moments_without(known, own, HYPER)
+    m, v = ResidualLikelihood(known).predict_rows(HYPER, own).T[:2]
     for i, row in enumerate(own):
         rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
         order = np.argsort(distances(known.x, known.x[row]), kind="stable")
-        asked = order[: near.N_NEAREST + 1 if known.group is None else 2 * near.N_NEAREST]
+        asked = order[
+            : neighbours.N_NEAREST + 1 if known.group is None else 2 * neighbours.N_NEAREST
+        ]
         asked = asked[rest[asked]]
         total = covariance(known.x[asked]) + np.diag(0.1 / known.weight[asked])
         to = covariance(known.x[[row, *asked]])[0, 1:]
@@ -111,26 +118,26 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
         np.testing.assert_allclose(v[i], 0.8 - pulls @ to, rtol=1e-4, atol=1e-6)
 
 
+def fit_to_all(seed: int, likelihood: ResidualLikelihood) -> np.ndarray:
+    return likelihood.fit(np.random.default_rng(seed), np.ones(len(likelihood.rows.x), bool))
+
+
 @pytest.mark.exhaustive
 def test_lengths_and_variances_of_a_field_are_learnt():
     rng, n = np.random.default_rng(2), 1500
     x = rng.uniform(-1.7, 1.7, (n, 2))
-    truth = Hyper(np.log([0.3, 1.0]), np.log(0.9), np.log(0.1))
+    truth = np.log([0.3, 1.0, 0.9, 0.1])
     total = covariance(x, truth) + 0.1 * np.eye(n)
     g = np.linalg.cholesky(total) @ rng.standard_normal(n)
-    known = Known(*(np.float32(part) for part in (x, g, np.ones(n))))
-    learnt = np.array(
-        [near.learn_hyper(np.random.default_rng(seed), known) for seed in range(3)],
-        dtype=object,
-    )
-    lengths = np.array([*learnt[:, 0]])
+    known = Rows(*(np.float32(part) for part in (x, g, np.ones(n))))
+    likelihood = ResidualLikelihood.of(known)
+    fitted = np.array([fit_to_all(seed, likelihood) for seed in range(3)])
     # Of one field of 1500 rows; between seeds they differ by some hundredths.
-    np.testing.assert_allclose(
-        lengths.mean(axis=0) - lengths.mean(), truth.lengths - truth.lengths.mean(), atol=0.3
-    )
-    np.testing.assert_allclose(np.exp(learnt[:, 2].astype(float)), 0.1, rtol=0.3)
+    lengths, expected = (part - part.mean() for part in (fitted[:, :2].mean(axis=0), truth[:2]))
+    np.testing.assert_allclose(lengths, expected, atol=0.3)
+    np.testing.assert_allclose(np.exp(fitted[:, -1]), 0.1, rtol=0.3)
     order = rng.permutation(n)[:300]
-    each = [near.moments_without(known, order, one) for one in (truth, Hyper(*learnt[0]))]
+    each = [likelihood.predict_rows(one, order).T[:2] for one in (truth, fitted[0])]
     errors = [np.mean((m - g[order]) ** 2) for m, _ in each]
     assert errors[1] < 1.05 * errors[0]
 
@@ -138,7 +145,8 @@ def test_lengths_and_variances_of_a_field_are_learnt():
 def test_noise_is_not_taken_for_a_field():
     rng = np.random.default_rng(3)
     known = rows(800)._replace(y=np.float32(rng.standard_normal(800)))
-    m, _ = near.moments_without(known, np.arange(800), near.learn_hyper(rng, known))
+    likelihood = ResidualLikelihood.of(known)
+    m = likelihood.predict_rows(fit_to_all(0, likelihood), np.arange(800))[:, 0]
     assert np.mean((known.y - m) ** 2) < 1.05 * np.mean(known.y**2)
 
 
@@ -148,12 +156,14 @@ def test_lengths_do_not_flatter_themselves_at_rows_that_did_not_choose_them():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         x, g = rng.standard_normal((150, 8)), rng.standard_normal(150)
-        known = Known(*(np.float32(part) for part in (x, g, np.ones(150))))
-        hyper = near.learn_hyper(rng, known)
-        own = (*near.moments_without(known, np.arange(150), hyper), np.exp(hyper.noise))
+        known = Rows(*(np.float32(part) for part in (x, g, np.ones(150))))
+        likelihood = ResidualLikelihood.of(known)
+        own = likelihood.predict_rows(fit_to_all(seed, likelihood), np.arange(150))
+        held_out = likelihood.held_out(rng, 150, neighbours.deal_folds(known, 150, 2))
+        assert held_out is not None
         log_p = [
             stats.norm(m, np.sqrt(v + noise)).logpdf(g).mean()
-            for m, v, noise in (own, near.in_folds(rng, known, 150)[1:])
+            for m, v, noise in (own.T, held_out[1].T)
         ]
         gains.append(np.array(log_p) - stats.norm(0.0, g.std()).logpdf(g).mean())
     flattered, honest = np.mean(gains, axis=0)
@@ -278,5 +288,5 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 
 
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
-    x, y = field(nearest_rows.LEAST_ROWS - 1, 1)
+    x, y = field(neighbours.LEAST_ROWS - 1, 1)
     assert nn.fit(0, x, y, SETTINGS)[0].networks.residuals == (None, None)

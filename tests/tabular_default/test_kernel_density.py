@@ -8,18 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from test_neighbours import rows
+from test_residual_process import rows
 
 from bayesprop import codec
-from bayesprop.numerics import nearest_rows
-from bayesprop.numerics.nearest_rows import Known
-from bayesprop.tabular_default import neighbour_targets as targets
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default import kernel_density as density
+from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.neighbour_targets import Judges, NeighbourTargets
+from bayesprop.tabular_default.kernel_density import DensityLikelihood, KernelDensity
 from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings
-from bayesprop.tabular_default.training import Table
 
 LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
 LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
@@ -27,9 +26,10 @@ SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
 N = 1500
 
 
-def targets_of(known: Known, least_std: float = 0.0, are_silent: float = 0.0) -> NeighbourTargets:
-    numbers = (np.log(LENGTHS), np.log(COUNT), np.log(SPREAD), least_std, are_silent)
-    return NeighbourTargets(*known[:3], *(np.asarray(a, np.float64) for a in numbers))
+def density_of(known: Rows, least_std: float = 0.0, are_silent: float = 0.0) -> KernelDensity:
+    numbers = (np.log(COUNT), np.log(SPREAD), least_std, are_silent)
+    numbers = (np.asarray(a, np.float64) for a in numbers)
+    return KernelDensity(known.x, known.weights, np.log(LENGTHS), known.y, *numbers)
 
 
 def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndar
 def test_gaussians_stand_around_the_nearest_targets():
     known, x = rows(200), rows(7, seed=1).x
     std = np.linspace(0.05, 2.0, 7)
-    y, var, share = targets_of(known, least_std=0.1).nearby(x, std)
+    y, var, share = density_of(known, least_std=0.1).gaussians(x, std)
     for i, at in enumerate(x):
         near = np.argsort(np.linalg.norm((known.x - at) / LENGTHS, axis=1))[:32]
         count = counts_by_hand(known.x[near], known.weight[near], at)
@@ -49,37 +49,36 @@ def test_gaussians_stand_around_the_nearest_targets():
         np.testing.assert_allclose(
             share[order, i], (count / (1.0 + count.sum()))[expected], rtol=1e-4
         )
-    width = np.maximum((targets.LEAST_SPREAD + SPREAD) * std, 0.1)
+    width = np.maximum((density.LEAST_SPREAD + SPREAD) * std, 0.1)
     np.testing.assert_allclose(var, np.broadcast_to(width**2, var.shape))
 
 
 @pytest.mark.parametrize("are_silent", [0.0, 1.0])
 def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: float):
     known = rows(200)
-    share = targets_of(known, are_silent=are_silent).nearby(known.x[:5], np.ones(5)).share
+    share = density_of(known, are_silent=are_silent).gaussians(known.x[:5], np.ones(5)).share
     assert ((share == 0.0).any(axis=0) == bool(are_silent)).all()
 
 
 @pytest.mark.parametrize("least_std", [0.0, 0.5])
 def test_likelihood_and_gradient(least_std: float):
-    near, own = rows(40).at(np.arange(40).reshape(5, 8)), rows(5, seed=2)
-    own = own.at(np.arange(5)[:, None])
+    known, own, near = rows(45), np.arange(5), np.arange(5, 45).reshape(5, 8)
     rng = np.random.default_rng(3)
-    judges = Judges(np.arange(5), rng.standard_normal(5) - 1.0, rng.uniform(0.5, 2.0, 5))
-
-    def value(at: np.ndarray) -> np.ndarray:
-        return targets.negative_log_likelihood(at, near, own, judges, least_std)[0]
-
-    for i in range(5):
-        count = counts_by_hand(near.x[i], near.weight[i], own.x[i])
-        width = max((targets.LEAST_SPREAD + SPREAD) * judges.std[i], least_std)
-        density = np.exp(judges.log_p[i])
-        density += count @ stats.norm.pdf(own.y[i, 0], near.y[i], width)
-        expected = -np.log(density / (1.0 + count.sum()))
-        np.testing.assert_allclose(value(LOGARITHMS)[i], expected, rtol=1e-5)
-    gradient = targets.negative_log_likelihood(LOGARITHMS, near, own, judges, least_std)[1]
-    slopes = optimize.approx_fprime(LOGARITHMS, lambda at: value(at).sum(), 1e-6)
+    log_p, std = rng.standard_normal(5) - 1.0, rng.uniform(0.5, 2.0, 5)
+    likelihood = DensityLikelihood(known, log_p=log_p, std=std, least_std=least_std)
+    arguments = own, near, known.weights[near]
+    value, gradient = likelihood.loss(LOGARITHMS, *arguments)
+    for i in own:
+        count = counts_by_hand(known.x[near[i]], known.weights[near[i]], known.x[i])
+        width = max((density.LEAST_SPREAD + SPREAD) * std[i], least_std)
+        p = np.exp(log_p[i]) + count @ stats.norm.pdf(known.y[i], known.y[near[i]], width)
+        np.testing.assert_allclose(value[i], -np.log(p / (1.0 + count.sum())), rtol=1e-5)
+    slopes = optimize.approx_fprime(
+        LOGARITHMS, lambda at: likelihood.loss(at, *arguments)[0].sum(), 1e-6
+    )
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+    gains = likelihood.predict(LOGARITHMS, *arguments)[:, 0]
+    np.testing.assert_allclose(gains, -value - log_p)
 
 
 def heights(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -91,20 +90,21 @@ def heights(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x, (high + 0.05 * rng.standard_normal(n)).astype(np.float32)
 
 
-def learnt(x: np.ndarray, y: np.ndarray, seed: int = 0) -> NeighbourTargets | None:
-    """What is learnt beside a normal of the right variance that knows nothing of places."""
-    distinct = Table.of(x, y[:, None], None).distinct
-    std = np.full(len(y), y.std())
-    judges = Judges(np.arange(len(y)), stats.norm.logpdf(y, 0.0, std), std)
-    return targets.learn(np.random.default_rng(seed), distinct, judges, 0, x.shape[1])
+def fit_density(
+    x: np.ndarray, y: np.ndarray, seed: int = 0, group: np.ndarray | None = None
+) -> KernelDensity | None:
+    """What is fitted beside a normal of the right variance that knows nothing of places."""
+    std, rows = np.full(len(y), y.std()), Rows(x, y, np.ones(len(y), np.float32), group)
+    log_p = stats.norm.logpdf(y, 0.0, std)
+    return KernelDensity.fit(np.random.default_rng(seed), rows, np.arange(len(y)), log_p, std)
 
 
 def test_heights_are_learnt_from_rows_nearby():
     (x, y), (new, y_new) = heights(3000, 1), heights(1000, 2)
-    found = learnt(x, y)
+    found = fit_density(x, y)
     assert found is not None
     std = np.full(1000, y.std())
-    near = found.nearby(new, std)
+    near = found.gaussians(new, std)
     rest = 1.0 - near.share.sum(axis=0)
     before = stats.norm.pdf(y_new, 0.0, std)
     there = np.sum(near.share * stats.norm.pdf(y_new, near.y, np.sqrt(near.var)), axis=0)
@@ -120,7 +120,7 @@ def test_nothing_is_kept_of_bells_around_one_mean():
         rng = np.random.default_rng(seed)
         n, d = ((150, 5), (300, 10), (1000, 5))[seed % 3]
         x, y = (np.float32(rng.standard_normal(shape)) for shape in ((n, d), n))
-        kept += learnt(x, y, seed) is not None
+        kept += fit_density(x, y, seed) is not None
     assert kept <= 1
 
 
@@ -128,8 +128,8 @@ def test_nothing_is_kept_of_bells_around_one_mean():
 def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float):
     rng = np.random.default_rng(4)
     x, y = rng.standard_normal((500, 2)), np.round(rng.normal(0.0, 2.0, 500) / unit) * unit
-    assert targets._rounding(y) == expected
-    found = learnt(np.float32(x), np.float32(y))
+    assert density.rounding(y) == expected
+    found = fit_density(np.float32(x), np.float32(y))
     assert found is None or found.least_std == 0.5 * expected
 
 
@@ -175,7 +175,7 @@ def test_draws_have_the_moments_of_the_prediction(fitted: NumberState):
 def test_they_are_saved_and_checked():
     x, y = heights(N, 5)
     few = replace(SETTINGS, n_steps=20)
-    fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], learnt(x, y)
+    fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], fit_density(x, y)
     assert known is not None
     fitted = fitted._replace(density=(known, None))
     x, n = heights(50, 9)[0], len(known.y)
@@ -191,9 +191,9 @@ def test_they_are_saved_and_checked():
         "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
     }
     for message, parts in refused.items():
-        forged = codec.write(replace(known, **parts), NeighbourTargets)
+        forged = codec.write(replace(known, **parts), KernelDensity)
         with pytest.raises(ValueError, match=message):
-            codec.read(NeighbourTargets, forged)
+            codec.read(KernelDensity, forged)
 
 
 @pytest.mark.exhaustive
@@ -208,22 +208,23 @@ def test_groups_are_left_out_whole():
 
 
 def test_a_group_may_hold_most_rows():
-    x, y = heights(160, 11)
-    distinct = Table.of(x, y[:, None], None).distinct
-    distinct = distinct._replace(number=np.maximum(np.arange(160) - 100, 0))
-    std = np.full(160, y.std())
-    judges = Judges(np.arange(160), stats.norm.logpdf(y, 0.0, std), std)
-    targets.learn(np.random.default_rng(0), distinct, judges, 0, 3)
+    fit_density(*heights(160, 11), group=np.maximum(np.arange(160) - 100, 0))
 
 
 @pytest.mark.parametrize("gain", [-1.0, 1.0])
-def test_other_folds_are_asked_only_where_the_first_may_gain(gain: float):
-    known = Known(np.zeros((100, 1)), np.zeros(100), np.ones(100))
-    folds = nearest_rows.folds_of(known, 100)
-    gains, rng = np.full(100, np.nan), np.random.default_rng(0)
-
-    def ask(rng: np.random.Generator, fold: nearest_rows.Fold) -> None:
-        gains[fold.out] = gain + rng.standard_normal(len(fold.out))
-
-    assert targets.in_turn(rng, folds, ask, gains.__getitem__) is (gain > 0.0)
-    assert np.isfinite(gains).sum() == (100 if gain > 0.0 else len(folds[0].out))
+def test_other_folds_are_asked_only_where_the_first_may_gain(gain: float, monkeypatch):
+    known, asked = rows(100), []
+    likelihood = DensityLikelihood(known, log_p=np.zeros(100), std=np.ones(100), least_std=0.0)
+    monkeypatch.setattr(DensityLikelihood, "fit", lambda *_: LOGARITHMS)
+    predict = DensityLikelihood.predict_rows
+    monkeypatch.setattr(
+        DensityLikelihood, "predict_rows", lambda *a: asked.append(a[2]) or predict(*a)
+    )
+    fold, noise = neighbours.deal_folds(known, 100, 5), np.random.default_rng(0)
+    found = likelihood.held_out(
+        noise, 100, fold, lambda own, _: gain + noise.standard_normal(len(own))
+    )
+    assert (found is not None) is (gain > 0.0)
+    assert len(asked) == (5 if gain > 0.0 else 1)
+    if found is not None:
+        np.testing.assert_array_equal(found[1], predict(likelihood, LOGARITHMS, np.arange(100)))
