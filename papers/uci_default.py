@@ -174,9 +174,8 @@ _AGAIN_HEADER = (
 )
 _AGAIN_NOTE = (
     "Some of these tables hold the same inputs more than once, mostly (not concrete) with the same "
-    "target, so that training rows give a part of the test away: to every method of the protocol, "
-    "and to this one more than to others where it looks for it (`learn_replicates`). At test rows "
-    "that no training row shares its inputs with:"
+    "target, so that training rows give a part of the test away, to every method of the protocol. "
+    "At test rows that no training row shares its inputs with:"
 )
 _UNSEEN_NOTE = (
     "diabetes: 442 rows. The others have 1000 rows of Friedman's functions (Friedman 1991) with "

@@ -43,7 +43,6 @@ OTHER = {
     "n_epochs": 5,
     "n_members": 3,
     "learn_processes": False,
-    "learn_replicates": True,
     "batch_size": 17,
     "learning_rate": 0.02,
     "random_state": 1,
@@ -128,30 +127,6 @@ def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float)
     noise_var = np.exp(model.state_.experts[1].processes[0].log_noise) * np.var(y[:120])
     assert 0.01 / 3.0 < noise_var < 0.01 * 3.0
     assert model.score(x[120:], y[120:]) > 0.95
-
-
-@pytest.mark.exhaustive
-def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2.0, 2.0, (200, 1))
-    own = x[:, 0] + rng.standard_normal(200)
-    x_train, y_train = np.tile(x[:150], (2, 1)), np.tile(own[:150], 2)
-    y_train = 50.0 + 7.0 * (y_train + 0.1 * rng.standard_normal(300))
-    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0, "learn_replicates": True}
-    model = BayesianRegressor((3,), **settings).fit(x_train, y_train)
-    assert model.fit_report_.guards["replicated_inputs"] == 150
-    replicated = model.predict_dist(x[:150])
-    assert np.sqrt(np.mean((replicated.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
-    forgetful = model.without_replicates()
-    np.testing.assert_array_equal(forgetful.predict(x[150:]), model.predict(x[150:]))
-    assert np.all(forgetful.predict_dist(x[:150]).std > 2.0 * replicated.std)
-    assert not model.fit_report_.warnings
-    with pytest.warns(UserWarning, match="constant"):
-        constant = BayesianRegressor((3,), **settings).fit(x_train, np.full(300, 7.0))
-    assert not any("copies" in said for said in constant.fit_report_.warnings)
-    with pytest.warns(UserWarning, match="as copies would"):
-        model.fit(x_train, np.tile(y_train[:150], 2))
-    assert "remove its copies" in model.fit_report_.warnings[0]
 
 
 def test_weights_that_stay_independent_are_told(monkeypatch):

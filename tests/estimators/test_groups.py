@@ -75,8 +75,6 @@ def test_what_groups_cannot_be_is_refused():
         default.fit(X, y, groups=np.zeros(24))
     with pytest.raises(ValueError, match="n_members must be 2 or more"):
         BayesianRegressor((5,), n_epochs=2, n_members=1).fit(X, y, groups=who)
-    with pytest.raises(ValueError, match="learn_replicates must be False"):
-        BayesianRegressor((5,), n_epochs=2, learn_replicates=True).fit(X, y, groups=who)
     with pytest.raises(ValueError, match="labels of one kind"):
         default.fit(X, y, groups=np.array([1, "a"] * 12, object))
     for other, target in ((BayesianLinearRegressor(), y), (PBPClassifier(n_epochs=1), y > 0.0)):

@@ -27,7 +27,6 @@ from bayesprop.tabular_default.networks import (
 )
 from bayesprop.tabular_default.piecewise_linear import Ramps
 from bayesprop.tabular_default.regression import NumberState
-from bayesprop.tabular_default.replicates import Replicates
 from bayesprop.tabular_default.settings import EnsembleSettings, settings_for
 from bayesprop.tabular_default.training import Table, train
 
@@ -51,8 +50,7 @@ def alone(networks: Networks) -> NumberState:
     """Return a state of one expert."""
     d, o = networks.n_inputs, networks.n_outputs
     ramps = Ramps(np.zeros(0), np.zeros(d, int), np.zeros(0))
-    nothing = (None,) * o, Replicates.none(d, o), 0
-    return NumberState((networks,), np.ones((1, o)), ramps, *nothing)
+    return NumberState((networks,), np.ones((1, o)), ramps, (None,) * o, 0)
 
 
 def unsure(layers: Layers, rng: np.random.Generator) -> Layers:

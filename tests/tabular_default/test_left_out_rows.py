@@ -58,6 +58,26 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
             np.testing.assert_allclose(v, j[i] @ s @ j[i], rtol=1e-5)
 
 
+def test_rows_of_the_same_inputs_become_one():
+    rng = np.random.default_rng(0)
+    x = rng.integers(-1, 2, (60, 2)) * 1.0
+    x[::7] *= -1.0  # and with them some zeros
+    y, weight = rng.standard_normal((60, 2)), rng.integers(0, 3, 60) * 0.5
+    rows = Table.of(x, y, weight)
+    distinct, _, gone, *_ = rows.distinct
+    different = list(dict.fromkeys(map(tuple, x)))
+    np.testing.assert_array_equal(distinct.x, different)
+    for i, row in enumerate(different):
+        same = (x == row).all(axis=1)
+        np.testing.assert_array_equal(np.flatnonzero(gone == i), np.flatnonzero(same))
+        assert distinct.weight[i] == pytest.approx(weight[same].sum() / weight.mean(), rel=1e-6)
+        want = np.average(y[same], axis=0, weights=weight[same])
+        np.testing.assert_allclose(distinct.y[i], want, rtol=1e-5, atol=1e-6)
+    lone = Table.of(rng.standard_normal((9, 2)), y[:9])
+    for part, same in zip(lone[:3], lone.distinct.once[:3], strict=True):
+        np.testing.assert_array_equal(part, same)
+
+
 def test_rows_of_the_same_inputs_are_left_out_together():
     case, n = CASES[2], 60
     settings = settings_of(case)
@@ -299,7 +319,7 @@ def ripple() -> tuple[np.ndarray, np.ndarray]:
 
 def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given):
     sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
-    chosen = {"n_steps": 600, "learns_replicates": True} | given
+    chosen = {"n_steps": 600} | given
     settings = settings_for(len(x), **sizes, **chosen)
     return nn.fit(0, x, y, settings, weight=weight)[0]
 

@@ -25,7 +25,7 @@ SETTABLE = {
     "learns_processes": False,
     "step_size": 0.01,
 }
-NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1, learns_replicates=False)
+NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1)
 CLASSES = ClassEnsemble(**SETTABLE, n_classes=3, order=(2, 0, 1))
 
 

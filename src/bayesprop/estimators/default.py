@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Self
-
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
@@ -63,18 +60,6 @@ class BayesianRegressor(BayesianRegressorParams, RegressorBase):
         is_ramped = np.array([one.is_ramped for one in self.state_.experts])
         share = float(self.state_.weights[is_ramped, 0].sum())
         return {"inputs": 1.0 - share, "ramps": share}
-
-    def without_replicates(self) -> Self:
-        """Return a copy that predicts inputs of its table as if they had never been measured.
-
-        The same model where it remembers none, `fit_report_.guards["replicated_inputs"]` being 0.
-        """
-        from bayesprop.tabular_default import regression as ensemble
-
-        other = copy.copy(self)
-        state = ensemble.without_replicates(self.state_)
-        other.learned_ = self.learned_._replace(state=state)
-        return other
 
 
 @hyper_parameters

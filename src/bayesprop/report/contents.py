@@ -240,7 +240,6 @@ def collect(
     view = moments(support) if classes is None else probabilities(predicted)
     # On training rows the more flexible model wins, whatever it is worth.
     others = () if test is None else rivals(models, y, judged.group)
-    smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
         target=encoding.target_name,
         unit=metadata["unit"],
@@ -267,7 +266,7 @@ def collect(
         epistemic_share=predicted.epistemic_share,
         verdict=verdict(predicted, y, judged.group),
         conformal="" if test is None else task.conformal(predicted, y),
-        effects=effects(smooth.predict_dist, background, features, view, seed=seed),
+        effects=effects(estimator.predict_dist, background, features, view, seed=seed),
         unsure=unsure,
         wrong=wrong,
         listed=listed,

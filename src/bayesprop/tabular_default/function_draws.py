@@ -10,14 +10,13 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
 )
-from bayesprop.tabular_default import kernel_density, replicates, residual_process
+from bayesprop.tabular_default import kernel_density, residual_process
 from bayesprop.tabular_default.components import Components, scale_noise
 from bayesprop.tabular_default.experts import Processes
 from bayesprop.tabular_default.kernel_density import Gaussians
 from bayesprop.tabular_default.networks import Networks, apply, draw
 from bayesprop.tabular_default.outputs import moves, outputs
 from bayesprop.tabular_default.regression import NumberState, without_density
-from bayesprop.tabular_default.replicates import Replicates
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
@@ -44,11 +43,10 @@ def sample_functions(
         of_expert = np.flatnonzero((which == e).any(axis=1))
         if len(of_expert):
             given = state.ramps.beside(x) if expert.is_ramped else x
-            of_each = given, len(of_expert), (state.replicates, x)
             if isinstance(expert, Processes):
-                values = _of_processes(rng, expert, *of_each, include_noise=include_noise)
+                values = _of_processes(rng, expert, given, len(of_expert), include_noise)
             else:
-                values = _of_networks(rng, expert, *of_each, include_noise=include_noise)
+                values = _of_networks(rng, expert, given, len(of_expert), include_noise)
             is_own = (which[of_expert] == e)[:, None]
             draws[of_expert] = np.where(is_own, values, draws[of_expert])
     if not any(state.density):
@@ -78,16 +76,11 @@ def _or_nearby(
     return np.where(is_nearby, values, draws)
 
 
-_Known = tuple[Replicates, np.ndarray]  # and the inputs without ramps
-
-
 def _of_processes(
     rng: np.random.Generator,
     expert: Processes,
     x: Float[np.ndarray, "n d"],
     n: int,
-    known: _Known,
-    *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
     """Draw functions of processes, or observations; 0 of outputs without one."""
@@ -95,11 +88,9 @@ def _of_processes(
     for o, process in enumerate(expert.processes):
         if process is not None:
             draws[..., o] = process.draw(rng, x, n)
-    draws = known[0].overwritten(rng, known[1], draws)
     if include_noise:
-        components = expert.components(x)
-        _, log_factor = replicates.recall(*known, components)
-        draws += np.exp(0.5 * (components.l_m + log_factor)) * rng.standard_normal(draws.shape)
+        noise_std = np.exp(0.5 * expert.components(x).l_m)
+        draws += noise_std * rng.standard_normal(draws.shape)
     return draws
 
 
@@ -108,8 +99,6 @@ def _of_networks(
     expert: Networks,
     x: Float[np.ndarray, "n d"],
     n: int,
-    known: _Known,
-    *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
     """Draw mean networks moved by residuals, or observations with noise networks."""
@@ -124,9 +113,8 @@ def _of_networks(
             members, factor = noisy.column(o), float(expert.log_noise_factor[o])
             moved = residual_process.moved_draws(rng, process, x, members, factor, draws[:, :, o])
             draws[:, :, o], log_factor[:, o], own_std[:, o] = moved
-    draws = known[0].overwritten(rng, known[1], draws)
     if include_noise:
-        log_factor += expert.log_noise_factor + replicates.recall(*known, noisy)[1]
+        log_factor += expert.log_noise_factor
         for s, k in enumerate(drawn):
             draws[s] += own_std * _noise(rng, expert, x, noisy, k, log_factor)
     return draws

@@ -147,22 +147,15 @@ class NetworkEnsemble(Settable):
     """The recipe for numbers."""
 
     n_outputs: int
-    learns_replicates: bool
 
     def _by_size(self, n_rows: int) -> EnsembleSettings:
-        by_size = settings_for(n_rows, self.n_inputs)
-        return replace(by_size, learns_replicates=self.learns_replicates)
+        return settings_for(n_rows, self.n_inputs)
 
     def _trained(
         self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
     ) -> tuple[NumberState, FitInfo]:
         from bayesprop.tabular_default import regression as ensemble
 
-        if rows.group is not None and self.learns_replicates:
-            raise ValueError(
-                "learn_replicates must be False where rows have groups: what was measured in one"
-                " says nothing of another"
-            )
         return ensemble.fit(seed, rows.x, rows.y, settings, **details)
 
     def predict(self, state: NumberState, x: np.ndarray) -> MixturePredictive:

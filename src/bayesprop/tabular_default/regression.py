@@ -23,7 +23,6 @@ from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.machine import n_cores, side_by_side
 from bayesprop.tabular_default import (
     kernel_density,
-    replicates,
 )
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.duplicate_inputs import Distinct
@@ -47,7 +46,6 @@ from bayesprop.tabular_default.networks import (
     init_networks,
 )
 from bayesprop.tabular_default.piecewise_linear import Ramps
-from bayesprop.tabular_default.restarts import gave_up, restart
 from bayesprop.tabular_default.settings import EnsembleSettings
 from bayesprop.tabular_default.stack import (
     folds,
@@ -80,8 +78,6 @@ class NumberState(NamedTuple):
     density
         Targets of the nearest rows of every output, beside all else; None where held-out rows want
         none.
-    replicates
-        Knows inputs whose noise comes back.
     seed
         The number that fixed the start and the order of the rows.
     """
@@ -90,7 +86,6 @@ class NumberState(NamedTuple):
     weights: Float64[np.ndarray, "e o"]
     ramps: Ramps
     density: tuple[KernelDensity | None, ...]
-    replicates: replicates.Replicates
     seed: int
 
     @property
@@ -117,12 +112,10 @@ class NumberState(NamedTuple):
         least, most = self.weights.min(), np.abs(self.weights.sum(axis=0) - 1.0).max()
         if self.weights.shape != (len(self.experts), o) or least < 0.0 or most > 1e-6:
             raise ValueError("weights must be numbers from 0 on that sum to one, of every expert")
-        if len(self.density) != o or len(self.replicates.log_own) != o:
+        if len(self.density) != o:
             raise ValueError(f"all that belongs to an output must be there {o} times")
         if any(one is not None and one.x.shape[1] != d for one in self.density):
             raise ValueError(f"what knows rows must know {d} inputs of each")
-        if self.replicates.rows.shape[1] != d:
-            raise ValueError("the replicates must be of the inputs of the networks")
 
 
 @one_blas_thread()
@@ -156,14 +149,11 @@ def fit(
         rng = np.random.default_rng([seed % 2**32, 6])
         alike = np.zeros(len(x), int)
         table = table._replace(fold=folds(groups, alike, settings.n_members, rng))
-    distinct = _distinct(table, settings)
+    distinct = _distinct(table)
     ramps = Ramps.of(table.x, table.weight)
-    tables, starts, chosen = (
-        [table],
-        [init_networks(seed, x.shape[1], table.y, settings)],
-        [settings],
-    )
-    if ramps.n_ramps and not settings.learns_replicates:
+    tables, chosen = [table], [settings]
+    starts = [init_networks(seed, x.shape[1], table.y, settings)]
+    if ramps.n_ramps:
         ramped = table.given(ramps.beside)
         n_inputs = ramped.x.shape[1]
         start = init_networks(seed, n_inputs, table.y, settings, is_ramped=True)
@@ -180,42 +170,23 @@ def fit(
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     n_least = 1 if groups is None else 2
     experts, losses = train(starts, tables, chosen, seed=seed, progress=training, n_least=n_least)
-    n_restarted = 0
-    for e, one in enumerate(experts):
-        restarted = [] if training.is_over else gave_up(one, tables[e])
-        for member in restarted:
-            experts[e] = restart(experts[e], tables[e], chosen[e], seed, member)
-        n_restarted += len(restarted)
     if table.fold is not None and experts[0].n_members < settings.n_members:
         is_out = table.fold < experts[0].n_members  # of one of them; these stand for all rows
         stand_in = table.at(is_out)._replace(n_total=table.n_total)
-        distinct = _distinct(stand_in, settings)
+        distinct = _distinct(stand_in)
     stacks = _chosen(seed, experts, distinct, ramps, chosen, table.n_total, progress)
     best = stacks[0]
     for other in stacks[1:]:
         best = combined(best, other, distinct)
-    state = NumberState(
-        best.experts,
-        best.weights,
-        ramps,
-        (None,) * table.y.shape[1],
-        replicates.Replicates.none(x.shape[1], table.y.shape[1]),
-        seed,
-    )
-    if settings.learns_replicates and stacks[0].held_out is not None:
-        state = _with_replicates(state, distinct, stacks[0].held_out)
+    state = NumberState(best.experts, best.weights, ramps, (None,) * table.y.shape[1], seed)
     if best.held_out is not None and settings.learns_processes:
         state = _with_density(state, distinct, best.held_out, progress)
-    return state, _info(
-        state, losses, settings, n_restarted, is_constant=not np.ptp(y, axis=0).any()
-    )
+    return state, _info(state, losses, settings)
 
 
-def _distinct(table: Table, settings: EnsembleSettings) -> Distinct:
+def _distinct(table: Table) -> Distinct:
     distinct = table.distinct
-    if distinct.has_cells and table.group is None and not settings.learns_replicates:
-        return distinct.one_by_one
-    return distinct
+    return distinct.one_by_one if distinct.has_cells and table.group is None else distinct
 
 
 def _chosen(
@@ -273,23 +244,10 @@ def _with_density(
     return state._replace(density=density)
 
 
-def _with_replicates(state: NumberState, distinct: Distinct, held_out: HeldOut) -> NumberState:
-    x = distinct.once.x
-    if len(x) == len(distinct.table.x):
-        return state
-    noisy = components(state, x)
-    some = held_out.rows
-    noisy.m[:, some], noisy.v[:, some] = held_out.components.m, held_out.components.v
-    return state._replace(replicates=replicates.learn(state.seed, distinct, some, noisy))
-
-
 def _info(
     state: NumberState,
     losses: Float[np.ndarray, "k t 2"],
     settings: EnsembleSettings,
-    n_restarted: int,
-    *,
-    is_constant: bool,
 ) -> FitInfo:
     networks = [one for one in state.experts if isinstance(one, Networks)]
     processes = [one for one in state.experts if isinstance(one, Processes)]
@@ -299,10 +257,8 @@ def _info(
     dead = (dead_units(m.mean, settings.priors.mean) for one in networks for m in one.members)
     guards = {
         "dead_units": sum(map(sum, dead)),
-        "members_restarted": n_restarted,
         "process_rows": max(map(len, known), default=0),
         "neighbour_rows": max(map(len, near), default=0),
-        "replicated_inputs": len(state.replicates.rows),
     }
     advice = []
     if not state.networks.factors.size and np.isfinite(losses[:, -1]).all():
@@ -311,12 +267,6 @@ def _info(
             " other: they, or the outputs, are too many for a joint covariance. Error bars where no"
             " rows lie are too narrow, and no Gaussian process stands beside the networks; smaller"
             " hidden_layer_sizes would help."
-        )
-    if state.replicates.are_copies and not is_constant:
-        advice.append(
-            "Rows of the same inputs have the same targets, as copies would: inputs of the table "
-            "are expected to give again what they gave. If one measurement stands in the table "
-            "more than once, remove its copies: they flatter held-out scores, too."
         )
     return FitInfo(losses, guards, advice)
 
@@ -339,11 +289,4 @@ def predict(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictiv
 
 def without_density(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
     """Predict by the experts alone."""
-    noisy, log_factor = replicates.recall(state.replicates, x, components(state, x))
-    return noisy.predictive(log_factor)
-
-
-def without_replicates(state: NumberState) -> NumberState:
-    """Return a state that remembers no inputs."""
-    rows, own = state.replicates.rows, state.replicates.log_own
-    return state._replace(replicates=replicates.Replicates.none(rows.shape[1], len(own)))
+    return components(state, x).predictive()

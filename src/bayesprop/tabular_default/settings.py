@@ -58,10 +58,9 @@ class EnsembleSettings:
         take in turn: 3, as the noise networks say; many, a Gaussian, which leaves no row alone.
     is_direct
         Whether the last layers of the mean networks take the inputs too.
-    learns_processes, learns_replicates
+    learns_processes
         Whether Gaussian processes learn what the networks leave, and the targets, and the nearest
-        rows are asked, see left_out_rows.py; and what comes back with inputs that the table holds
-        more than once, see replicates.py.
+        rows are asked.
     priors
         See `Priors`.
     """
@@ -78,7 +77,6 @@ class EnsembleSettings:
     mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
     learns_processes: bool = True
-    learns_replicates: bool = False
     priors: Priors = PRIORS
 
     def noise_share(self, member: int) -> float:

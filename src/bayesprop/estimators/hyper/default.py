@@ -89,11 +89,6 @@ class BayesianRegressorParams(_Params, OfNumbers):
         Networks with ramps take a quarter of them.
     n_members : int or None
         Networks of the ensemble, and as many with ramps. None: 6, from 5000 rows on 2.
-    learn_replicates : bool
-        Whether inputs that the table holds already are expected to give again what they gave, as
-        far as its replicates agree more closely than the noise. For tables of repeated
-        measurements; on copies made by mistake it flatters scores. Inputs are compared to the last
-        bit: ask with the type of number that was fitted.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 5000 rows on 128.
     random_state : int, RandomState or None
@@ -101,14 +96,12 @@ class BayesianRegressorParams(_Params, OfNumbers):
     """
 
     method_class = NetworkEnsemble
-    learn_replicates: bool = field(default=False, metadata=FLAG)
 
     def build_method(self, task: Numbers, n_inputs: int) -> NetworkEnsemble:
         """Return the method that the hyper-parameters describe."""
         return NetworkEnsemble(
             n_inputs,
             n_outputs=task.n_outputs,
-            learns_replicates=bool(self.learn_replicates),
             **self.settings(),
         )
 
