@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N
 from scipy import stats
 
 from bayesprop.distributions.categorical import ClassPredictive
@@ -12,8 +11,8 @@ from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.pooled import pooled
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.transformed import TransformedPredictive
-from bayesprop.targets.bijectors import NONNEGATIVE, Arsinh, Logit, SoftplusInverse
-from bayesprop.targets.censoring import CensoredMap
+from bayesprop.targets.bijectors import Logit, SoftplusInverse
+from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N, from_zero
 
 GAUSSIAN = LATENTS["gaussian"]
 DENSE = LATENTS | {
@@ -26,8 +25,9 @@ COUNTED = {
     "count": TransformedPredictive.of(GAUSSIAN, FEW),
     "completed counts": TransformedPredictive.of(completed(GAUSSIAN, 2), FEW),
 }
-ZEROS = CensoredMap(NONNEGATIVE, Arsinh(0.3, scale=1.0, largest=40.0, gap=0.02), 0.0, np.inf)
-FROM_ZERO = TransformedPredictive.of(GAUSSIAN, ZEROS)
+FROM_ZERO = TransformedPredictive.of(
+    GAUSSIAN, from_zero(least=0.3, scale=1.0, largest=40.0, gap=0.02)
+)
 EVERY = DENSE | COUNTED | {"nonnegative": FROM_ZERO}
 every = pytest.mark.parametrize("name", EVERY)
 LEVELS = np.array([0.01, 0.3, 0.5, 0.95])

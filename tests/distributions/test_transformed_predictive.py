@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N
 from scipy import stats
 
 from bayesprop.distributions.imputed import completed
@@ -12,21 +11,14 @@ from bayesprop.distributions.mixture import BROAD_SHARE, MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.targets.bijectors import (
-    CENSORED,
     NONNEGATIVE,
-    SHARE,
     Arsinh,
-    Identity,
     Logit,
     SoftplusInverse,
 )
 from bayesprop.targets.censoring import CensoredMap
 from bayesprop.targets.counts import CountScores
-
-
-def from_zero(most=np.inf, **parts):
-    return CensoredMap(NONNEGATIVE if most == np.inf else SHARE, Arsinh(**parts), 0.0, most)
-
+from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N, from_zero, limited
 
 SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
@@ -53,11 +45,11 @@ FROM_ZERO = {
     ),
 }
 LIMITED = {
-    "above": CensoredMap(CENSORED, Identity(), -0.5, np.inf),
-    "below": CensoredMap(CENSORED, Identity(), -np.inf, 0.8),
-    "between": CensoredMap(CENSORED, Identity(), -0.5, 0.8),
-    "positive, above": CensoredMap(CENSORED, SoftplusInverse(1.5), 0.4, np.inf),
-    "positive, below": CensoredMap(CENSORED, SoftplusInverse(1.5), -np.inf, 2.0),
+    "above": limited(-0.5, np.inf),
+    "below": limited(-np.inf, 0.8),
+    "between": limited(-0.5, 0.8),
+    "positive, above": limited(0.4, np.inf, SoftplusInverse(1.5)),
+    "positive, below": limited(-np.inf, 2.0, SoftplusInverse(1.5)),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
 

@@ -19,8 +19,6 @@ from bayesprop.targets.bijectors import (
     NUMBERS,
     POSITIVE,
     SHARE,
-    Arsinh,
-    Identity,
     Logit,
     SoftplusInverse,
     TargetMap,
@@ -30,6 +28,7 @@ from bayesprop.targets.counts import CountScores
 from bayesprop.targets.kinds import guessed_kind, learnt_map
 from bayesprop.targets.left_out import PRECISIONS, curves
 from bayesprop.targets.left_out import Ridge as WeightedRows
+from latent_predictives import from_zero, limited
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
@@ -50,31 +49,25 @@ PLACES = {
         np.array([-0.4, 3.0, 1000.0]),
     ),
     "nonnegative": (
-        CensoredMap(NONNEGATIVE, Arsinh(least=0.3, scale=2.0, largest=30.0, gap=0.01), 0.0, np.inf),
+        from_zero(np.inf, least=0.3, scale=2.0, largest=30.0, gap=0.01),
         np.array([1e-3, 0.1, 0.29, 1.0, 7.0, 60.0]),
     ),
     "nonnegative, a log": (
-        CensoredMap(NONNEGATIVE, Arsinh(1e-3, scale=1e-2, largest=1e5, gap=1e-4), 0.0, np.inf),
+        from_zero(np.inf, least=1e-3, scale=1e-2, largest=1e5, gap=1e-4),
         np.array([1e-4, 0.1, 3.0, 800.0]),
     ),
     "bounded share": (
-        CensoredMap(SHARE, Arsinh(least=0.1, scale=0.5, largest=0.9, gap=0.02), 0.0, 1.0),
+        from_zero(1.0, least=0.1, scale=0.5, largest=0.9, gap=0.02),
         np.array([0.05, 0.2, 0.6, 0.95]),
     ),
     "bounded per cent": (
-        CensoredMap(SHARE, Arsinh(least=10.0, scale=50.0, largest=90.0, gap=0.02), 0.0, 100.0),
+        from_zero(100.0, least=10.0, scale=50.0, largest=90.0, gap=0.02),
         np.array([5.0, 20.0, 60.0, 95.0]),
     ),
-    "above a limit": (
-        CensoredMap(CENSORED, Identity(), -4.0, np.inf),
-        np.array([-3.9, -3.0, 1e-3, 7.0, 60.0]),
-    ),
-    "below a limit": (
-        CensoredMap(CENSORED, Identity(), -np.inf, 9.0),
-        np.array([-90.0, -20.0, 1.0, 8.9]),
-    ),
+    "above a limit": (limited(-4.0, np.inf), np.array([-3.9, -3.0, 1e-3, 7.0, 60.0])),
+    "below a limit": (limited(-np.inf, 9.0), np.array([-90.0, -20.0, 1.0, 8.9])),
     "positive, between limits": (
-        CensoredMap(CENSORED, SoftplusInverse(3.0), 0.5, 70.0),
+        limited(0.5, 70.0, SoftplusInverse(3.0)),
         np.array([0.51, 0.9, 4.0, 69.9]),
     ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),

@@ -6,6 +6,8 @@ import numpy as np
 
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
+from bayesprop.targets.bijectors import CENSORED, NONNEGATIVE, SHARE, Arsinh, Identity
+from bayesprop.targets.censoring import CensoredMap
 from bayesprop.targets.counts import CountScores
 
 RNG = np.random.default_rng(0)
@@ -32,3 +34,13 @@ LATENTS = {
 }
 FEW = CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4]))
 """Of counts up to ten or so."""
+
+
+def from_zero(most=np.inf, **parts):
+    """The map of targets from 0 to the most that they can be."""
+    return CensoredMap(NONNEGATIVE if most == np.inf else SHARE, Arsinh(**parts), 0.0, most)
+
+
+def limited(low, high, map=None):
+    """The map of targets between limits of detection."""
+    return CensoredMap(CENSORED, map or Identity(), low, high)
