@@ -177,7 +177,7 @@ def test_summaries_hold_the_scores():
 
 def test_labels_that_do_not_fit_are_refused():
     pred, y = classified(np.arange(3), n=4)
-    with pytest.raises(ValueError, match="classes that the model knows"):
+    with pytest.raises(ValueError, match="classes of the first fit"):
         metrics.accuracy(pred, y + 5)
     with pytest.raises(ValueError, match="one label a row"):
         metrics.accuracy(pred, y[:3])

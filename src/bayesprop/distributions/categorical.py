@@ -157,15 +157,7 @@ class ClassPredictive(Prediction):
         y = np.asarray(y)
         if y.shape != (len(self),):
             raise ValueError(f"y must hold one label a row, shape ({len(self)},), got {y.shape}")
-        found = np.searchsorted(self.classes, y)
-        found = np.minimum(found, len(self.classes) - 1)
-        wrong = self.classes[found] != y
-        if np.any(wrong):
-            known = ", ".join(map(str, self.classes[:10]))
-            raise ValueError(
-                f"y must hold classes that the model knows ({known}), got {y[np.argmax(wrong)]!r}"
-            )
-        return found
+        return codes_of(self.classes, y)
 
     def log_prob(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         """Log probability of each observed label, nats; -inf where the model excluded it."""
@@ -185,3 +177,14 @@ class ClassPredictive(Prediction):
         edges = np.cumsum(self.proba, axis=1)
         u = rng.random((n, len(self), 1)) * edges[:, -1:]
         return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]
+
+
+def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, " n"]:
+    """Places of labels among sorted classes; ValueError names one that is not among them."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[codes] != y
+    if unknown.any():
+        known = ", ".join(map(str, classes[:10]))
+        wrong = y.tolist()[int(np.argmax(unknown))]
+        raise ValueError(f"y must hold classes of the first fit ({known}), got {wrong!r}")
+    return codes

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.codec import Labels
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, codes_of
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.targets.bijectors import NUMBERS, TargetMap
@@ -153,11 +153,9 @@ class Numbers:
         z = self.scaler.inverse_mean(drawn)
         if self.map is None:
             return z
-        return (
-            self.map.observed(z)
-            if include_noise
-            else np.clip(self.map.inverse(z), *self.map.support)
-        )
+        if include_noise:
+            return self.map.observed(z)
+        return np.clip(self.map.inverse(z), *self.map.support)
 
     def validate(self) -> None:
         """Raise ValueError where a map is not that of the targets."""
@@ -202,14 +200,7 @@ class Classes:
         x: np.ndarray,  # noqa: ARG002
     ) -> Int[np.ndarray, " n"]:
         """Codes of labels; ValueError names one that is not among them."""
-        codes = np.minimum(np.searchsorted(self.labels, y), len(self.labels) - 1)
-        unknown = self.labels[codes] != y
-        if unknown.any():
-            raise ValueError(
-                f"y must hold classes of the first fit, {self.labels.tolist()}, "
-                f"got {y.tolist()[int(np.argmax(unknown))]!r}"
-            )
-        return codes
+        return codes_of(self.labels, y)
 
     def decode(self, predictive: ClassPredictive) -> ClassPredictive:
         """Name the columns of a prediction of codes, whose rows come to sum to one."""
