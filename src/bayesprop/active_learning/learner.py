@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from sklearn.exceptions import NotFittedError
 
+from bayesprop import codec
 from bayesprop.active_learning import acquisition as acquisitions
 from bayesprop.active_learning import batches
 from bayesprop.active_learning.acquisition import CLASSES, NUMBERS, Acquisition, Score
@@ -25,7 +26,8 @@ from bayesprop.active_learning.pool import (
     checked_rows,
     named,
 )
-from bayesprop.active_learning.stopping import Rule, Step, rule_from_stored, rule_to_stored
+from bayesprop.active_learning.stopping import Rule, Saved, Step
+from bayesprop.codec import UNBOUNDED, Labels
 from bayesprop.estimators.any_estimator import (
     check_estimator,
     checked_values,
@@ -39,6 +41,30 @@ from bayesprop.store import ModelFileError, believing, load_model, save_model
 
 _NOTES = "active_learning"
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
+
+
+class Learnt(NamedTuple):
+    """All rows that a learner was taught, NaN for gaps, and the names of their columns."""
+
+    X: Annotated[Float64[np.ndarray, "n d"], UNBOUNDED]
+    y: Labels
+    columns: list[str] | None
+
+
+class Notes(NamedTuple):
+    """What a file holds of a learner besides its estimator; see `ActiveLearner`."""
+
+    acquisition: str
+    batch: str
+    update: str
+    classes: Labels | None
+    n_draws: int
+    random_state: int
+    stop: list[Saved]
+    learnt: Learnt | None
+    n_queries: int
+    top_score: float | None
+    history: list[Step]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -201,16 +227,18 @@ class ActiveLearner:
             raise TypeError(f"only a named acquisition can be saved, got {self.acquisition!r}")
         if not _fitted(self.estimator_):
             raise NotFittedError("there is nothing to save before the first teach")
-        notes = {name: _as_list(getattr(self, name)) for name in _SETTINGS} | {
-            "stop": [rule_to_stored(rule) for rule in self.stop],
-            "X": _as_list(self.X_),
-            "y": _as_list(self.y_),
-            "columns": self._columns,
-            "n_queries": self._n_queries,
-            "top_score": self._top_score,
-            "history": [asdict(step) for step in self.history_],
-        }
-        save_model(path, self.estimator_, metadata={_NOTES: notes})
+        learnt = None
+        if self.X_ is not None and self.y_ is not None:
+            learnt = Learnt(self.X_, self.y_, self._columns)
+        notes = Notes(
+            **{name: getattr(self, name) for name in _SETTINGS},
+            stop=cast(Any, list(self.stop)),
+            learnt=learnt,
+            n_queries=self._n_queries,
+            top_score=self._top_score,
+            history=self.history_,
+        )
+        save_model(path, self.estimator_, metadata={_NOTES: codec.to_json(notes, Notes)})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -223,17 +251,13 @@ class ActiveLearner:
                 "ActiveLearner(bayesprop.load(path), ...) makes one"
             )
         with believing(f"model file {str(path)!r} has damaged notes"):
-            return cls._from_notes(saved.estimator, notes)
-
-    @classmethod
-    def _from_notes(cls, estimator: Any, notes: dict[str, Any]) -> Self:
-        rules = tuple(rule_from_stored(rule) for rule in notes["stop"])
-        X = None if notes["X"] is None else np.asarray(notes["X"], np.float64)
-        y = None if notes["y"] is None else np.asarray(notes["y"])
-        learner = cls(estimator, stop=rules, **{name: notes[name] for name in _SETTINGS})
-        learner.X_, learner.y_, learner._columns = X, y, notes["columns"]
-        learner._n_queries, learner._top_score = int(notes["n_queries"]), notes["top_score"]
-        learner.history_ = [Step(**step) for step in notes["history"]]
+            about: Notes = codec.from_json(Notes, notes)
+            settings = {name: getattr(about, name) for name in _SETTINGS}
+            learner = cls(saved.estimator, stop=tuple(about.stop), **settings)
+        if about.learnt is not None:
+            learner.X_, learner.y_, learner._columns = about.learnt
+        learner._n_queries, learner._top_score = about.n_queries, about.top_score
+        learner.history_ = about.history
         return learner
 
     def _check_settings(self) -> None:
@@ -336,8 +360,3 @@ def _fitted(estimator: Any) -> bool:
     """Whether a fit has left attributes; scikit-learn's own check passes unfitted processes."""
     names = vars(last_step(estimator))
     return any(name.endswith("_") and not name.startswith("_") for name in names)
-
-
-def _as_list(value: Any) -> Any:
-    """Return what JSON can hold of numbers, text and arrays."""
-    return value if value is None or isinstance(value, str) else np.asarray(value).tolist()

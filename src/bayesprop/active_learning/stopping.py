@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -78,22 +77,5 @@ class LittleToLearn:
         return f"no candidate of the last {self.patience} scored above {self.score:g}"
 
 
-RULES: dict[str, type] = {
-    "enough-rows": EnoughRows,
-    "budget-spent": BudgetSpent,
-    "little-to-learn": LittleToLearn,
-}
-
-
-def rule_to_stored(rule: Any) -> dict[str, Any]:
-    """Return plain JSON-ready values; TypeError for a rule that is not of this module."""
-    for name, kind in RULES.items():
-        if type(rule) is kind:
-            return {"rule": name, **asdict(rule)}
-    raise TypeError(f"only the rules {', '.join(RULES)} can be saved, got {rule!r}")
-
-
-def rule_from_stored(stored: dict[str, Any]) -> Rule:
-    """Rebuild from `rule_to_stored`."""
-    numbers = {name: value for name, value in stored.items() if name != "rule"}
-    return RULES[stored["rule"]](**numbers)
+Saved = EnoughRows | BudgetSpent | LittleToLearn
+"""The rules that a file can hold."""
