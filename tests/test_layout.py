@@ -60,7 +60,7 @@ ALLOWED = {
     "cli": {
         "scale", "table_model", "report", "store", "estimators", "catalogue", "metrics", "model",
         "targets", "distributions", "table", "datasets", "atomic",
-        "active_learning",
+        "active_learning", "evaluation",
     },
     "__main__": {"cli"},
 }  # fmt: skip

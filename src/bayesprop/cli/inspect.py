@@ -10,6 +10,7 @@ import numpy as np
 from bayesprop import codec
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
+from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.fit_report import FitReport
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import one_line
@@ -47,7 +48,7 @@ def _facts(saved: SavedModel, notes: Notes) -> dict[str, Any]:
         "classes": classes,
         "order": None if classes is None else plain(estimator.task_.order),
         "positive": notes.positive and notes.positive.label,
-        "decision": notes.rule and notes.rule.to_dict(),
+        "decision": codec.to_json(notes.rule, Rule),
         "unit": notes.unit or None,
         "rows": notes.rows or None,
         "features": _features(saved),

@@ -14,7 +14,7 @@ Pearson 1934), and was chosen on them, which flatters it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -211,37 +211,13 @@ class Rule:
         """What was asked for, as it is typed."""
         return str(self.costs or self.rate)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: Any) -> Rule:
-        """Rebuild from `to_dict`; ValueError, TypeError or KeyError where it is not one."""
-        costs, rate, new = stored["costs"], stored["rate"], stored["among_new"]
-        rule = cls(
-            _share(stored["threshold"]),
-            None if costs is None else Costs(**costs),
-            None if rate is None else Rate(**rate),
-            _interval(stored["spread"]),
-            None if new is None else _interval(new),
-            int(stored["n_rows"]),
-            int(stored["n_positive"]),
-        )
-        if (rule.costs is None) == (rule.rate is None):
-            raise ValueError("a rule follows from costs or from a rate")
-        return rule
-
-
-def _share(value: Any) -> float:
-    if not 0.0 <= float(value) <= 1.0:
-        raise ValueError(f"a share must be 0 to 1, got {value}")
-    return float(value)
-
-
-def _interval(stored: Sequence[Any]) -> tuple[float, float]:
-    low, high = map(_share, stored)
-    return low, high
+    def validate(self) -> None:
+        """Raise ValueError unless all shares lie from 0 to 1, and one thing was asked for."""
+        if (self.costs is None) == (self.rate is None):
+            raise ValueError("a rule must follow from costs or from a rate")
+        for share in (self.threshold, *self.spread, *(self.among_new or ())):
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"a share must be 0 to 1, got {share}")
 
 
 def _best(rate: Rate, counts: Counts) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bayesprop import codec
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
@@ -121,7 +122,7 @@ class Fitted(NamedTuple):
                 "warnings": self.warnings,
                 "baselines": judged.baselines and judged.baselines.to_dict(),
                 "positive": self.positive and self.positive.label,
-                "decision": self.rule and self.rule.to_dict(),
+                "decision": codec.to_json(self.rule, Rule),
                 "base_rate": self.base_rate,
             }
         )

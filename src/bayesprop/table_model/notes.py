@@ -6,8 +6,11 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
+from bayesprop import codec
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel
@@ -15,7 +18,7 @@ from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
 
-_Kind = TypeVar("_Kind", Baselines, Rule)
+_Kind = TypeVar("_Kind")
 
 
 class Notes:
@@ -49,12 +52,16 @@ class Notes:
         self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
         self.held_out = _scores(noted("held_out", dict))
-        self.baselines = _of_dict(Baselines, notes.get("baselines"))
+        self.baselines = _stored(Baselines.from_dict, notes.get("baselines"))
         constant = self.baselines and self.baselines.models["constant"]
         shares = getattr(constant, "share", None)
         classes = () if saved.table is None else saved.table.classes
         self.positive = stored_positive(classes, notes.get("positive"), shares)
-        self.rule = _of_dict(Rule, notes.get("decision")) if self.positive else None
+        self.rule = (
+            _stored(partial(codec.from_json, Rule), notes.get("decision"))
+            if self.positive
+            else None
+        )
         errors = noted("standard_errors", dict)
         self.errors = {name: one for name, one in errors.items() if _is_figure(one)}
         self.judged_by: str = noted("judged_by", str)
@@ -98,10 +105,10 @@ class Notes:
         return name if isinstance(name, str) else None
 
 
-def _of_dict(kind: type[_Kind], stored: Any) -> _Kind | None:
+def _stored(read: Callable[[Any], _Kind], stored: Any) -> _Kind | None:
     """Rebuild what was stored; None where it is not one."""
     try:
-        return kind.from_dict(stored)
+        return read(stored)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None
 
