@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_info
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import classification as nn
-from bayesprop.tabular_default import local_logits as logits
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default.classification import ClassState
 from bayesprop.tabular_default.local_logits import LocalLogits, LogitsLikelihood
@@ -75,10 +74,9 @@ def test_the_step_is_newtons_where_the_bound_says_nothing():
         return float(-log_p[0] + np.sum(f**2) / (2.0 * 3.0))
 
     slopes = optimize.approx_fprime(np.zeros(2), loss, 1e-7)
-    half, one = np.full((1, 1, 2), 0.5), np.ones((1, 1))
-    shift = logits.Shift.of(
-        LOGARITHMS, np.zeros((1, 3)), np.zeros((1, 1, 3)), np.array([[0]]), half, one
-    )
+    known = Rows(np.zeros((1, 3)), np.array([0]), np.ones(1))
+    likelihood = LogitsLikelihood(known, proba=np.full((1, 2), 0.5))
+    shift = likelihood.shift(LOGARITHMS, np.zeros((1, 3)), np.array([[0]]), np.ones((1, 1)))
     np.testing.assert_allclose(shift.f[0], -slopes / (0.25 + 1.0 / 3.0), rtol=1e-5)
 
 

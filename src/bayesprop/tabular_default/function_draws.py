@@ -111,8 +111,11 @@ def _of_networks(
     for o, process in enumerate(expert.residuals):
         if process is not None:
             members, factor = noisy.column(o), float(expert.log_noise_factor[o])
-            moved = residual_process.moved_draws(rng, process, x, members, factor, draws[:, :, o])
-            draws[:, :, o], log_factor[:, o], own_std[:, o] = moved
+            draws[:, :, o], local = residual_process.moved_draws(
+                rng, process, x, members, factor, draws[:, :, o]
+            )
+            log_factor[:, o] = local.log_ratio(members.predictive())
+            own_std[:, o] = np.sqrt(1.0 - local.unknown)
     if include_noise:
         log_factor += expert.log_noise_factor
         for s, k in enumerate(drawn):

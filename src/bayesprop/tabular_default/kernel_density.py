@@ -23,22 +23,18 @@ from jaxtyping import Float, Float32, Float64, Int
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default.duplicate_inputs import bits
 from bayesprop.tabular_default.neighbours import (
-    FEW_ROWS,
     LEAST_GAIN,
     LEAST_ROWS,
     MOST_HELD_OUT,
-    N_FOLDS,
     N_NEAREST,
     ROWS_OF_FIT,
     Likelihood,
     Neighbours,
     correlation,
-    deal_folds,
     displaced,
     most_rows,
     slope,
 )
-from bayesprop.tabular_default.stack import is_no_more
 
 LEAST_SPREAD = 0.1
 """Least s, to which the fitted one is added."""
@@ -96,11 +92,10 @@ class KernelDensity(Neighbours):
         silent = not is_alone or len(np.unique(bits(rows.x))) == len(rows.x)
         n, least_std = len(held), 0.5 * rounding(rows.y)
         likelihood = DensityLikelihood(rows, log_p=log_p, std=std, least_std=least_std)
-        fold = deal_folds(rows, n, N_FOLDS[n >= FEW_ROWS])
-        found = likelihood.held_out(rng, n, fold, lambda _, gain: gain[:, 0] - LEAST_GAIN)
-        if found is None or is_no_more(found[1][:, 0] - LEAST_GAIN, 0.0):
+        found = likelihood.fit_if_better(rng, n, lambda _, gain: gain[:, 0] - LEAST_GAIN)
+        if found is None:
             return None
-        *lengths, log_count, log_spread = likelihood.fit(rng, np.ones(len(order), bool))
+        *lengths, log_count, log_spread = found[0]
         others = (log_count, log_spread, least_std, silent)
         numbers = (np.asarray(a, np.float64) for a in others)
         return cls(rows.x, rows.weights, np.array(lengths), rows.y, *numbers)

@@ -24,15 +24,12 @@ from jaxtyping import Float, Float32, Float64, Int, Int32
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.neighbours import (
-    FEW_ROWS,
     LEAST_GAIN,
     LEAST_ROWS,
     MOST_HELD_OUT,
-    N_FOLDS,
     Likelihood,
     Neighbours,
     correlation,
-    deal_folds,
     displaced,
     most_rows,
     slope,
@@ -67,24 +64,18 @@ class LocalLogits(Neighbours):
         rows, proba = rows.at(order)._replace(weight=weight), proba[order]
         if rows.group is not None and len(np.unique(rows.group)) == len(order):
             rows = rows._replace(group=None)
-        likelihood, n = LogitsLikelihood(rows, proba=proba), min(len(order), MOST_HELD_OUT)
-
-        def losses(own: np.ndarray, moved: np.ndarray) -> list[np.ndarray]:
-            of_own = (rows.y[own], weight[own])
-            return [stacking.tempered(p, *of_own)[1] for p in (proba[own], moved)]
 
         def gains(own: np.ndarray, moved: np.ndarray) -> np.ndarray:
-            before, after = losses(own, moved)
-            return before - after - LEAST_GAIN * before.mean()
+            before, after = (
+                stacking.tempered(p, rows.y[own], weight[own])[1] for p in (proba[own], moved)
+            )
+            return before - after - LEAST_GAIN * np.average(before, weights=weight[own])
 
-        fold = deal_folds(rows, n, N_FOLDS[n >= FEW_ROWS])
-        found = likelihood.held_out(rng, n, fold, gains)
+        n = min(len(order), MOST_HELD_OUT)
+        found = LogitsLikelihood(rows, proba=proba).fit_if_better(rng, n, gains)
         if found is None:
             return None
-        before, after = (weight[:n] @ part for part in losses(np.arange(n), found[1]))
-        if before - after < LEAST_GAIN * before:
-            return None
-        *lengths, log_var = likelihood.fit(rng, np.ones(len(order), bool))
+        *lengths, log_var = found[0]
         x, weight, proba = (np.asarray(a, np.float32) for a in (rows.x, weight, proba))
         numbers = np.array(lengths), rows.y.astype(np.int32), proba, np.array(log_var)
         return cls(x, weight, *numbers), rows.at(slice(n)), found[1]
@@ -102,10 +93,11 @@ class LocalLogits(Neighbours):
         self, x: Float[np.ndarray, "m f"], proba: Float[np.ndarray, "m c"]
     ) -> Float[np.ndarray, "m c"]:
         """Move the probabilities of rows."""
+        known = LogitsLikelihood(Rows(self.x, self.code, self.weight), proba=self.proba)
         moved = np.empty_like(proba)
         for part, at, near in self._pieces(x):
-            labels = self.x[near], self.code[near], self.proba[near], self.weight[near]
-            moved[part] = move(proba[part], Shift.of(self.logarithms, at, *labels).f)
+            shift = known.shift(self.logarithms, at, near, self.weight[near])
+            moved[part] = move(proba[part], shift.f)
         return moved
 
 
@@ -124,25 +116,6 @@ class Shift(NamedTuple):
     curvatures: Float[np.ndarray, "r k c"]
     square: Float[np.ndarray, "r k"]
     places: Float[np.ndarray, "r k d"]
-
-    @classmethod
-    def of(
-        cls,
-        logarithms: Float[np.ndarray, " h"],
-        x: Float[np.ndarray, "r d"],
-        near: Float[np.ndarray, "r k d"],
-        code: Int[np.ndarray, "r k"],
-        proba: Float[np.ndarray, "r k c"],
-        weight: Float[np.ndarray, "r k"],
-    ) -> Shift:
-        """Sum over k rows around each of r."""
-        square, places = displaced(near, x, logarithms[:-1])
-        nearness, p = weight * correlation(square), proba.astype(np.float64)
-        curvatures = (1.0 - _CURVATURE_BOUND) * p * (1.0 - p) + 0.25 * _CURVATURE_BOUND
-        pulls = _less_one(p, code)
-        curvature = np.exp(-logarithms[-1]) + np.einsum("rk,rkc->rc", nearness, curvatures)
-        f = -np.einsum("rk,rkc->rc", nearness, pulls) / curvature
-        return cls(f, curvature, pulls, curvatures, square, places)
 
 
 def move(proba: Float[np.ndarray, "r c"], f: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "r c"]:
@@ -165,17 +138,23 @@ class LogitsLikelihood(Likelihood):
     proba: Float[np.ndarray, "n c"]
 
     def shift(
-        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
+        self, logarithms: np.ndarray, x: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> Shift:
-        """Sum over the rows around each."""
-        x, y = self.rows.x, self.rows.y
-        return Shift.of(logarithms, x[own], x[near], y[near], self.proba[near], weight)
+        """Sum over k rows around each of r, whose inputs are x."""
+        square, places = displaced(self.rows.x[near], x, logarithms[:-1])
+        nearness, p = weight * correlation(square), self.proba[near].astype(np.float64)
+        curvatures = (1.0 - _CURVATURE_BOUND) * p * (1.0 - p) + 0.25 * _CURVATURE_BOUND
+        pulls = _less_one(p, self.rows.y[near])
+        curvature = np.exp(-logarithms[-1]) + np.einsum("rk,rkc->rc", nearness, curvatures)
+        f = -np.einsum("rk,rkc->rc", nearness, pulls) / curvature
+        return Shift(f, curvature, pulls, curvatures, square, places)
 
     def loss(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
         """Return -log p of classes given k rows around each, and the gradient of their sum."""
-        shift, code = self.shift(logarithms, own, near, weight), self.rows.y[own]
+        shift = self.shift(logarithms, self.rows.x[own], near, weight)
+        code = self.rows.y[own]
         moved = move(self.proba[own], shift.f)
         share = _less_one(moved, code) / shift.curvature
         of_nearness = -np.einsum("rc,rkc->rk", share, shift.pulls)
@@ -190,4 +169,4 @@ class LogitsLikelihood(Likelihood):
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> Float[np.ndarray, "r v"]:
         """Return the probabilities of classes."""
-        return move(self.proba[own], self.shift(logarithms, own, near, weight).f)
+        return move(self.proba[own], self.shift(logarithms, self.rows.x[own], near, weight).f)

@@ -276,6 +276,23 @@ class Likelihood(ABC):
         logarithms, values = zip(*each, strict=True)
         return list(logarithms), np.concatenate(values)[np.argsort(np.concatenate(outs))]
 
+    def fit_if_better(
+        self,
+        rng: np.random.Generator,
+        n_held: int,
+        gains: Callable[[Int[np.ndarray, " r"], np.ndarray], np.ndarray],
+    ) -> tuple[Float[np.ndarray, " h"], Float[np.ndarray, "r v"]] | None:
+        """Fit all rows, and predict the first held out; None unless these gain by weight."""
+
+        def weighted(own: np.ndarray, values: np.ndarray) -> np.ndarray:
+            return self.rows.weights[own] * gains(own, values)
+
+        fold = deal_folds(self.rows, n_held, N_FOLDS[n_held >= FEW_ROWS])
+        found = self.held_out(rng, n_held, fold, weighted)
+        if found is None or is_no_more(weighted(np.arange(n_held), found[1]), 0.0):
+            return None
+        return self.fit(rng, np.ones(len(fold), bool)), found[1]
+
 
 def deal_folds(rows: Rows, n_held: int, n_folds: int) -> Int[np.ndarray, " n"]:
     """Deal the groups of the first rows out to folds; -1: never left out."""

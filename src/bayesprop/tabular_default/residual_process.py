@@ -284,20 +284,6 @@ def with_neighbours(members: Components, each: Sequence[Local | None]) -> Compon
     return Components(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
 
 
-class Drawn(NamedTuple):
-    """Functions, (s, n), and how the members' noise changes, (n,).
-
-    log_ratio
-        Log of the factor of its variance above the floor.
-    own_std
-        Share of its standard deviation that is noise.
-    """
-
-    functions: Float[np.ndarray, "s n"]
-    log_ratio: Float[np.ndarray, " n"]
-    own_std: Float[np.ndarray, " n"]
-
-
 def moved_draws(
     rng: np.random.Generator,
     process: ResidualProcess,
@@ -305,7 +291,7 @@ def moved_draws(
     members: Components,
     log_noise_ratio: float,
     functions: Float[np.ndarray, "s n"],
-) -> Drawn:
+) -> tuple[Float[np.ndarray, "s n"], Local]:
     """Move and stretch functions drawn from members, as `changed` does their mixture.
 
     log_noise_ratio
@@ -316,5 +302,4 @@ def moved_draws(
     noise_var = after.predictive(log_noise_ratio).noise_var
     away = process.draw(rng, x, len(functions)) - local.m
     away *= np.sqrt(noise_var / (local.v + local.noise))
-    functions = local.moved(predicted, functions) + away
-    return Drawn(functions, local.log_ratio(predicted), np.sqrt(1.0 - local.unknown))
+    return local.moved(predicted, functions) + away, local
