@@ -7,23 +7,31 @@ the mini-batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import MOST_ROWS, Learned, Parts, WeightGaussians, merged_report
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.networks.gradient_method import Draw, GradientMethod, Info, clipped
-from bayesprop.networks.likelihoods import NetworkLikelihood
-from bayesprop.networks.mlp import Weights, plain_propagate
+from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
+from bayesprop.networks.mlp import Weights, plain_apply, plain_propagate
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
-from bayesprop.numerics import activation_moments, loops
+from bayesprop.networks.pruning import NO_LOG_STD, zeroed
+from bayesprop.networks.training import BlockNetwork, Built, Trained, is_finite
+from bayesprop.numerics import activation_moments, loops, softmax_expectations
+from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
@@ -32,6 +40,12 @@ from bayesprop.numerics.rows import Rows
 LOG_VAR_START = -10.0
 _DEAD_SNR = 0.5
 _LBFGS_MEMORY = 20
+LBFGS_TOLERANCE = 1e-4
+"""Largest derivative of the loss a row at which L-BFGS stops, nats in standardised units."""
+_ALL_DEAD = (
+    "every unit of a hidden layer is dead, so that all predictions are alike: the data do not pay "
+    "for the weights; raise likelihood_weight or lower prior_scale"
+)
 
 
 class Posterior(NamedTuple):
@@ -55,28 +69,15 @@ class Params(NamedTuple):
     """What is optimised: the posterior, and the likelihood's own parameters (a point estimate)."""
 
     q: Posterior
-    likelihood: Any
+    likelihood: PyTree
 
 
 class VIState(NamedTuple):
     """Params, the optimiser's memory, and the epochs seen so far, a fraction inside an epoch."""
 
     params: Params
-    opt_state: Any
+    opt_state: PyTree
     n_epochs: Float[Array, ""]
-
-
-class Terms(NamedTuple):
-    """The two sides of the ELBO, nats in all.
-
-    expected_log_lik
-        Sum over the rows of weight * E[log p(y | f)].
-    kl
-        KL from posterior to prior.
-    """
-
-    expected_log_lik: Float[Array, ""]
-    kl: Float[Array, ""]
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,12 @@ def kl(model: Model, q: Posterior) -> Float[Array, ""]:
     return sum(map(of_layer, layers, q.log_v), start=jnp.zeros(()))
 
 
-def terms(model: Model, params: Params, rows: Rows) -> Terms:
-    """Both sides of the ELBO on some rows; the expected log-likelihood is not weighted."""
+def terms(model: Model, params: Params, rows: Rows) -> tuple[Array, Array]:
+    """Sum over rows of weight * E[log p(y | f)], and KL from posterior to prior, nats in all."""
     f = propagate(model, params.q, rows.x)
     expected = partial(model.likelihood.expected_log_prob, params.likelihood)
     log_lik = jnp.sum(rows.weight * jax.vmap(expected)(f.m, f.v, rows.y))
-    return Terms(log_lik, kl(model, params.q))
+    return log_lik, kl(model, params.q)
 
 
 def elbo(model: Model, params: Params, rows: Rows) -> Float[Array, ""]:
@@ -179,10 +180,10 @@ def closed_form_vi(
         return VIState(params, steps.init(params), jnp.zeros(()))
 
     def objective(params: Params, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:
-        found = terms(model, params, Rows(batch.x, batch.y, batch.weight))
-        share = kl_weight * found.kl / batch.n_batches
-        gain = model.likelihood_weight * found.expected_log_lik
-        return batch.n_batches / batch.n_total * (share - gain), found.expected_log_lik
+        log_lik, divergence = terms(model, params, Rows(batch.x, batch.y, batch.weight))
+        share = kl_weight * divergence / batch.n_batches
+        gain = model.likelihood_weight * log_lik
+        return batch.n_batches / batch.n_total * (share - gain), log_lik
 
     def update(key: PRNGKeyArray, state: VIState, batch: Batch) -> tuple[VIState, Info]:
         del key
@@ -199,20 +200,6 @@ def closed_form_vi(
         return VIState(params, opt_state, n_epochs), Info(loss, a_row * log_lik, kl_now)
 
     return GradientMethod(init, update, sample, mean)
-
-
-class Optimum(NamedTuple):
-    """Where L-BFGS stopped.
-
-    loss
-        -ELBO a row at every step, nats.
-    gradient_norm
-        Largest absolute derivative of `loss` at the end.
-    """
-
-    params: Params
-    loss: list[float]
-    gradient_norm: float
 
 
 @partial(jax.jit, static_argnames="model")
@@ -232,8 +219,8 @@ def fit_lbfgs(
     tol: float = 1e-4,
     max_steps: int = 1000,
     progress: Progress = SILENT,
-) -> Optimum:
-    """Minimise -ELBO on all rows at once, in float64; the result is in the parameters' precision.
+) -> Trained:
+    """Minimise -ELBO on all rows at once, in float64; the state is parameters of their precision.
 
     Without gradient noise a minimum can be recognised: the gradient vanishes (section 1, ii).
 
@@ -242,9 +229,9 @@ def fit_lbfgs(
     max_steps
         Steps of L-BFGS; a step takes one evaluation or a few.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import OptimizeResult, minimize
 
-    def wide(a: Any) -> Any:
+    def wide(a: Array) -> Array:
         is_code = jnp.issubdtype(a.dtype, jnp.integer)
         return a if is_code else jnp.asarray(a, jnp.float64)
 
@@ -257,7 +244,7 @@ def fit_lbfgs(
 
     trace: list[float] = []
 
-    def follow(intermediate_result: Any) -> None:
+    def follow(intermediate_result: OptimizeResult) -> None:
         trace.append(float(intermediate_result.fun))
         n = len(trace)
         progress.report(n, max_steps, f"step {n}", f"loss {trace[-1]:.5g}")
@@ -276,7 +263,7 @@ def fit_lbfgs(
     optimum = unflat(jnp.asarray(result.x))
     _, slope = _loss_and_slope(model, optimum, rows)
     narrow = jax.tree.map(lambda a, like: a.astype(like.dtype), optimum, params)
-    return Optimum(narrow, trace, float(np.abs(_flat(slope)).max()))
+    return Trained(narrow, {"loss": trace}, 0, None, float(np.abs(_flat(slope)).max()))
 
 
 def _flat(params: Params) -> np.ndarray:
@@ -311,3 +298,178 @@ def dead_units(q: Posterior) -> Int[np.ndarray, " l"]:
         ],
         dtype=int,
     )
+
+
+class ClosedFormState(NamedTuple):
+    """Posterior and optimiser; seed; where L-BFGS stopped, the largest derivative of the loss."""
+
+    network: VIState
+    seed: int
+    gradient_norm: float | None = None
+
+
+@lru_cache(maxsize=64)
+def built(model: Model, learning_rate: float, optimizer: str, warm_up_epochs: float) -> Built:
+    """Build each configuration once, so that JAX compiles it once."""
+    method = closed_form_vi(
+        model, learning_rate=learning_rate, optimizer=optimizer, warm_up_epochs=warm_up_epochs
+    )
+    apply = partial(plain_apply, activation_name=model.activation)
+    return Built(method, apply, model.likelihood)
+
+
+@dataclass(frozen=True)
+class ClosedFormNetwork(BlockNetwork):
+    """Moments of every activation instead of draws.
+
+    optimizer
+        Adam or RMSprop on batches, or L-BFGS on all rows, whose steps then are the epochs.
+    prediction
+        By expectations; by the network of the mean weights; or by draws.
+    """
+
+    model: Model
+    optimizer: Literal["adam", "rmsprop", "lbfgs"]
+    prediction: Literal["expected", "mean", "draws"]
+
+    replays = False
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time."""
+        return super().rows_at_once if self.prediction == "draws" else MOST_ROWS
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train on blocks; ValueError for L-BFGS."""
+        if self.optimizer == "lbfgs":
+            raise ValueError(
+                "optimizer must be 'adam' or 'rmsprop' for a table larger than memory, got"
+                " 'lbfgs', which takes all rows at once"
+            )
+        return super().fit_parts(parts, rng, progress)
+
+    def train(self, rows: Rows, start: PyTree, first_epoch: int, progress: Progress) -> Trained:
+        """Descend the objective."""
+        if self.optimizer != "lbfgs":
+            return super().train(rows, start, first_epoch, progress)
+        data, before = device_rows(rows, blocks(len(rows.x))), start.network
+        optimum = fit_lbfgs(
+            self.model,
+            before.params,
+            data,
+            tol=LBFGS_TOLERANCE,
+            max_steps=self.n_epochs,
+            progress=progress,
+        )
+        if not is_finite(optimum.state):
+            return optimum._replace(state=before, trace={"loss": []}, n_undone=1)
+        return optimum._replace(state=before._replace(params=optimum.state))
+
+    def finished(self, trained: Trained, seed: int) -> ClosedFormState:
+        """Return the state that is kept."""
+        return ClosedFormState(trained.state, seed, trained.gradient_norm)
+
+    def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
+        """Report the training, and the hidden units through which nothing passes."""
+        report = super().account(trained, n_rows, seconds)
+        dead = dead_units(trained.state.params.q)
+        guards = report.guards | {"dead_units": int(dead.sum())}
+        if trained.gradient_norm is None:
+            return replace(report, guards=guards)
+        guards["not_converged"] = int(trained.gradient_norm > LBFGS_TOLERANCE)
+        return replace(report, guards=guards, n_updates=report.n_epochs)
+
+    def advice(self, trained: Trained) -> list[str]:
+        """Say what a person should know about the training, in sentences."""
+        advice, dead = super().advice(trained), dead_units(trained.state.params.q)
+        if (trained.gradient_norm or 0.0) > LBFGS_TOLERANCE:
+            advice.append(
+                f"L-BFGS stopped after {len(trained.trace['loss'])} steps at a gradient of "
+                f"{trained.gradient_norm:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
+            )
+        if any(count == size for count, size in zip(dead, self.sizes[1:-1], strict=True)):
+            advice.append(_ALL_DEAD)
+        return advice
+
+    def predict(self, state: PyTree, x: np.ndarray) -> Predictive | ClassPredictive:
+        """Predict in closed form, or by draws."""
+        if self.prediction == "draws":
+            return super().predict(state, x)
+        params, rows = state.network.params, jnp.asarray(padded(x), jnp.float32)
+        f = _moments(self.model, params.q, rows, by_mean=self.prediction == "mean")
+        if not isinstance(self.built.likelihood, GaussianNoise):
+            proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(*f))
+            return ClassPredictive.of_codes(proba[: len(x)], entropy[: len(x)])
+        m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
+        return of_output_moments(self.built.likelihood, params.likelihood, m, v)
+
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Add the natural parameters of the weights; what the likelihood learnt is averaged.
+
+        The prior is in every part, and so in the product once (Bui et al. 2018, "Partitioned
+        variational inference", section 2). Adam's memory is that of the first part.
+        """
+        network = parts[0].state.network
+        params = [part.state.network.params for part in parts]
+        q, n_undone = _product([one.q for one in params], powers)
+        weights = np.asarray(powers, np.float32)
+        mean = partial(jax.tree.map, lambda *each: jnp.tensordot(weights, jnp.stack(each), 1))
+        likelihood = mean(*(one.likelihood for one in params))
+        state = network._replace(params=Params(q, likelihood))
+        report = merged_report(parts, powers, {"weights_undone": n_undone})
+        n_iter = max(part.n_iter for part in parts)
+        return Learned(parts[0].state._replace(network=state), report, n_iter)
+
+    @property
+    def example(self) -> PyTree:
+        """A state of the shapes of this network."""
+        return ClosedFormState(*super().example, cast(PyTree, float | None))
+
+    def gaussians(self, state: ClosedFormState) -> WeightGaussians:
+        """Return the posterior of the weights."""
+        q = state.network.params.q
+        std = jax.tree.map(lambda log_v: np.exp(0.5 * np.asarray(log_v)), q.log_v)
+        return WeightGaussians(q.m, std)
+
+    def masked(self, state: ClosedFormState, keep: PyTree) -> ClosedFormState:
+        """Return the state with every weight exactly zero whose mask is False."""
+        params = state.network.params
+        q = Posterior(zeroed(params.q.m, keep), zeroed(params.q.log_v, keep, to=NO_LOG_STD))
+        network = state.network._replace(params=params._replace(q=q))
+        return state._replace(network=network)
+
+
+def _product(posteriors: Sequence[Posterior], powers: Sequence[float]) -> tuple[Posterior, int]:
+    """Multiply posteriors to powers; weights without a positive precision stay as in the first."""
+    m, log_v, n_undone = [], [], 0
+    for layer, first in enumerate(posteriors[0].m):
+        means = np.stack([np.asarray(one.m[layer], np.float64) for one in posteriors])
+        precs = np.stack([np.exp(-np.asarray(one.log_v[layer], np.float64)) for one in posteriors])
+        prec = np.tensordot(powers, precs, 1)
+        is_proper = prec > 0.0
+        safe = np.where(is_proper, prec, precs[0])
+        mean = np.where(is_proper, np.tensordot(powers, precs * means, 1) / safe, means[0])
+        m.append(jnp.asarray(mean, first.dtype))
+        log_v.append(jnp.asarray(-np.log(safe), first.dtype))
+        n_undone += int(np.sum(~is_proper))
+    return Posterior(tuple(m), tuple(log_v)), n_undone
+
+
+@partial(jax.jit, static_argnames=("model", "by_mean"))
+def _moments(model: Model, q: Posterior, x: Float[Array, "n d"], *, by_mean: bool) -> Gaussian:
+    if not by_mean:
+        return propagate(model, q, x)
+    f = jax.vmap(partial(plain_apply, q.m, activation_name=model.activation))(x)
+    return Gaussian(f, jnp.zeros_like(f))
+
+
+@jax.jit
+def _class_moments(m: Float[Array, "n c"], v: Float[Array, "n c"]) -> tuple[Array, Array]:
+    """Probabilities and expected entropies, some rows at a time to bound the memory."""
+
+    def one(moments: tuple[Array, Array]) -> tuple[Array, Array]:
+        expected = softmax_expectations.moments(*moments)
+        proba = jnp.maximum(expected.proba, 0.0)
+        return proba, softmax_expectations.expected_entropy(*moments, expected)
+
+    return jax.lax.map(one, (m, v), batch_size=1024)

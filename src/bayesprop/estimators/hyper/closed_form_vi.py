@@ -19,8 +19,7 @@ from bayesprop.estimators.params import (
     number_or,
 )
 from bayesprop.model.task import Task
-from bayesprop.moments import closed_form_vi as vi
-from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
+from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, built
 
 
 @hyper_parameters
@@ -94,7 +93,7 @@ class _Params(PassParams):
 
     def build_method(self, task: Task, n_inputs: int) -> ClosedFormNetwork:
         likelihood, scale = likelihood_of(task, self), self.prior_scale
-        model = vi.Model(
+        model = Model(
             likelihood,
             activation=self.activation,
             prior=self.prior,
