@@ -88,12 +88,12 @@ def test_ramps_rise_between_quantiles():
     assert ramps.n_knots.tolist() == [9, 0, 0]
     knots = np.quantile(x[:, 0], np.linspace(0, 1, 9), method="inverted_cdf")
     at = np.array([[-5.0, 0.0, 0.0], [0.5, 1.0, 0.0], [9.0, 2.0, 0.0]])
-    given = ramps.beside(at)
+    given = ramps.encode(at)
     assert given.shape == (3, 3 + 8)
     np.testing.assert_array_equal(given[:2, :3], at[:2])  # the third is beyond five
     height = (given[:, 3:] / 2.0 + ramps.centres).sum(axis=1)
     np.testing.assert_allclose(height, np.interp(at[:, 0], knots, np.arange(9)), atol=1e-5)
-    np.testing.assert_allclose(ramps.beside(x)[:, 3:].mean(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(ramps.encode(x)[:, 3:].mean(axis=0), 0.0, atol=1e-6)
     copies = rng.integers(1, 4, 200)
     weighted, repeated = (
         Ramps.of(x, copies),
@@ -106,7 +106,7 @@ def test_ramps_rise_between_quantiles():
 def test_more_columns_than_rows_have_no_ramps():
     x = np.random.default_rng(0).standard_normal((8, 9))
     assert Ramps.of(x, np.ones(8)).n_ramps == 0
-    np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).beside(x), np.float32(bounded(x)))
+    np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).encode(x), np.float32(bounded(x)))
     assert settings_for_classes(8, 9).n_steps < settings_for_classes(9, 9).n_steps
 
 

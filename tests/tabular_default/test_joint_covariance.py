@@ -291,7 +291,7 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
         for drawn, var in ((first.w_m[0], w_var[0]), (first.b_m, b_var)):
             z = drawn[sleeps] / np.sqrt(var[sleeps])
             assert stats.kstest(z, "norm").pvalue > 1e-3, k
-    again = dev.wake(1, 0, trained.members[0], spread)
+    again = dev.reinitialise_dead_units(1, 0, trained.members[0], spread)
     np.testing.assert_array_equal(again.mean[0].w_m, with_a_gap.members[0].mean[0].w_m)
 
 

@@ -63,7 +63,7 @@ def test_the_prediction_is_the_mixture_of_both(fitted):
     share = fitted.weights[1]
     one, two = (
         experts.expert_components(expert, given).predictive()
-        for expert, given in zip(fitted.experts, (x, fitted.ramps.beside(x)), strict=True)
+        for expert, given in zip(fitted.experts, (x, fitted.ramps.encode(x)), strict=True)
     )
     both = nn.predict(fitted, x)
     np.testing.assert_allclose(both.mean, (1.0 - share) * one.mean + share * two.mean, rtol=1e-9)

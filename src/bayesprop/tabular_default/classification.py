@@ -147,7 +147,7 @@ def fit(
     rows, fold, has_groups = _folded(x, codes, weight, groups, settings.n_members, rng)
     one_hot = np.eye(n_classes, dtype=np.float32).__getitem__
     table = Table.of(rows.x, rows.y, rows.weight, rows.group, parts, one_hot)._replace(fold=fold)
-    views = table.given(bounded), table.given(ramps.beside)
+    views = table.given(bounded), table.given(ramps.encode)
     starts = _start(rng, views, counts, settings, is_ordered=is_ordered and n_classes > 2)
     loop = Loop(
         advance_classes, _normals(seed, n_classes), f"{ensemble_outputs.__name__}:rehearse_classes"
@@ -285,7 +285,7 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
     The expected entropy is that of the mixture times what the power does to the whole entropy: the
     share of the doubt that data would remove is that before the power.
     """
-    views = bounded(x), state.ramps.beside(x)
+    views = bounded(x), state.ramps.encode(x)
     proba = np.full((len(x), len(state.constant)), state.weights[-1] * state.constant)
     entropy = np.full(len(x), state.weights[-1] * special.entr(state.constant).sum())
     for expert, weight in zip(state.experts, state.weights[:-1], strict=True):

@@ -42,7 +42,7 @@ def sample_functions(
     for e, expert in enumerate(state.experts):
         of_expert = np.flatnonzero((which == e).any(axis=1))
         if len(of_expert):
-            given = state.ramps.beside(x) if expert.is_ramped else x
+            given = state.ramps.encode(x) if expert.is_ramped else x
             if isinstance(expert, Processes):
                 values = _of_processes(rng, expert, given, len(of_expert), include_noise)
             else:

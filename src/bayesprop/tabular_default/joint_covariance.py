@@ -11,10 +11,10 @@ precision that the bound of training sees in a row. The variance of the mean is 
 is known to grow between the rows where independent weights do not (Foong et al. 2019, "In-between
 uncertainty"; Immer et al. 2021 for the linear form of the prediction).
 
-Units that sleep have weights that the rows say nothing of, but training leaves them all the same
-kink, at their prior's mean. Those of the last hidden layer are woken first: the weights that enter
-one become a draw from their prior, so that its kink may lie anywhere, also where no row does, and
-the rows decide how much of it the output may hold. The mean stays as it was.
+The rows say nothing of the weights of a dead unit, but training leaves all dead units the same
+kink, at their prior's mean. Those of the last hidden layer are reinitialised first: the weights
+that enter one become a draw from their prior, so that its kink may lie anywhere, also where no row
+does, and the rows decide how much of it the output may hold. The mean stays as it was.
 
 S itself would be too large to keep and to multiply by. Kept are a few factors, vectors of all
 weights whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
@@ -127,7 +127,9 @@ def hold_out(
     predicted, spread = outputs(networks, x), settings.priors.mean
     there, total = predicted.at(at), sums(at, measured.weight[:, None], len(some))
     trained = networks.members
-    each = tuple(wake(seed, k, member, spread) for k, member in enumerate(trained))
+    each = tuple(
+        reinitialise_dead_units(seed, k, member, spread) for k, member in enumerate(trained)
+    )
     networks = networks._replace(members=each)
     number = max(N_FACTORS, -(-LEAST_FACTORS // len(each)))
     fold = None if distinct.fold is None else distinct.fold[some]
@@ -168,29 +170,29 @@ def _of_folds(networks: Networks, distinct: Distinct, seed: int) -> HeldOut | No
     return HeldOut(some, components, np.ones(len(some), bool))
 
 
-def wake(seed: int, k: int, member: Member, spread: float) -> Member:
-    """Return member k with a kink of its own for every sleeping unit of the last hidden layer.
+def reinitialise_dead_units(seed: int, k: int, member: Member, spread: float) -> Member:
+    """Return member k with a kink of its own for every dead unit of the last hidden layer.
 
     Its width is that of one of the others.
     """
     *below, entering, leaving = member.mean
     n_units = entering.b_m.size
-    sleeps = np.array(dead_units(member.mean, spread)[-n_units:])
-    rng, n = np.random.default_rng([seed % 2**32, 3, k]), int(sleeps.sum())
+    is_dead = np.array(dead_units(member.mean, spread)[-n_units:])
+    rng, n = np.random.default_rng([seed % 2**32, 3, k]), int(is_dead.sum())
     w_var, b_var = prior_variances(member.mean, spread)[-2]
     weights, biases, leaving_m = (np.array(a) for a in (entering.w_m, entering.b_m, leaving.w_m))
-    weights[:, sleeps] = np.sqrt(w_var[:, sleeps]) * rng.standard_normal((len(weights), n))
-    biases[sleeps] = np.sqrt(b_var[sleeps]) * rng.standard_normal(n)
-    leaving_m[:n_units][sleeps] = 0.0
+    weights[:, is_dead] = np.sqrt(w_var[:, is_dead]) * rng.standard_normal((len(weights), n))
+    biases[is_dead] = np.sqrt(b_var[is_dead]) * rng.standard_normal(n)
+    leaving_m[:n_units][is_dead] = 0.0
     entering = entering._replace(
         w_m=weights,
         b_m=biases,
-        w_log_std=np.where(sleeps, CERTAIN, entering.w_log_std),
-        b_log_std=np.where(sleeps, CERTAIN, entering.b_log_std),
+        w_log_std=np.where(is_dead, CERTAIN, entering.w_log_std),
+        b_log_std=np.where(is_dead, CERTAIN, entering.b_log_std),
     )
     widths = np.array(member.log_widths[-1])
     if n < n_units:
-        widths[sleeps] = rng.choice(widths[~sleeps], n)
+        widths[is_dead] = rng.choice(widths[~is_dead], n)
     return member._replace(
         mean=(*below, entering, leaving._replace(w_m=leaving_m)),
         log_widths=(*member.log_widths[:-1], widths),

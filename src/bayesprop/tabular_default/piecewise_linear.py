@@ -71,7 +71,7 @@ class Ramps(NamedTuple):
         """Columns that they add."""
         return int(np.maximum(self.n_knots - 1, 0).sum())
 
-    def beside(self, x: Float[np.ndarray, "n d"]) -> Float32[np.ndarray, "n e"]:
+    def encode(self, x: Float[np.ndarray, "n d"]) -> Float32[np.ndarray, "n e"]:
         """Return inputs with their ramps, twice their height above the mean, behind them."""
         n_inputs = x.shape[1]
         beside = np.empty((len(x), n_inputs + self.n_ramps), np.float32)

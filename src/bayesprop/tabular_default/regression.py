@@ -154,7 +154,7 @@ def fit(
     tables, chosen = [table], [settings]
     starts = [init_networks(seed, x.shape[1], table.y, settings)]
     if ramps.n_ramps:
-        ramped = table.given(ramps.beside)
+        ramped = table.given(ramps.encode)
         n_inputs = ramped.x.shape[1]
         start = init_networks(seed, n_inputs, table.y, settings, is_ramped=True)
         n_weights, n_outputs = start.n_mean_weights, start.n_outputs
@@ -201,7 +201,7 @@ def _chosen(
     """Let held-out rows choose what stands beside the networks of every expert, side by side."""
     held_out = []
     for networks, chosen in zip(experts, settings, strict=True):
-        given = distinct.given(ramps.beside) if networks.is_ramped else distinct
+        given = distinct.given(ramps.encode) if networks.is_ramped else distinct
         held_out.append((*hold_out(networks, given, chosen, seed, n_total), given, chosen))
     progress.report(_TRAINING, 1.0, "rows left out")
     n_rows, n_outputs = distinct.table.y.shape
@@ -274,7 +274,7 @@ def _info(
 def components(state: NumberState, x: Float[np.ndarray, "n d"]) -> Components:
     """Return the mixture of all experts; their noise is as held-out rows want it."""
     given = {one.is_ramped for one in state.experts}
-    views = {is_ramped: state.ramps.beside(x) if is_ramped else x for is_ramped in given}
+    views = {is_ramped: state.ramps.encode(x) if is_ramped else x for is_ramped in given}
     parts = [expert_components(one, views[one.is_ramped]) for one in state.experts]
     return Components.mixed(parts, state.weights)
 
