@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,9 @@ from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree  # which loads JAX
 
 MOST_ROWS = 131_072
 """Rows of a prediction at a time, at most: the memory of what lies between input and output."""
@@ -56,7 +59,7 @@ class Parts(NamedTuple):
 class Learned(NamedTuple):
     """What learning leaves: the state, an account of it, and passes or steps in all."""
 
-    state: Any
+    state: PyTree
     report: FitReport
     n_iter: int
 
@@ -79,15 +82,15 @@ class Method(Protocol):
         """Learn from scratch."""
         ...
 
-    def predict(self, state: Any, x: Float[np.ndarray, "n d"]) -> Predictive | ClassPredictive:
+    def predict(self, state: PyTree, x: Float[np.ndarray, "n d"]) -> Predictive | ClassPredictive:
         """Predict standardised targets, or codes of classes, at standardised rows."""
         ...
 
-    def to_stored(self, state: Any) -> Stored:
+    def to_stored(self, state: PyTree) -> Stored:
         """Return a state as a header and named arrays."""
         ...
 
-    def from_stored(self, stored: Stored) -> Any:
+    def from_stored(self, stored: Stored) -> PyTree:
         """Rebuild what `to_stored` gave; any error where it does not fit this method."""
         ...
 
@@ -191,7 +194,7 @@ class DrawsFunctions(Protocol):
     """Draws functions from its posterior (`sample_y`)."""
 
     def draw(
-        self, state: Any, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+        self, state: PyTree, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
     ) -> Drawn:
         """Draw n functions jointly over standardised rows."""
         ...
@@ -201,7 +204,7 @@ class DrawsFunctions(Protocol):
 class Features(Protocol):
     """Has numbers whose inner products are the posterior covariances (`posterior_features`)."""
 
-    def features(self, state: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
+    def features(self, state: PyTree, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
         """Return them at standardised rows."""
         ...
 
@@ -209,18 +212,18 @@ class Features(Protocol):
 class WeightGaussians(NamedTuple):
     """Means and standard deviations of all weights, two pytrees of one structure."""
 
-    m: Any
-    std: Any
+    m: PyTree
+    std: PyTree
 
 
 @runtime_checkable
 class Prunes(Protocol):
     """Has an independent Gaussian a weight, so that weights can be removed (`prune`)."""
 
-    def gaussians(self, state: Any) -> WeightGaussians:
+    def gaussians(self, state: PyTree) -> WeightGaussians:
         """Return the posterior of the weights."""
         ...
 
-    def masked(self, state: Any, keep: Any) -> Any:
+    def masked(self, state: PyTree, keep: PyTree) -> PyTree:
         """Return the state with every weight exactly zero whose mask is False."""
         ...

@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 from scipy import special
 
 from bayesprop import codec
@@ -110,7 +110,7 @@ KINDS: dict[str, WeightKind] = {
 class EBPState(NamedTuple):
     """The parameter h of every weight, (n_in + 1, n_out) a layer; the bias is the last row."""
 
-    h: tuple[Any, ...]
+    h: tuple[PyTree, ...]
 
 
 class EBPInfo(NamedTuple):
@@ -127,10 +127,10 @@ class EBPInfo(NamedTuple):
         Binary weights that are at `FURTHEST` after the pass, where they can say no more.
     """
 
-    log_z: Any
-    rows_refused: Any
-    steps_shortened: Any
-    weights_at_bound: Any
+    log_z: PyTree
+    rows_refused: PyTree
+    steps_shortened: PyTree
+    weights_at_bound: PyTree
 
 
 def init(rng: np.random.Generator | np.random.RandomState, sizes: Sequence[int]) -> EBPState:
@@ -185,7 +185,7 @@ def absorb(h: tuple, row: Rows, kind: WeightKind) -> Absorbed:
     part = row._replace(weight=weight / n_parts)
     first = _absorb_part(h, part, kind)
 
-    def step(_: Any, so_far: Absorbed) -> Absorbed:
+    def step(_: PyTree, so_far: Absorbed) -> Absorbed:
         new = _absorb_part(so_far.h, part, kind)
         refused, shortened = so_far.refused | new.refused, so_far.shortened + new.shortened
         return so_far._replace(h=new.h, refused=refused, shortened=shortened)

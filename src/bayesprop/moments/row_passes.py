@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int
@@ -15,6 +15,9 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned
 from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree  # which loads JAX
 
 Orders = Iterable[Int[np.ndarray, " k"]]
 
@@ -37,15 +40,15 @@ class RowPasses(ABC):
     """Log of one standardised unit of every target, in y, summed."""
 
     @abstractmethod
-    def start(self, rng: np.random.Generator | np.random.RandomState) -> Any:
+    def start(self, rng: np.random.Generator | np.random.RandomState) -> PyTree:
         """Return the posterior of no rows; random numbers break the symmetry of the units."""
 
     @abstractmethod
-    def passes(self, rows: Rows, start: Any, orders: Orders) -> Iterator[tuple[Any, Any]]:
+    def passes(self, rows: Rows, start: PyTree, orders: Orders) -> Iterator[tuple[PyTree, PyTree]]:
         """Yield the state after each pass and its info, which has a `log_z`."""
 
     @abstractmethod
-    def guards(self, infos: list[Any]) -> dict[str, int]:
+    def guards(self, infos: list[PyTree]) -> dict[str, int]:
         """Count the guards that fired, over all passes."""
 
     @abstractmethod
@@ -57,12 +60,12 @@ class RowPasses(ABC):
         """Weights and biases of the network."""
         return sum((a + 1) * b for a, b in pairwise(self.sizes))
 
-    def course(self, state: Any, info: Any, n_rows: int) -> dict[str, float]:
+    def course(self, state: PyTree, info: PyTree, n_rows: int) -> dict[str, float]:
         """Return what the report tells of a pass beside log Z."""
         del state, info, n_rows
         return {}
 
-    def before_new_rows(self, state: Any) -> Any:
+    def before_new_rows(self, state: PyTree) -> PyTree:
         """Return the state that meets rows which it has not seen."""
         return state
 
@@ -96,7 +99,7 @@ class RowPasses(ABC):
     def _shuffled(
         self,
         rows: Rows,
-        start: Any,
+        start: PyTree,
         n_before: int,
         rng: np.random.RandomState,
         progress: Progress,
@@ -109,7 +112,7 @@ class RowPasses(ABC):
     def _learned(
         self,
         rows: Rows,
-        start: Any,
+        start: PyTree,
         n_before: int,
         orders: Orders,
         n_passes: int,
@@ -119,7 +122,7 @@ class RowPasses(ABC):
         n_rows, mass = len(rows.x), float(len(rows.x))
         if rows.weight is not None:
             n_rows, mass = int(np.count_nonzero(rows.weight)), float(rows.weight.sum())
-        infos: list[Any] = []
+        infos: list[PyTree] = []
         trace: dict[str, list[float]] = {}
         for state, info in self.passes(rows, start, orders):
             infos.append(info)

@@ -25,8 +25,8 @@ from bayesprop.distributions.mixture import (
     MixturePredictive,
 )
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
-from bayesprop.numerics import softmax_expectations
-from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
+from bayesprop.numerics import LOG_2PI, softmax_expectations
+from bayesprop.numerics.gaussian import Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
 _MOST_IN_TRAINING = 20.0

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from bayesprop.networks.gradient_method import Apply
 from bayesprop.networks.likelihoods import LearnedNoise, NetworkLikelihood
-from bayesprop.numerics.gaussian import LOG_2PI
+from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.rows import Rows
 
 GammaPrior = tuple[float, float]

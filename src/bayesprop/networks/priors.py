@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
+from bayesprop.numerics import LOG_2PI
+from bayesprop.numerics.gaussian import Gaussian, log_pdf
 from bayesprop.numerics.softplus import softplus
 
 

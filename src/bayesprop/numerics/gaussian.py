@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-LOG_2PI = 1.8378770664093453
+from bayesprop.numerics import LOG_2PI
 
 
 class Gaussian(NamedTuple):

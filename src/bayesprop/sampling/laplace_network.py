@@ -29,9 +29,9 @@ from bayesprop.networks import draws
 from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork
+from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.filling import blocks, filled, padded
-from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64

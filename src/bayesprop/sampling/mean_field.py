@@ -26,7 +26,8 @@ from bayesprop.networks.mlp import Activation
 from bayesprop.networks.priors import ClosedPrior
 from bayesprop.networks.pruning import NO_LOG_STD, zeroed
 from bayesprop.networks.training import BlockNetwork, NetworkState, on_device
-from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
+from bayesprop.numerics import LOG_2PI
+from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal
 

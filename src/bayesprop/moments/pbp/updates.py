@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from bayesprop.moments.pbp.state import Gamma, Inference, PBPInfo, PBPState, Targets
 from bayesprop.networks.mlp import Weights, mlp_apply, mlp_propagate
-from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_cdf, log_pdf, match_moments
+from bayesprop.numerics import LOG_2PI
+from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf, match_moments
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
 
