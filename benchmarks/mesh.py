@@ -36,11 +36,11 @@ _METHODS = ("network", "bayes-by-backprop", "closed-form-vi")
 _NUMBERS = re.compile(r"f32\[([\d,]*)\]")
 
 
-def program(name: str, rows: loops.Rows) -> tuple[Any, Any]:
+def program(name: str, rows: Rows) -> tuple[Any, Any]:
     """Return an epoch of a method's training, of the state, and the state at the start."""
     estimator = catalogue.make(name, task="classification", hidden_layer_sizes=_SIZES)
     method = estimator.build_method(Classes(np.arange(_N_CLASSES)), _N_INPUTS)
-    gradient = method.built.gradient
+    gradient = method.gradient
     key = jax.random.key(0)
     run = partial(loops.epoch, gradient.update, key=key, data=rows, batch_size=_BATCH)
     return run, method.start(0).network

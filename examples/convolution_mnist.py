@@ -15,7 +15,7 @@ import optax
 from sklearn.metrics import roc_auc_score
 
 from bayesprop.datasets.images import load_images
-from bayesprop.networks.draws import class_moments
+from bayesprop.networks.draws import predict_draws
 from bayesprop.networks.likelihoods import Categorical
 from bayesprop.networks.priors import ScaleMixturePrior
 from bayesprop.numerics.loops import epoch
@@ -73,7 +73,7 @@ def main(arguments=None):
         state, info = epoch(method.update, state, jax.random.key(place), rows, batch_size=128)
         print(f"epoch {place + 1}: log-likelihood {info.mean_log_likelihood:.3f} a picture")
 
-    predict = partial(class_moments, apply, method.sample, jax.random.key(2), state, n_draws=10)
+    predict = partial(predict_draws, method, jax.random.key(2), state, n_draws=10)
     seen, strange = (
         np.asarray(predict(pixels(x)).proba, np.float64) for x in (images.test_x, strangers)
     )

@@ -28,7 +28,8 @@ _QUANTILES = 2001
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Remove shares of the weights of the last epoch, as the paper does; test what is left."""
     network = digit_networks.trained(config, KIND, key["units"], scratch)
-    m, std = network.state.q.m, mean_field.stds(network.state.q)
+    q = network.state.params.weights
+    m, std = q.m, mean_field.stds(q)
     test = digit_networks.pictures(config).test
     n_weights = sum(w.size for w in m)
     pruned = []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -209,10 +209,8 @@ def averaged_error(proba: Sequence[np.ndarray], rows: Rows) -> float:
 def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int = 1) -> np.ndarray:
     """Average class probabilities of draws of a network; of a plain one, one draw is itself."""
     key = jax.random.key(config.seed)
-    found = draws.class_moments(
-        plain_apply, network.method.sample, key, network.state, rows.x, n_draws=n_draws
-    )
-    return np.asarray(found.proba)
+    found = draws.predict_draws(network.method, key, network.state, rows.x, n_draws=n_draws)
+    return np.asarray(cast(draws.ClassMoments, found).proba)
 
 
 def experiment(kinds: Iterable[str], **how: Any) -> Experiment:

@@ -26,11 +26,12 @@ from bayesprop import metrics
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.model.task import Standardiser
-from bayesprop.networks.draws import observations
-from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.draws import predict_draws
+from bayesprop.networks.gradient_method import GradientMethod, Parameters
 from bayesprop.networks.likelihoods import KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import plain_apply
 from bayesprop.numerics import loops
+from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import MeanField, rho_of
 from bayesprop.sampling.point_network import point_network
@@ -65,13 +66,6 @@ class Config:
     learning_rate: tuple[float, float] = (1e-5, 1e-1)
     momentum: tuple[float, float] = (0.0, 0.99)
     weight_decay: tuple[float, float] = (1e-6, 1e-2)
-
-
-class Rows(NamedTuple):
-    """Standardised rows."""
-
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, "n 1"]
 
 
 class Trial(NamedTuple):
@@ -193,8 +187,7 @@ class Network:
         learner = _learner(is_point=self.method == "bp")
         key_start, key_steps = jax.random.split(jax.random.key(seed))
         state = self._start(learner, key_start, settings)
-        x, y = (jnp.asarray(part, jnp.float32) for part in rows)
-        data = loops.Rows(x, y, jnp.ones(len(x)))
+        data = Rows(*(jnp.asarray(part, jnp.float32) for part in (rows.x, rows.y)))
         for number in range(self.n_epochs):
             key = jax.random.fold_in(key_steps, number)
             state, _ = loops.epoch(learner.update, state, key, data, batch_size=1)
@@ -205,10 +198,8 @@ class Network:
     ) -> Predictive:
         """Predict standardised targets; the noise variance is for a fit that has none."""
         is_point = self.method == "bp"
-        drawn = observations(
-            plain_apply,
-            _learner(is_point=is_point).sample,
-            KnownNoise(1) if is_point else LearnedNoise(1),
+        drawn = predict_draws(
+            _learner(is_point=is_point),
             jax.random.key(seed),
             state,
             jnp.asarray(x, jnp.float32),
@@ -230,7 +221,8 @@ class Network:
         if width := _WIDTHS.get(self.method):
             starts = zip(stds, shapes, strict=True)
             rho = tuple(jnp.full(shape, rho_of(width * std)) for std, shape in starts)
-            state = state._replace(q=MeanField(state.q.m, rho), likelihood=jnp.zeros(1))
+            q = MeanField(state.params.weights.m, rho)
+            state = state._replace(params=Parameters(q, jnp.zeros(1)))
         numbers = {name: jnp.asarray(value, jnp.float32) for name, value in settings.items()}
         steps = state.optimizer
         return state._replace(

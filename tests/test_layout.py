@@ -81,7 +81,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     "numba": {"simd", "moments", "tabular_default", "sampling"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "scale", "table_model", "cli", "active_learning"},
-    "optax": {"moments", "sampling", "estimators"},
+    "optax": {"networks", "moments", "sampling", "estimators"},
 }
 
 

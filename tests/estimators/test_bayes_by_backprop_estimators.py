@@ -74,7 +74,7 @@ class TestPruning:
         import jax
 
         small = prune(fitted[kind], 0.6)
-        gradient = small.fitted_.method.built.gradient
+        gradient = small.fitted_.method.gradient
         weights = gradient.sample(jax.random.key(0), small.state_.network).weights
         values = np.concatenate([np.ravel(w) for w in weights])
         assert small.pruned_.n_weights == values.size
@@ -91,7 +91,7 @@ class TestPruning:
 
     def test_by_layer(self, fitted):
         small = prune(fitted[BayesByBackpropRegressor], 0.5, by_layer=True)
-        for m in small.state_.network.q.m:
+        for m in small.state_.network.params.weights.m:
             assert np.count_nonzero(np.asarray(m) == 0.0) == round(0.5 * m.size)
 
     def test_saved_small_and_loaded(self, wide, cancer, tmp_path):

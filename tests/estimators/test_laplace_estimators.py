@@ -29,8 +29,8 @@ def test_a_linear_network_has_the_evidence_and_the_posterior_of_linear_regressio
     y, scale = (Y - Y.mean()) / Y.std(), Y.std()
     phi = np.column_stack([x, np.ones(60)])
     prec, noise_var = (
-        linear.state_.network.mode.prior_prec[0],
-        np.exp(linear.state_.network.mode.likelihood[0]),
+        linear.state_.network.prior_prec[0],
+        np.exp(linear.state_.network.mode.params.likelihood[0]),
     )
     cov = np.linalg.inv(phi.T @ phi / noise_var + prec * np.eye(3))
     mean = phi @ cov @ phi.T @ y / noise_var
@@ -113,9 +113,9 @@ def test_every_choice_predicts_two_targets(settings):
     assert model.sample_y(X[:3], 4, include_noise=True).shape == (3, 2, 4)
     if settings.get("prior_prec") == 3.0:
         np.testing.assert_allclose(found.noise_var, 16.0, rtol=1e-5)
-        np.testing.assert_array_equal(model.state_.network.mode.prior_prec, 3.0)
+        np.testing.assert_array_equal(model.state_.network.prior_prec, 3.0)
     if settings.get("prior_prec") == "one":
-        assert np.ptp(model.state_.network.mode.prior_prec) == 0.0
+        assert np.ptp(model.state_.network.prior_prec) == 0.0
 
 
 def test_too_much_memory_is_refused_before_the_fit():

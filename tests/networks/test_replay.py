@@ -48,8 +48,8 @@ def test_draws_without_a_hidden_layer_have_the_moments_of_their_weights():
     replay = replay_of(BayesByBackpropRegressor((), init_std=0.4, noise=0.1), 3)
     state = replay.start(2)
     x = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 3.0]])
-    m = np.asarray(state.network.network.q.m[0], np.float64)[:, 0]
-    std = np.asarray(mean_field.stds(state.network.network.q)[0], np.float64)[:, 0]
+    m = np.asarray(state.network.network.params.weights.m[0], np.float64)[:, 0]
+    std = np.asarray(mean_field.stds(state.network.network.params.weights)[0], np.float64)[:, 0]
     with_one = np.hstack([x, np.ones((2, 1))])
     mean, var = with_one @ m, with_one**2 @ std**2
     n = 4000
@@ -78,9 +78,9 @@ def test_practice_leads_to_the_best_gaussian_of_independent_weights():
     with_one = np.hstack([x, np.ones((n, 1))])
     prec = with_one.T @ with_one / noise + np.eye(3) / 1.5**2
     exact = np.linalg.solve(prec, with_one.T @ y / 2.0 / noise)
-    std = np.asarray(mean_field.stds(network.q)[0])[:, 0]
+    std = np.asarray(mean_field.stds(network.params.weights)[0])[:, 0]
     np.testing.assert_allclose(std, 1.0 / np.sqrt(np.diag(prec)), rtol=0.15)
-    assert (np.abs(np.asarray(network.q.m[0])[:, 0] - exact) < 0.5 * std).all()
+    assert (np.abs(np.asarray(network.params.weights.m[0])[:, 0] - exact) < 0.5 * std).all()
 
 
 def test_practice_that_leaves_the_finite_numbers_is_undone():
@@ -100,7 +100,7 @@ def test_a_network_shows_its_last_hidden_layer_and_its_noise(noise):
     layer = replay.last_layer(state, x)
     assert layer.features.shape == (5, 3)
     assert (layer.features >= 0.0).all()
-    last = np.asarray(replay.method.built.gradient.mean(state.network.network).weights[-1])[0]
+    last = np.asarray(replay.method.gradient.mean(state.network.network).weights[-1])[0]
     mean = layer.features @ last[:-1, 0] + last[-1, 0]
     np.testing.assert_allclose(mean, replay.draw(state, x, 0, 1)[0], rtol=1e-5)
     expected = np.sqrt(replay.method.predict(state.network, x).noise_var)[:, 0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bayesprop.model.progress import Progress
-from bayesprop.networks.gradient_method import Draw, GradientMethod, Info
+from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters
 from bayesprop.networks.training import is_finite, train
 from bayesprop.numerics.rows import Rows
 
@@ -37,9 +37,9 @@ def counting(breaks_after=np.inf):
         return after, Info(epochs, -epochs, jnp.ones(()))
 
     def mean(state):
-        return Draw(state.epochs, state.noise)
+        return Parameters(state.epochs, state.noise)
 
-    return GradientMethod(init, update, lambda _key, state: mean(state), mean)
+    return GradientMethod(None, None, init, update, lambda _key, state: mean(state), mean)
 
 
 def run(method, n_epochs, state=None, **options):
@@ -54,7 +54,7 @@ def test_a_trace_holds_a_value_an_epoch():
         "mean_log_likelihood": [-1.0, -2.0, -3.0],
         "kl": [1.0, 1.0, 1.0],
     }
-    assert (trained.n_undone, trained.best_epoch) == (0, None)
+    assert trained.n_undone == 0
 
 
 def test_an_epoch_has_its_own_key_whatever_came_before():
@@ -83,14 +83,12 @@ def held_out(state):
 def test_the_best_state_is_kept_and_patience_ends(patience, n_seen):
     trained = run(counting(), 20, validate=held_out, patience=patience)
     assert float(trained.state.epochs) == 4.0
-    assert trained.best_epoch == 4
     assert trained.trace["validation_loss"] == [abs(e - 4.0) for e in range(1, n_seen + 1)]
     assert len(trained.trace["loss"]) == n_seen
 
 
 def test_no_improvement_at_all_keeps_the_first_epoch():
     trained = run(counting(), 20, validate=lambda state: float(state.epochs), patience=2)
-    assert trained.best_epoch == 1
     assert float(trained.state.epochs) == 1.0
 
 

@@ -11,6 +11,7 @@ import optax
 import pytest
 from scipy import integrate, special, stats
 
+from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, KnownNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
@@ -18,7 +19,7 @@ from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import bayes_by_backprop as bbb
 from bayesprop.sampling import mean_field
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
-from bayesprop.sampling.mean_field import MeanField, Params, draw_noise, weights_at
+from bayesprop.sampling.mean_field import MeanField, draw_noise, weights_at
 
 MIXTURE = ScaleMixturePrior(0.25, 0.6, 0.02)
 
@@ -57,7 +58,7 @@ def linear_free_energy(linear, q, key, kl):
     likelihood = KnownNoise(1, linear["noise_var"])
     outputs = jax.vmap(partial(linear_apply, weights_at(q, noise)))(linear["batch"].x)
     return bbb.free_energy(
-        NormalPrior(linear["weight_var"]), likelihood, Params(q, ()), noise, outputs,
+        NormalPrior(linear["weight_var"]), likelihood, Parameters(q, ()), noise, outputs,
         linear["batch"], kl=kl, share=1.0,
     )  # fmt: skip
 
@@ -86,9 +87,11 @@ def test_gradient_is_unbiased(linear, kl, n_samples):
     if kl == "sampled":
         prior = ScaleMixturePrior(0.5, std, std)
     method = bayes_by_backprop(linear_apply, likelihood, prior, optax.sgd(1.0), n_samples=n_samples)
-    start = method.init(jax.random.key(0), q.m)._replace(q=q)
+    start = method.init(jax.random.key(0), q.m)._replace(params=Parameters(q, ()))
     keys = jax.random.split(jax.random.key(5), 4000)
-    after = jax.jit(jax.vmap(lambda key: method.update(key, start, linear["batch"])[0].q))(keys)
+    after = jax.jit(
+        jax.vmap(lambda key: method.update(key, start, linear["batch"])[0].params.weights)
+    )(keys)
     x, y = (np.asarray(a, np.float64) for a in (linear["batch"].x, linear["batch"].y[:, 0]))
     m, rho = (np.asarray(a, np.float64)[0] for a in q)
     std, slope = np.log1p(np.exp(rho)), special.expit(rho)
@@ -113,7 +116,7 @@ def test_gradient_equals_equations_3_and_4():
     def cost(q):
         outputs = jax.vmap(partial(plain_apply, weights_at(q, noise)))(x)
         return bbb.free_energy(
-            MIXTURE, likelihood, Params(q, ()), noise, outputs, whole(x, y), kl="sampled",
+            MIXTURE, likelihood, Parameters(q, ()), noise, outputs, whole(x, y), kl="sampled",
             share=share,
         ).value  # fmt: skip
 
@@ -166,7 +169,7 @@ def test_sampled_kl_averages_to_the_kl_by_quadrature(prior, density):
         noise = draw_noise(key, q.m)
         likelihood = KnownNoise(1)
         return bbb.free_energy(
-            prior, likelihood, Params(q, ()), noise, jnp.zeros((1, 1)), batch, kl=kl, share=0.5
+            prior, likelihood, Parameters(q, ()), noise, jnp.zeros((1, 1)), batch, kl=kl, share=0.5
         ).value
 
     keys = jax.random.split(jax.random.key(0), 40_000)
@@ -209,7 +212,9 @@ def both(request):
 
         def one(key):
             after, info = method.update(key, state, batch)
-            return jax.tree.map(jnp.subtract, state.q, after.q), info.mean_log_likelihood
+            return jax.tree.map(
+                jnp.subtract, state.params.weights, after.params.weights
+            ), info.mean_log_likelihood
 
         keys = jax.random.split(jax.random.key(7), 4000)
         return jax.jit(jax.vmap(one))(keys)

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from bayesprop.networks.gradient_method import Draw, GradientMethod, Info
+from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters
 from bayesprop.networks.likelihoods import InputNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
@@ -84,9 +84,9 @@ def watching(n):
         return met, Info(total, batch.n_total, jnp.sum(batch.weight))
 
     def nothing(*_):
-        return Draw((), ())
+        return Parameters((), ())
 
-    return GradientMethod(lambda _key, _weights: jnp.zeros(n), update, nothing, nothing)
+    return GradientMethod(None, None, lambda _key, _weights: jnp.zeros(n), update, nothing, nothing)
 
 
 @pytest.mark.usefixtures("_both_ways")
@@ -118,7 +118,7 @@ def test_draws_are_members_equally_often():
     states = ensemble.init(jax.random.key(0), starts())
     keys = jax.random.split(jax.random.key(3), n)
     first = jax.vmap(lambda key: ensemble.sample(key, states).weights[0][0, 0])(keys)
-    own = np.asarray(states.weights[0][:, 0, 0])
+    own = np.asarray(states.params.weights[0][:, 0, 0])
     shares = (np.asarray(first)[:, None] == own).mean(axis=0)
     assert shares.sum() == pytest.approx(1.0)
     assert (np.abs(shares - 1 / M) < 4.5 * np.sqrt(2 / 9 / n)).all()

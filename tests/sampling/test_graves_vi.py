@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, KnownNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics.gaussian import Gaussian
@@ -66,9 +67,10 @@ def test_update_is_the_published_one(q):
     x, y = jnp.array([[0.5, -1.0, 2.0]]), jnp.array([[0.3, -0.2]])
     batch = Batch(x, y, jnp.ones(1), jnp.asarray(0), 4, jnp.asarray(4.0))
     method = graves_vi.graves_vi(plain_apply, KnownNoise(2, 0.5), optax.sgd(1.0))
-    start = method.init(jax.random.key(0), q.m)._replace(q=q)
+    start = method.init(jax.random.key(0), q.m)._replace(params=Parameters(q, ()))
     key = jax.random.key(9)
-    after, _ = jax.jit(method.update)(key, start, batch)
+    moved, _ = jax.jit(method.update)(key, start, batch)
+    after = moved.params.weights
     noise, stds = draw_noise(key, q.m), mean_field.stds(q)
     w = jax.tree.map(lambda m, std, e: m + std * e, q.m, stds, noise)
 
@@ -83,7 +85,7 @@ def test_update_is_the_published_one(q):
         to_m = g + 0.25 * (m - mu) / s2
         to_v = 0.5 * g**2 + 0.25 * 0.5 * (1.0 / s2 - 1.0 / std**2)
         dv_drho = 2.0 * std / (1.0 + np.exp(-rho))
-        np.testing.assert_allclose(q.m[layer] - after.q.m[layer], to_m, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(q.m[layer] - after.m[layer], to_m, rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(
-            q.rho[layer] - after.q.rho[layer], to_v * dv_drho, rtol=1e-3, atol=1e-5
+            q.rho[layer] - after.rho[layer], to_v * dv_drho, rtol=1e-3, atol=1e-5
         )

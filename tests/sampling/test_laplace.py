@@ -13,7 +13,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import linalg, optimize, special, stats
 
-from bayesprop.networks.gradient_method import Draw
+from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics.rows import Rows
@@ -21,7 +21,6 @@ from bayesprop.sampling import laplace as laplace_module
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import (
-    Evidence,
     Fit,
     LaplaceModel,
     laplace,
@@ -100,7 +99,7 @@ def information(likelihood, noise, f):
 def test_full_and_diagonal_are_those_of_brute_force(name, monkeypatch):
     likelihood, noise, y = LIKELIHOODS[name]
     monkeypatch.setattr(laplace_module, "_WORKING_VALUES", 300)  # several batches, the last filled
-    mode = Draw(network(), noise)
+    mode = Parameters(network(), noise)
     dense = brute_force(likelihood, noise, mode.weights)
     for apply in (APPLY, by_hand):
         found, _ = measure(LaplaceModel(apply, likelihood, Diagonal()), mode, rows(y))
@@ -114,7 +113,7 @@ def test_kronecker_factors_are_moments_of_inputs_and_slopes(name):
     """By loops; the slopes of the units are those of their biases."""
     likelihood, noise, y = LIKELIHOODS[name]
     weights = network()
-    found, _ = measure(LaplaceModel(APPLY, likelihood, Kron()), Draw(weights, noise), rows(y))
+    found, _ = measure(LaplaceModel(APPLY, likelihood, Kron()), Parameters(weights, noise), rows(y))
     by_bias = jax.jit(jax.vmap(jax.jacobian(by_hand), (None, 0)))(weights, X)
     inputs, blocks = X, []
     for layer in range(2):
@@ -137,7 +136,7 @@ def linear_model(n=40, noise_var=0.3, prior_prec=0.7):
     y = phi @ rng.normal(size=(4, 1)) + noise_var**0.5 * rng.normal(size=(n, 1))
     prec = phi.T @ phi / noise_var + prior_prec * np.eye(4)
     mean = np.linalg.solve(prec, phi.T @ y / noise_var)
-    mode = Draw((jnp.asarray(mean),), jnp.log(jnp.array([noise_var])))
+    mode = Parameters((jnp.asarray(mean),), ())
     return mode, rows(y, x, np.ones(n)), phi, np.linalg.inv(prec)
 
 
@@ -145,14 +144,13 @@ def linear_model(n=40, noise_var=0.3, prior_prec=0.7):
 def test_a_linear_model_is_exact(structure):
     """With one output Kronecker factors are no approximation."""
     mode, data, phi, cov = linear_model()
-    model = LaplaceModel(plain_apply, LearnedNoise(1), structure)
-    known = Evidence("known", noise=False)
-    found = laplace(model, mode, data, prior_prec=0.7, evidence=known)
+    model = LaplaceModel(plain_apply, KnownNoise(1, 0.3), structure)
+    posterior, ascent = laplace(model, mode, data, prior_prec=0.7, prior="known")
     y = np.asarray(data.y)[:, 0]
     marginal = stats.multivariate_normal(cov=0.3 * np.eye(40) + phi @ phi.T / 0.7)
-    assert found.evidence.trace == [pytest.approx(marginal.logpdf(y), rel=1e-10)]
-    moments = predict_linearised(model, found.posterior, jnp.zeros((64, 3)).at[:40].set(data.x))
-    np.testing.assert_allclose(moments.mean[:40], phi @ mode.weights[0], rtol=1e-10)
+    assert ascent.trace == [pytest.approx(marginal.logpdf(y), rel=1e-10)]
+    moments = predict_linearised(model, posterior, jnp.zeros((64, 3)).at[:40].set(data.x))
+    np.testing.assert_allclose(moments.m[:40], phi @ mode.weights[0], rtol=1e-10)
     var = np.einsum("ni,ij,nj->n", phi, cov, phi)
     np.testing.assert_allclose(moments.cov[:40, 0, 0], var, rtol=1e-9)
 
@@ -166,9 +164,9 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
     weights = network(2, (3, 4, 1))
     f = np.asarray(jax.vmap(partial(by_hand, weights))(x))
     y = f + 0.5 * rng.normal(size=(60, 1))
-    mode, data = Draw(weights, jnp.zeros(1)), rows(y, x, np.ones(60))
+    mode, data = Parameters(weights, jnp.zeros(1)), rows(y, x, np.ones(60))
     model = LaplaceModel(APPLY, LearnedNoise(1), structure)
-    found = laplace(model, mode, data, evidence=Evidence(prior, tolerance=1e-6, max_steps=2000))
+    posterior, found = laplace(model, mode, data, prior=prior, tolerance=1e-6, max_steps=2000)
     dense = matrix_of(measure(model, mode, data)[0])
     squares = [float((w**2).sum()) for w in weights]
     residual = y - f
@@ -185,21 +183,21 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
     loss = lambda free: minus_evidence(free @ expand)  # noqa: E731
     best = optimize.minimize(loss, np.zeros(len(expand)), tol=1e-10)
     logs = best.x @ expand
-    assert found.evidence.converged
-    assert found.evidence.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
-    assert found.evidence.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
-    assert np.diff(found.evidence.trace).min() > -1e-8
-    np.testing.assert_allclose(np.log(found.evidence.point.prior_prec), logs[:2], atol=2e-3)
-    np.testing.assert_allclose(found.posterior.mode.likelihood, logs[2:], atol=2e-3)
+    assert found.converged
+    assert found.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
+    assert found.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
+    assert np.diff(found.trace).min() > -1e-8
+    np.testing.assert_allclose(np.log(found.point.prior_prec), logs[:2], atol=2e-3)
+    np.testing.assert_allclose(posterior.mode.likelihood, logs[2:], atol=2e-3)
 
 
 @pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
 def test_draws_have_the_covariance_that_predictions_use(structure):
     """Drawn linear networks, and the dense J S J', against the moments in closed form."""
-    likelihood, noise, y = LIKELIHOODS["noise"]
-    model, mode = LaplaceModel(APPLY, likelihood, structure), Draw(network(), noise)
-    fitted = laplace(model, mode, rows(y), evidence=Evidence("known", noise=False))
-    posterior = fitted.posterior
+    _, noise, y = LIKELIHOODS["noise"]
+    model = LaplaceModel(APPLY, KnownNoise(len(noise), 0.4), structure)
+    mode = Parameters(network(), ())
+    posterior, _ = laplace(model, mode, rows(y), prior="known")
     x = jnp.asarray(np.random.default_rng(8).normal(size=(64, 3)))
     moments = predict_linearised(model, posterior, x)
     flat, unravel = ravel_pytree(mode.weights)
@@ -216,7 +214,7 @@ def test_draws_have_the_covariance_that_predictions_use(structure):
 
     drawn, plain = map(np.asarray, jax.jit(jax.vmap(draw))(keys))
     root = np.linalg.cholesky(moments.cov[0])
-    z = np.linalg.solve(root, (drawn - np.asarray(moments.mean[0])).T)
+    z = np.linalg.solve(root, (drawn - np.asarray(moments.m[0])).T)
     assert np.abs(z.mean(axis=1)).max() < 4.0 / np.sqrt(n)
     assert np.abs(np.cov(z) - np.eye(2)).max() < 4.0 * np.sqrt(2.0 / n)
     var = np.diag(np.linalg.inv(dense))
@@ -240,7 +238,7 @@ GOLDEN = json.loads((Path(__file__).parent.parent / "golden/laplace-torch.json")
 def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, structure):
     """Its Kronecker factors leave biases apart: of them, weights and biases are compared."""
     expected = GOLDEN[kind][structure.name]
-    mode = Draw(tuple(map(jnp.asarray, GOLDEN["layers"])), ())
+    mode = Parameters(tuple(map(jnp.asarray, GOLDEN["layers"])), ())
     is_classes = kind == "classification"
     likelihood = Categorical(2) if is_classes else KnownNoise(2, GOLDEN["noise_var"])
     x = np.array(GOLDEN["x"])
@@ -263,11 +261,10 @@ def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, stru
             np.testing.assert_allclose(ours, np.kron(*map(np.array, weights)), atol=1e-8)
             np.testing.assert_allclose(block[-1, :, -1, :], np.array(biases[0]), atol=1e-8)
         return
-    known = Evidence("known", noise=False)
-    fitted = laplace(model, mode, data, prior_prec=prec, evidence=known)
-    assert fitted.evidence.trace[0] == pytest.approx(expected["log_evidence"], rel=1e-7)
-    moments = predict_linearised(model, fitted.posterior, jnp.zeros((64, 3)).at[:12].set(x))
-    np.testing.assert_allclose(moments.mean[:12], expected["mean"], atol=1e-8)
+    posterior, ascent = laplace(model, mode, data, prior_prec=prec, prior="known")
+    assert ascent.trace[0] == pytest.approx(expected["log_evidence"], rel=1e-7)
+    moments = predict_linearised(model, posterior, jnp.zeros((64, 3)).at[:12].set(x))
+    np.testing.assert_allclose(moments.m[:12], expected["mean"], atol=1e-8)
     np.testing.assert_allclose(moments.cov[:12], expected["cov"], atol=1e-7)
 
 
@@ -275,7 +272,7 @@ def test_more_determined_weights_than_values_do_not_stop_the_noise():
     """Where the rank of the curvature is not bounded by the rows, as of Kronecker factors."""
     curvature = LeafwiseCurvature([np.full((4, 5), 1e3)], [()])
     fit = Fit(log_likelihood=-9.0, misfit=2.0, n_values=5.0)
-    found = maximise(curvature, fit, np.array([3.0]), np.ones(1), Evidence(max_steps=5000))
+    found = maximise(curvature, fit, np.array([3.0]), np.ones(1), "by-leaf", 5000, 0.05)
 
     def minus_evidence(logs):
         (prec, b), (log_prec, log_b) = np.exp(logs), logs

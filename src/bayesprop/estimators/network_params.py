@@ -28,7 +28,7 @@ from bayesprop.networks.likelihoods import (
     LearnedNoise,
     NetworkLikelihood,
 )
-from bayesprop.networks.training import built
+from bayesprop.networks.training import build
 from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 
 
@@ -60,7 +60,7 @@ def network_of(
     """Build the `method_class` of an estimator; `args` and `settings` go to the gradient method."""
     likelihood = likelihood_of(task, params)
     return params.method_class(
-        built(method, likelihood, params.activation, *args, **settings),
+        build(method, likelihood, params.activation, *args, **settings),
         layer_sizes(n_inputs, params.hidden_layer_sizes, likelihood),
         params.n_epochs,
         params.batch_size,

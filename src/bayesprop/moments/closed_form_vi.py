@@ -24,12 +24,12 @@ from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Parts, WeightGaussians, merged_report
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.networks.gradient_method import Draw, GradientMethod, Info, clipped
+from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters, clipped
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.networks.mlp import Weights, plain_apply, plain_propagate
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.networks.pruning import NO_LOG_STD, zeroed
-from bayesprop.networks.training import BlockNetwork, Built, Trained, is_finite
+from bayesprop.networks.training import BlockNetwork, Trained, is_finite
 from bayesprop.numerics import activation_moments, loops, softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
@@ -199,7 +199,8 @@ def closed_form_vi(
         n_epochs = state.n_epochs + 1.0 / batch.n_batches
         return VIState(params, opt_state, n_epochs), Info(loss, a_row * log_lik, kl_now)
 
-    return GradientMethod(init, update, sample, mean)
+    apply = partial(plain_apply, activation_name=model.activation)
+    return GradientMethod(apply, model.likelihood, init, update, sample, mean)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -263,14 +264,14 @@ def fit_lbfgs(
     optimum = unflat(jnp.asarray(result.x))
     _, slope = _loss_and_slope(model, optimum, rows)
     narrow = jax.tree.map(lambda a, like: a.astype(like.dtype), optimum, params)
-    return Trained(narrow, {"loss": trace}, 0, None, float(np.abs(_flat(slope)).max()))
+    return Trained(narrow, {"loss": trace}, 0, float(np.abs(_flat(slope)).max()))
 
 
 def _flat(params: Params) -> np.ndarray:
     return np.asarray(ravel_pytree(params)[0])
 
 
-def sample(key: PRNGKeyArray, state: VIState) -> Draw:
+def sample(key: PRNGKeyArray, state: VIState) -> Parameters:
     """Draw all weights once from the posterior."""
     q, likelihood = state.params
     keys = jax.random.split(key, len(q.m))
@@ -278,12 +279,12 @@ def sample(key: PRNGKeyArray, state: VIState) -> Draw:
         m + jnp.exp(0.5 * log_v) * jax.random.normal(key, m.shape, m.dtype)
         for key, m, log_v in zip(keys, q.m, q.log_v, strict=True)
     )
-    return Draw(weights, likelihood)
+    return Parameters(weights, likelihood)
 
 
-def mean(state: VIState) -> Draw:
+def mean(state: VIState) -> Parameters:
     """Return the posterior means of the weights."""
-    return Draw(state.params.q.m, state.params.likelihood)
+    return Parameters(state.params.q.m, state.params.likelihood)
 
 
 def dead_units(q: Posterior) -> Int[np.ndarray, " l"]:
@@ -309,13 +310,13 @@ class ClosedFormState(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def built(model: Model, learning_rate: float, optimizer: str, warm_up_epochs: float) -> Built:
+def built(
+    model: Model, learning_rate: float, optimizer: str, warm_up_epochs: float
+) -> GradientMethod:
     """Build each configuration once, so that JAX compiles it once."""
-    method = closed_form_vi(
+    return closed_form_vi(
         model, learning_rate=learning_rate, optimizer=optimizer, warm_up_epochs=warm_up_epochs
     )
-    apply = partial(plain_apply, activation_name=model.activation)
-    return Built(method, apply, model.likelihood)
 
 
 @dataclass(frozen=True)
@@ -397,11 +398,11 @@ class ClosedFormNetwork(BlockNetwork):
             return super().predict(state, x)
         params, rows = state.network.params, jnp.asarray(padded(x), jnp.float32)
         f = _moments(self.model, params.q, rows, by_mean=self.prediction == "mean")
-        if not isinstance(self.built.likelihood, GaussianNoise):
+        if not isinstance(self.gradient.likelihood, GaussianNoise):
             proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(*f))
             return ClassPredictive.of_codes(proba[: len(x)], entropy[: len(x)])
         m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
-        return of_output_moments(self.built.likelihood, params.likelihood, m, v)
+        return of_output_moments(self.gradient.likelihood, params.likelihood, m, v)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Add the natural parameters of the weights; what the likelihood learnt is averaged.

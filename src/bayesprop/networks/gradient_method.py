@@ -1,28 +1,29 @@
-"""The contract of a method that learns by gradient steps: init, update, sample.
+"""The contract of a method that learns by gradient steps: init, update, sample, mean.
 
-And what its optimiser is where the noise depends on the input: one of bounded gradients.
+And its optimiser where the noise depends on the input: one of bounded gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from bayesprop.networks.likelihoods import InputNoise, NetworkLikelihood
 from bayesprop.numerics.loops import Batch
 
 _LONGEST_GRADIENT = 10.0
 
-Apply = Callable[[Any, Float[Array, "..."]], Float[Array, " k"]]
+Apply = Callable[[PyTree, Float[Array, "..."]], Float[Array, " k"]]
 """A network: its parameters and ONE input to the outputs at it; batched with vmap."""
 
 
 class Info(NamedTuple):
-    """What one update reports.
+    """Report of one update.
 
     loss
         The objective that was descended, nats a row.
@@ -38,33 +39,60 @@ class Info(NamedTuple):
     kl: Float[Array, ""]
 
 
-class Draw(NamedTuple):
-    """One draw of everything a prediction needs: network parameters, likelihood parameters."""
+class Parameters(NamedTuple):
+    """Parameters of a network and of its likelihood.
 
-    weights: Any
-    likelihood: Any
+    weights
+        Numbers, as a prediction needs them, or the `MeanField` of a posterior.
+    """
+
+    weights: PyTree
+    likelihood: PyTree
+
+
+class State(NamedTuple):
+    """Learnable parameters, and the memory of their optimiser."""
+
+    params: Parameters
+    optimizer: optax.OptState
+
+    @classmethod
+    def start(cls, optimizer: optax.GradientTransformation, params: Parameters) -> State:
+        """Return the state before any step."""
+        return cls(params, optimizer.init(params))
+
+    def descend(self, optimizer: optax.GradientTransformation, slopes: Parameters) -> State:
+        """Return the state after one step along the gradient of a loss."""
+        steps, memory = optimizer.update(slopes, self.optimizer, self.params)
+        return State(cast(Parameters, optax.apply_updates(self.params, steps)), memory)
 
 
 class GradientMethod(NamedTuple):
     """Pure functions over pytrees. Build one for one configuration: identity keys compilation.
 
+    apply, likelihood
+        The network, and the likelihood of its outputs.
     init
-        (key, parameters to start from) -> State.
+        (key, parameters to start from) -> state, most often a `State`.
     update
-        (key, State, Batch) -> (State, Info): one step on one mini-batch.
+        (key, state, Batch) -> (state, Info): one step on one mini-batch.
     sample
-        (key, State) -> Draw: one draw from the posterior (of a point estimate: itself).
+        (key, state) -> Parameters: one draw from the posterior (of a point estimate: itself).
     mean
-        State -> Draw: the network at the posterior mean.
+        state -> Parameters: the network at the posterior mean.
     """
 
-    init: Callable[[PRNGKeyArray, Any], Any]
-    update: Callable[[PRNGKeyArray, Any, Batch], tuple[Any, Info]]
-    sample: Callable[[PRNGKeyArray, Any], Draw]
-    mean: Callable[[Any], Draw]
+    apply: Apply
+    likelihood: NetworkLikelihood
+    init: Callable[[PRNGKeyArray, PyTree], PyTree]
+    update: Callable[[PRNGKeyArray, PyTree, Batch], tuple[PyTree, Info]]
+    sample: Callable[[PRNGKeyArray, PyTree], Parameters]
+    mean: Callable[[PyTree], Parameters]
 
 
-def clipped(optimizer: Any, likelihood: NetworkLikelihood) -> Any:
+def clipped(
+    optimizer: optax.GradientTransformation, likelihood: NetworkLikelihood
+) -> optax.GradientTransformation:
     """Bound the gradients that an optimiser of optax takes, if the noise depends on the input.
 
     A residual counts by the exponential of minus the log noise variance. Where a network has no
@@ -75,7 +103,7 @@ def clipped(optimizer: Any, likelihood: NetworkLikelihood) -> Any:
     if not isinstance(likelihood, InputNoise):
         return optimizer
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
         squares = [jnp.sum(part**2) for part in jax.tree.leaves(updates)]
         share = jnp.minimum(1.0, _LONGEST_GRADIENT / jnp.sqrt(sum(squares)))
         bounded = jax.tree.map(lambda part: share * part, updates)

@@ -90,7 +90,7 @@ def log_likelihood(model: PosteriorModel, position: Position, rows: Rows) -> Flo
     """Sum over rows of weight * log p(y | x, position), nats."""
     outputs = jax.vmap(partial(model.apply, position.weights))(rows.x)
     log_p = partial(model.likelihood.log_prob, position.likelihood)
-    return jnp.sum(rows.weight * jax.vmap(log_p)(outputs, rows.y))
+    return jnp.sum(rows.weights * jax.vmap(log_p)(outputs, rows.y))
 
 
 def log_posterior(model: PosteriorModel, position: Position, rows: Rows) -> Float[Array, ""]:

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.networks import draws
-from bayesprop.networks.gradient_method import Apply
+from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.likelihoods import GaussianNoise
 from bayesprop.networks.mlp import Activation, plain_activation
 from bayesprop.networks.training import NetworkState, TrainedNetwork, on_device
 from bayesprop.numerics.filling import padded
 from bayesprop.numerics.forks import random_key
-from bayesprop.numerics.loops import Replayed, replay
+from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.loops import Update, replay
 from bayesprop.numerics.machine import WIDE_VECTORS
 from bayesprop.numerics.rows import Rows
 
@@ -103,8 +104,8 @@ class Replay:
     def _practised(self, state: ReplayState, time: int) -> ReplayState:
         """Take steps on rows drawn from the memory; another time draws others."""
         at = np.array([state.network.seed, time, state.n_rows], np.uint32)
-        done = _practised(
-            self.method.built.gradient.update,
+        network, is_undone = _practised(
+            self.method.gradient.update,
             state.network.network,
             at,
             state.x,
@@ -112,25 +113,21 @@ class Replay:
             n_steps=self.n_steps,
             batch_size=self.batch_size,
         )
-        network = state.network._replace(network=done.state)
-        return state._replace(network=network, n_undone=state.n_undone + done.is_undone)
+        n_undone = state.n_undone + is_undone
+        return state._replace(network=state.network._replace(network=network), n_undone=n_undone)
 
     def draw(
         self, state: ReplayState, x: Float[np.ndarray, "k d"], seed: int, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
         """Evaluate n_draws networks drawn from the posterior, the same ones at every row."""
-        built = self.method.built
-        parts = built.apply, built.gradient.sample, cast(GaussianNoise, built.likelihood)
         rows, network = np.asarray(x, np.float32), state.network.network
-        drawn = _functions(*parts, np.uint32(seed), network, rows, n_draws=n_draws)
+        drawn = _functions(self.method.gradient, np.uint32(seed), network, rows, n_draws=n_draws)
         return np.asarray(drawn, np.float64)
 
     def last_layer(self, state: ReplayState, x: Float[Array, "n d"] | np.ndarray) -> LastLayer:
         """Evaluate the last hidden layer, and the noise, of a point network's only member."""
-        built, rows = self.method.built, padded(x) if isinstance(x, np.ndarray) else x
-        likelihood = cast(GaussianNoise, built.likelihood)
-        parts = built.gradient.mean, built.apply, likelihood, state.network.network
-        layer = _last_layer(*parts, jnp.asarray(rows, jnp.float32))
+        rows = jnp.asarray(padded(x) if isinstance(x, np.ndarray) else x, jnp.float32)
+        layer = _last_layer(self.method.gradient, state.network.network, rows)
         return LastLayer(*(np.asarray(part, np.float64)[: len(x)] for part in layer))
 
     def to_stored(self, state: ReplayState) -> Stored:
@@ -139,8 +136,8 @@ class Replay:
 
     def from_stored(self, stored: Stored) -> ReplayState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit network and memory."""
-        (x, y), count = jax.eval_shape(self._memory), cast(Any, np.zeros((), np.int32))
-        example = ReplayState(self.method.example, x, y, cast(Any, int), count)
+        (x, y), count = jax.eval_shape(self._memory), jnp.zeros((), jnp.int32)
+        example = ReplayState(self.method.example, x, y, 0, count)
         return on_device(codec.read(example, stored))
 
     def _memory(self) -> tuple[Array, Array]:
@@ -149,7 +146,9 @@ class Replay:
 
 
 @partial(jax.jit, donate_argnums=(0, 1))
-def _written(x: Array, y: Array, places: Any, new_x: Any, new_y: Any) -> tuple[Array, Array]:
+def _written(
+    x: Array, y: Array, places: np.ndarray, new_x: np.ndarray, new_y: np.ndarray
+) -> tuple[Array, Array]:
     return x.at[places].set(new_x), y.at[places].set(new_y)
 
 
@@ -157,30 +156,36 @@ def _written(x: Array, y: Array, places: Any, new_x: Any, new_y: Any) -> tuple[A
     jax.jit, static_argnames=("update", "n_steps", "batch_size"), compiler_options=WIDE_VECTORS
 )
 def _practised(
-    update: Any, state: Any, at: Any, x: Array, y: Array, *, n_steps: int, batch_size: int
-) -> Replayed:
+    update: Update,
+    state: PyTree,
+    at: np.ndarray,
+    x: Array,
+    y: Array,
+    *,
+    n_steps: int,
+    batch_size: int,
+) -> tuple[PyTree, Bool[Array, ""]]:
     """Make the key inside: to do it outside costs as much as several steps."""
     key = jax.random.fold_in(random_key(at[0]), at[1])
-    rows, n_rows = Rows(x, y, jnp.ones(len(y))), at[2].astype(jnp.int32)
-    return replay(update, state, key, rows, n_rows, n_steps=n_steps, batch_size=batch_size)
+    n_rows = jnp.asarray(at[2], jnp.int32)
+    return replay(update, state, key, Rows(x, y), n_rows, n_steps=n_steps, batch_size=batch_size)
 
 
-@partial(jax.jit, static_argnames=("apply", "sample", "likelihood", "n_draws"))
+@partial(jax.jit, static_argnames=("method", "n_draws"))
 def _functions(
-    apply: Apply, sample: Any, likelihood: Any, seed: Any, state: Any, x: Array, *, n_draws: int
+    method: GradientMethod, seed: np.uint32, state: PyTree, x: np.ndarray, *, n_draws: int
 ) -> Float[Array, "s k"]:
-    key = random_key(seed)
-    return draws.observations(apply, sample, likelihood, key, state, x, n_draws=n_draws).m[..., 0]
+    drawn = draws.predict_draws(method, random_key(seed), state, jnp.asarray(x), n_draws=n_draws)
+    return cast(Gaussian, drawn).m[..., 0]
 
 
-@partial(jax.jit, static_argnames=("mean", "apply", "likelihood"))
-def _last_layer(
-    mean: Any, apply: Apply, likelihood: Any, state: Any, x: Array
-) -> tuple[Array, Array]:
-    nonlinearity = cast(Activation, plain_activation(apply))
-    only = jax.tree.map(lambda members: members[0], mean(state))
+@partial(jax.jit, static_argnames="method")
+def _last_layer(method: GradientMethod, state: PyTree, x: Array) -> tuple[Array, Array]:
+    nonlinearity = cast(Activation, plain_activation(method.apply))
+    only = jax.tree.map(lambda members: members[0], method.mean(state))
     *hidden, last = only.weights
     for weights in hidden:
         x = nonlinearity.apply(x @ weights[:-1] + weights[-1:])
-    noise_var = likelihood.observe(only.likelihood, x @ last[:-1] + last[-1:]).v
+    outputs = x @ last[:-1] + last[-1:]
+    noise_var = cast(GaussianNoise, method.likelihood).observe(only.likelihood, outputs).v
     return x, jnp.sqrt(noise_var[:, 0])

@@ -7,15 +7,15 @@ distinguishes them stands in their `GradientMethod`, or in a subclass of `Traine
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from bayesprop import codec
 from bayesprop.codec import Stored
@@ -26,13 +26,14 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.networks import draws
-from bayesprop.networks.gradient_method import Apply, GradientMethod, Info
+from bayesprop.networks.gradient_method import GradientMethod, Info
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.forks import random_key
+from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.rows import Rows
 
 FURTHEST_INPUT = 1e12
@@ -48,22 +49,19 @@ class Trained(NamedTuple):
         validation_loss where there was one.
     n_undone
         Epochs that left the finite numbers, and were undone; training stops at the first.
-    best_epoch
-        The epoch whose state this is, from 1, where early stopping chose it.
     gradient_norm
         Largest derivative of the loss at the end, where an optimiser on all rows took it.
     """
 
-    state: Any
+    state: PyTree
     trace: dict[str, list[float]]
     n_undone: int
-    best_epoch: int | None
     gradient_norm: float | None = None
 
 
 def train(
     method: GradientMethod,
-    state: Any,
+    state: PyTree,
     data: Rows,
     *,
     n_rows: int,
@@ -71,7 +69,7 @@ def train(
     batch_size: int,
     n_epochs: int,
     first_epoch: int = 0,
-    validate: Callable[[Any], float] | None = None,
+    validate: Callable[[PyTree], float] | None = None,
     patience: int | None = None,
     progress: Progress = SILENT,
 ) -> Trained:
@@ -90,14 +88,14 @@ def train(
     trace: dict[str, list[float]] = {"loss": [], "mean_log_likelihood": [], "kl": []}
     if validate is not None:
         trace["validation_loss"] = []
-    best, best_epoch, lowest = state, None, np.inf
+    best, best_epoch, lowest = state, 0, np.inf
     for epoch in range(first_epoch, first_epoch + n_epochs):
         before = state
         key = jax.random.fold_in(root, epoch)
         state, outcome = _epoch(method, state, key, data, n_rows, batch_size)
         *values, is_sound = np.asarray(outcome).tolist()
         if not is_sound:
-            return Trained(gathered(before if validate is None else best), trace, 1, best_epoch)
+            return Trained(gathered(before if validate is None else best), trace, 1)
         for name, value in zip(Info._fields, values, strict=True):
             trace[name].append(value)
         if validate is not None:
@@ -105,26 +103,26 @@ def train(
             trace["validation_loss"].append(held_out)
             if held_out < lowest:
                 best, best_epoch, lowest = state, epoch + 1, held_out
-            elif patience is not None and epoch + 1 - (best_epoch or 0) >= patience:
+            elif patience is not None and epoch + 1 - best_epoch >= patience:
                 break
         latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
         done = epoch + 1 - first_epoch
         progress.report(done, n_epochs, f"epoch {epoch + 1}", latest)
         if progress.is_cut(done, n_epochs, "epochs"):
             break
-    return Trained(gathered(state if validate is None else best), trace, 0, best_epoch)
+    return Trained(gathered(state if validate is None else best), trace, 0)
 
 
 @partial(jax.jit, static_argnames=("method", "batch_size"))
 def _epoch(
     method: GradientMethod,
-    state: Any,
+    state: PyTree,
     key: PRNGKeyArray,
     data: Rows,
     n_rows: int,
     batch_size: int,
-) -> tuple[Any, Float[Array, " 4"]]:
-    """Train an epoch; tell its info, and 1 if loss and mean are finite: one small array a call."""
+) -> tuple[PyTree, Float[Array, " 4"]]:
+    """Train an epoch; return its info and whether loss and mean are finite as one small array."""
     state, info = loops.epoch(method.update, state, key, data, n_rows, batch_size=batch_size)
     sound = jnp.isfinite(info.loss)
     for leaf in jax.tree.leaves(method.mean(state)):
@@ -132,40 +130,31 @@ def _epoch(
     return state, jnp.stack([*info, sound.astype(info.loss.dtype)])
 
 
-def is_finite(tree: Any) -> bool:
+def is_finite(tree: PyTree) -> bool:
     """Whether every number of a pytree is finite."""
     return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(tree))
 
 
-class Built(NamedTuple):
-    """Pure functions that learn, and the network and likelihood that they were built for."""
-
-    gradient: GradientMethod
-    apply: Apply
-    likelihood: NetworkLikelihood
-
-
 @lru_cache(maxsize=64)
-def built(
+def build(
     method: Callable[..., GradientMethod],
     likelihood: NetworkLikelihood,
     activation: str,
-    *args: Any,
-    **settings: Any,
-) -> Built:
+    *args: Hashable,
+    **settings: Hashable,
+) -> GradientMethod:
     """Build each configuration once, so that JAX compiles it once.
 
     method
         Called with network, likelihood, args and settings, which decide what is compiled.
     """
-    apply = partial(plain_apply, activation_name=activation)
-    return Built(method(apply, likelihood, *args, **settings), apply, likelihood)
+    return method(partial(plain_apply, activation_name=activation), likelihood, *args, **settings)
 
 
 class NetworkState(NamedTuple):
-    """What training leaves: the state of the gradient method, and the seed of start and draws."""
+    """State of the gradient method after training, and the seed of start and draws."""
 
-    network: Any
+    network: PyTree
     seed: int
 
 
@@ -173,7 +162,7 @@ class NetworkState(NamedTuple):
 class TrainedNetwork:
     """Trains by mini-batches; predicts by n_draws networks drawn from the posterior.
 
-    built
+    gradient
         For one configuration, always the very same: its identity keys compilation.
     sizes
         Inputs, hidden units of every layer, outputs.
@@ -181,7 +170,7 @@ class TrainedNetwork:
         Passes over the rows, and rows of a step.
     """
 
-    built: Built
+    gradient: GradientMethod
     sizes: tuple[int, ...]
     n_epochs: int
     batch_size: int
@@ -194,15 +183,15 @@ class TrainedNetwork:
     @property
     def rows_at_once(self) -> int:
         """Rows of a prediction at a time, so that all draws of them fit into memory."""
-        return rows_of_draws(self.built.likelihood, self.n_draws)
+        return rows_of_draws(self.gradient.likelihood, self.n_draws)
 
     def start(self, seed: int) -> NetworkState:
         """Return the state before any row."""
         return NetworkState(self.started(seed), seed)
 
-    def started(self, seed: Any) -> Any:
+    def started(self, seed: int) -> PyTree:
         """Draw the start of the network and of its method's state."""
-        return _started(self.built.gradient.init, self.sizes, seed)
+        return _started(self.gradient.init, self.sizes, seed)
 
     @partitioned_by_xla()
     def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
@@ -229,7 +218,7 @@ class TrainedNetwork:
     ) -> Trained:
         """Train on all rows; a subclass may hold some out for early stopping."""
         return train(
-            self.built.gradient,
+            self.gradient,
             start.network,
             device_rows(rows, slots(len(rows.x))),
             n_rows=len(rows.x),
@@ -240,7 +229,7 @@ class TrainedNetwork:
             progress=progress,
         )
 
-    def finished(self, trained: Trained, seed: int) -> Any:
+    def finished(self, trained: Trained, seed: int) -> PyTree:
         """Return the state that is kept; a subclass may keep more."""
         return NetworkState(trained.state, seed)
 
@@ -275,21 +264,20 @@ class TrainedNetwork:
     def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions, one network each."""
         key, rows = random_key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
-        f, noise_var = wide(self.observed(state, rows, key, n), len(x))
+        drawn = draws.predict_draws(self.drawing, key, state.network, rows, n_draws=n)
+        f, noise_var = as_float64(drawn, len(x))
         return Drawn.of(f, noise_var, rng)
 
-    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
+    def predicted(
+        self, state: NetworkState, x: Float[Array, "n d"], key: PRNGKeyArray
+    ) -> Gaussian | draws.ClassMoments:
         """Predict by the networks of a prediction, on the device."""
-        apply, sample, n_draws = self.built.apply, self.built.gradient.sample, self.n_draws
-        if isinstance(self.built.likelihood, GaussianNoise):
-            return self.observed(state, x, key, n_draws)
-        return draws.class_moments(apply, sample, key, state.network, x, n_draws=n_draws)
+        return draws.predict_draws(self.drawing, key, state.network, x, n_draws=self.n_draws)
 
-    def observed(self, state: Any, x: Any, key: Any, n_draws: int) -> draws.Observed:
-        """Predict the targets by each of n_draws drawn networks, on the device."""
-        likelihood: Any = self.built.likelihood
-        sample, apply = self.built.gradient.sample, self.built.apply
-        return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
+    @property
+    def drawing(self) -> GradientMethod:
+        """Method whose draws predict."""
+        return self.gradient
 
     def to_stored(self, state: NetworkState) -> Stored:
         """Return seed and arrays."""
@@ -302,7 +290,7 @@ class TrainedNetwork:
     @property
     def example(self) -> NetworkState:
         """A state of the shapes of this network."""
-        return NetworkState(jax.eval_shape(partial(self.started, 0)), cast(Any, int))
+        return NetworkState(jax.eval_shape(partial(self.started, 0)), 0)
 
 
 class BlockNetwork(TrainedNetwork):
@@ -342,7 +330,9 @@ class BlockNetwork(TrainedNetwork):
 
 
 @partial(jax.jit, static_argnames=("init", "sizes"))
-def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int) -> Any:
+def _started(
+    init: Callable[[PRNGKeyArray, PyTree], PyTree], sizes: tuple[int, ...], seed: int
+) -> PyTree:
     """Draw the start of a network and of its method's state, in one compilation."""
     key_weights, key_state = jax.random.split(random_key(seed))
     return init(key_state, init_weights(key_weights, sizes))
@@ -355,20 +345,18 @@ def rows_of_draws(likelihood: NetworkLikelihood, n_draws: int) -> int:
     return max(1, min(MOST_ROWS, _DRAW_VALUES // (n_draws * likelihood.n_targets)))
 
 
-def predictive(
-    parts: draws.Observed | draws.ClassMoments, n_rows: int
-) -> Predictive | ClassPredictive:
-    """Bring what networks predict from the device, and leave the filling away."""
-    if isinstance(parts, draws.Observed):
-        return MixturePredictive.of(*wide(parts, n_rows))
+def predictive(parts: Gaussian | draws.ClassMoments, n_rows: int) -> Predictive | ClassPredictive:
+    """Bring the predictions of networks from the device, without the rows that fill them up."""
+    if isinstance(parts, Gaussian):
+        return MixturePredictive.of(*as_float64(parts, n_rows))
     return ClassPredictive.of_codes(*(np.asarray(part)[:n_rows] for part in parts))
 
 
-def wide(parts: Any, n_rows: int) -> list[np.ndarray]:
-    """Leave the filling away; (s, n, o) in float64."""
+def as_float64(parts: Gaussian | draws.ClassMoments, n_rows: int) -> list[np.ndarray]:
+    """Bring means and noise variances (s, n, o) from the device, without the rows that fill up."""
     return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
 
 
-def on_device(state: Any) -> Any:
+def on_device(state: PyTree) -> PyTree:
     """Put the arrays of a state that was read onto JAX's device."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if hasattr(leaf, "dtype") else leaf, state)

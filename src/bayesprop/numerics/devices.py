@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, PartitionSpec
+from jaxtyping import PyTree
 
 from bayesprop.numerics.forks import check_not_forked
 
@@ -37,7 +37,7 @@ def partitioned_by_xla() -> Iterator[None]:
         yield
 
 
-def dealt_out(tree: Any) -> Any:
+def dealt_out(tree: PyTree) -> PyTree:
     """Deal the first axis of every array out over all devices of the mesh in force; in `jit`.
 
     Devices have shares of one size, filled up where it does not divide.
@@ -48,6 +48,6 @@ def dealt_out(tree: Any) -> Any:
     return jax.lax.with_sharding_constraint(tree, rows)
 
 
-def gathered(tree: Any) -> Any:
+def gathered(tree: PyTree) -> PyTree:
     """Bring arrays back from the devices where a mesh is in force, to NumPy: free of any mesh."""
     return jax.tree.map(np.asarray, tree) if is_meshed() else tree

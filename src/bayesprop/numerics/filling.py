@@ -6,12 +6,10 @@ row, as in active learning, or loses a fold, as in cross-validation, should be n
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.rows import Rows
@@ -38,7 +36,7 @@ def filled(rows: Rows, n_slots: int) -> Rows:
     """Append rows of zeros, of weight zero, and put the table on the device, without groups."""
     check_not_forked("JAX")
 
-    def longer(part: Any) -> Any:
+    def longer(part: np.ndarray) -> Array:
         # By NumPy, which compiles nothing.
         missing = n_slots - len(part)
         return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
@@ -64,5 +62,5 @@ def device_rows(rows: Rows, n_slots: int) -> Rows:
         Room for how many rows: the rest is filled with rows of weight zero.
     """
     kind = np.int32 if np.issubdtype(rows.y.dtype, np.integer) else np.float32
-    columns = rows.x.astype(np.float32), rows.y.astype(kind), rows.weights.astype(np.float32)
-    return filled(Rows(*columns), n_slots)
+    x, weight = rows.x.astype(np.float32), rows.weights.astype(np.float32)
+    return filled(Rows(x, rows.y.astype(kind), weight), n_slots)

@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Array, PRNGKeyArray
 
 _THREADS = {"JAX": "tf_", "Polars": "polars-0"}
 """How the names of a library's threads begin, once it has computed."""
@@ -27,8 +31,8 @@ def check_not_forked(library: str) -> None:
     _begun.add(library)
 
 
-def random_key(seed: int) -> Any:
-    """Return JAX's key of a seed, with which whatever is drawn begins; refused as above."""
+def random_key(seed: int | Array | np.integer) -> PRNGKeyArray:
+    """Return JAX's key of a seed; RuntimeError as `check_not_forked` raises it."""
     import jax
 
     check_not_forked("JAX")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from bayesprop.numerics.devices import dealt_out
 from bayesprop.numerics.rows import Rows
 from bayesprop.numerics.threefry import unrolled
 
+N = TypeVar("N", int, Array, int | Array)
 _ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
 """A sort by 32 random bits shuffles so many rows: with more, ties would be felt (as in JAX)."""
 
@@ -34,22 +35,18 @@ class Batch(NamedTuple):
     """
 
     x: Float[Array, "b ..."]
-    y: Any
+    y: Array
     weight: Float[Array, " b"]
     place: Int[Array, ""]
     n_batches: int | Int[Array, ""] | Float[Array, ""]
     n_total: Float[Array, ""]
 
 
-Update = Callable[[Any, Any, Batch], tuple[Any, Any]]
+Update = Callable[[PRNGKeyArray, PyTree, Batch], tuple[PyTree, PyTree]]
+"""(key, state, batch) -> (state, info)."""
 
 
-class _Order(NamedTuple):
-    rows: Int[Array, "c b"]
-    is_real: Bool[Array, "c b"]
-
-
-def count_batches(n_rows: Any, batch_size: int) -> Any:
+def count_batches(n_rows: N, batch_size: int) -> N:
     """Count the batches of an epoch; the last one may be short."""
     return (n_rows + batch_size - 1) // batch_size
 
@@ -76,7 +73,7 @@ def permutation(
 
 def shuffled(
     key: PRNGKeyArray, n_rows: int | Int[Array, ""], batch_size: int, n_slots: int
-) -> _Order:
+) -> tuple[Int[Array, "c b"], Bool[Array, "c b"]]:
     """Partition all rows at random into batches; padding repeats rows and is marked not real.
 
     n_slots
@@ -86,43 +83,42 @@ def shuffled(
     count = count_batches(n_slots, batch_size)
     slot = jnp.arange(count * batch_size)
     rows = order[slot % n_rows].reshape(count, batch_size)
-    return _Order(rows, (slot < n_rows).reshape(count, batch_size))
+    return rows, (slot < n_rows).reshape(count, batch_size)
 
 
 @partial(jax.jit, static_argnames=("update", "batch_size"))
 def epoch(
     update: Update,
-    state: Any,
+    state: PyTree,
     key: PRNGKeyArray,
     data: Rows,
     n_rows: int | Int[Array, ""] | None = None,
     *,
     batch_size: int,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     """Visit every row once, in random batches; return the state and the mean info of the batches.
 
     update
-        (key, state, batch) -> (state, info); a pure function whose identity keys the compilation:
-        build it once for one configuration.
+        A pure function whose identity keys the compilation: build it once for one configuration.
     n_rows
         How many rows there are, the first ones; the others only fill `data` up, are never visited
         and change nothing. None: all of them.
     """
-    n_slots: int = data.weight.shape[0]
+    columns = jax.tree.map(jnp.asarray, (data.x, data.y, data.weights))
+    n_slots = len(data.x)
     n_rows = n_slots if n_rows is None else n_rows
     key_order, key_steps = jax.random.split(key)
-    order = shuffled(key_order, n_rows, batch_size, n_slots)
+    order, is_real = shuffled(key_order, n_rows, batch_size, n_slots)
     count = count_batches(n_rows, batch_size)
-    n_total = jnp.sum(data.weight)
+    n_total = jnp.sum(data.weights)
 
-    def step(place: Array, state: Any) -> tuple[Any, Any]:
-        some: Rows = jax.tree.map(lambda column: column[order.rows[place]], data)
-        weight = jnp.where(order.is_real[place], some.weight, 0.0)
-        some = dealt_out(some._replace(weight=weight))
-        batch = Batch(*some[:3], place, count, n_total)
+    def step(place: Array, state: PyTree) -> tuple[PyTree, PyTree]:
+        x, y, weight = jax.tree.map(lambda column: column[order[place]], columns)
+        x, y, weight = dealt_out((x, y, jnp.where(is_real[place], weight, 0.0)))
+        batch = Batch(x, y, weight, place, count, n_total)
         return update(jax.random.fold_in(key_steps, place), state, batch)
 
-    def add(place: Array, sums: tuple[Any, Any]) -> tuple[Any, Any]:
+    def add(place: Array, sums: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         state, total = sums
         state, info = step(place, state)
         return state, jax.tree.map(jnp.add, total, info)
@@ -142,43 +138,36 @@ def once_an_epoch(batch: Batch, value: Callable[[], Float[Array, ""]]) -> Float[
     return jax.lax.cond(batch.place == 0, lambda: batch.n_batches * value(), lambda: jnp.zeros(()))
 
 
-class Replayed(NamedTuple):
-    """The state after some steps, the mean info of them, and whether they were undone."""
-
-    state: Any
-    info: Any
-    is_undone: Bool[Array, ""]
-
-
 @partial(jax.jit, static_argnames=("update", "n_steps", "batch_size"))
 def replay(
     update: Update,
-    state: Any,
+    state: PyTree,
     key: PRNGKeyArray,
     data: Rows,
     n_rows: Int[Array, ""],
     *,
     n_steps: int,
     batch_size: int,
-) -> Replayed:
+) -> tuple[PyTree, Bool[Array, ""]]:
     """Take n_steps, each on a batch drawn with replacement from the first n_rows rows.
 
     Every batch stands for those n_rows, whose weights must be one. Steps that leave the finite
-    numbers are undone, all of them.
+    numbers are undone, all of them; also returns whether they were.
     """
+    columns = jax.tree.map(jnp.asarray, (data.x, data.y, data.weights))
     n_total = n_rows.astype(jnp.float32)
 
-    def step(at: tuple[Any, PRNGKeyArray], place: Int[Array, ""]) -> tuple[Any, Any]:
+    def step(at: tuple[PyTree, PRNGKeyArray], place: Int[Array, ""]) -> tuple[PyTree, None]:
         state, (key, key_rows, key_step) = at
         rows = jax.random.randint(key_rows, (batch_size,), 0, n_rows)
-        some: Rows = jax.tree.map(lambda column: column[rows], data)
-        batch = Batch(*some[:3], place, n_total / batch_size, n_total)
-        state, info = update(key_step, state, batch)
-        return (state, jax.random.split(key, 3)), info
+        x, y, weight = jax.tree.map(lambda column: column[rows], columns)
+        batch = Batch(x, y, weight, place, n_total / batch_size, n_total)
+        state, _ = update(key_step, state, batch)
+        return (state, jax.random.split(key, 3)), None
 
     start = (state, jax.random.split(unrolled(key), 3))
-    (after, _), infos = jax.lax.scan(step, start, jnp.arange(n_steps))
+    (after, _), _ = jax.lax.scan(step, start, jnp.arange(n_steps))
     finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after)]
     is_finite = jnp.all(jnp.stack(finite))
     kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), after, state)
-    return Replayed(kept, jax.tree.map(jnp.mean, infos), ~is_finite)
+    return kept, ~is_finite

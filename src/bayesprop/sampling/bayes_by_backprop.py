@@ -9,14 +9,21 @@ of any length.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from bayesprop.networks.gradient_method import Apply, GradientMethod, Info, clipped
+from bayesprop.networks.gradient_method import (
+    Apply,
+    GradientMethod,
+    Info,
+    Parameters,
+    State,
+    clipped,
+)
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import plain_activation
 from bayesprop.networks.priors import ClosedPrior, Prior, log_prior
@@ -52,8 +59,8 @@ def kl_share(
 def free_energy(
     prior: Prior,
     likelihood: NetworkLikelihood,
-    params: mean_field.Params,
-    noise: Any,
+    params: Parameters,
+    noise: PyTree,
     outputs: Float[Array, "b k"],
     batch: Batch,
     *,
@@ -69,7 +76,7 @@ def free_energy(
     kl
         "closed", or "sampled", log q(w) - log p(w), whose mean over e ~ N(0, 1) is the KL.
     """
-    penalty = _kl(prior, params.q, noise, kl)
+    penalty = _kl(prior, params.weights, noise, kl)
     log_p = jax.vmap(partial(likelihood.log_prob, params.likelihood))(outputs, batch.y)
     total = jnp.sum(batch.weight * log_p)
     return FreeEnergy(share * penalty - total, total)
@@ -116,20 +123,19 @@ def bayes_by_backprop(
             f"of it, because it needs to know the layers; got {apply!r}"
         )
 
-    def objective(
-        params: mean_field.Params, key: PRNGKeyArray, batch: Batch, share: Array
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        noise = mean_field.draw_noise(key, params.q.m)
+    def objective(params: Parameters, key: PRNGKeyArray, batch: Batch, share: Array) -> FreeEnergy:
+        q = params.weights
+        noise = mean_field.draw_noise(key, q.m)
         if nonlinearity is None:
-            outputs = jax.vmap(partial(apply, mean_field.weights_at(params.q, noise)))(batch.x)
+            outputs = jax.vmap(partial(apply, mean_field.weights_at(q, noise)))(batch.x)
         else:
-            outputs = mean_field.sample_outputs(key, params.q, batch.x, nonlinearity)
+            outputs = mean_field.sample_outputs(key, q, batch.x, nonlinearity)
         return free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
 
     def gradient(
-        params: mean_field.Params, key: PRNGKeyArray, batch: Batch, share: Array
-    ) -> tuple[mean_field.Params, Float[Array, ""]]:
-        def one(key: PRNGKeyArray) -> tuple[mean_field.Params, Float[Array, ""]]:
+        params: Parameters, key: PRNGKeyArray, batch: Batch, share: Array
+    ) -> tuple[Parameters, Float[Array, ""]]:
+        def one(key: PRNGKeyArray) -> tuple[Parameters, Float[Array, ""]]:
             return jax.grad(objective, has_aux=True)(params, key, batch, share)
 
         if n_samples == 1:
@@ -138,34 +144,29 @@ def bayes_by_backprop(
         if jax.default_backend() != "cpu":  # an accelerator waits for launches, a CPU for memory
             return jax.tree.map(partial(jnp.mean, axis=0), jax.vmap(one)(keys))
 
-        def add(total: Any, key: PRNGKeyArray) -> tuple[Any, None]:
+        def add(total: PyTree, key: PRNGKeyArray) -> tuple[PyTree, None]:
             return jax.tree.map(jnp.add, total, one(key)), None
 
         total, _ = jax.lax.scan(add, one(keys[0]), keys[1:])
         return jax.tree.map(lambda part: part / n_samples, total)
 
-    def update(
-        key: PRNGKeyArray, state: mean_field.MeanFieldState, batch: Batch
-    ) -> tuple[mean_field.MeanFieldState, Info]:
+    def update(key: PRNGKeyArray, state: State, batch: Batch) -> tuple[State, Info]:
         share = kl_share(kl_weights, batch.place, batch.n_batches)
         slopes, log_likelihood = gradient(state.params, key, batch, share)
         a_row = batch.n_batches / batch.n_total
-        moved = mean_field.stepped(optimizer, state, slopes, a_row)
+        moved = state.descend(optimizer, jax.tree.map(lambda slope: a_row * slope, slopes))
+        q = moved.params.weights
         kl_now = loops.once_an_epoch(
-            batch, lambda: _kl(prior, moved.q, mean_field.draw_noise(key, moved.q.m), kl)
+            batch, lambda: _kl(prior, q, mean_field.draw_noise(key, q.m), kl)
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
         return moved, Info(loss, a_row * log_likelihood, kl_now)
 
-    return GradientMethod(
-        mean_field.starts(likelihood, optimizer, init_std),
-        update,
-        mean_field.sample,
-        mean_field.mean,
-    )
+    init = mean_field.starts(likelihood, optimizer, init_std)
+    return GradientMethod(apply, likelihood, init, update, mean_field.sample, mean_field.mean)
 
 
-def _kl(prior: Prior, q: mean_field.MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
+def _kl(prior: Prior, q: mean_field.MeanField, noise: PyTree, kl: KL) -> Float[Array, ""]:
     if kl == "closed":
         return mean_field.kl(cast(ClosedPrior, prior), q)
     return mean_field.log_q(q, noise) - log_prior(prior, mean_field.weights_at(q, noise))

@@ -1,8 +1,8 @@
 """The curvature H of a log-likelihood: full, by Kronecker factors, or diagonal; and its posterior.
 
-A structure says what is added up over rows (`add`), what it costs in memory (`gigabytes`), what it
-is as a matrix (`finish`), and how the posterior is drawn from (`draw`) and pushed through the
-linearised network (`output_cov`). A `Curvature` answers for the posterior covariance (b H + P)^-1,
+A structure adds up J' middle J over rows (`add`), says what that costs in memory (`gigabytes`) and
+as a matrix (`finish`), and how the posterior is drawn from (`draw`) and pushed through the
+linearised network (`output_cov`). A `Curvature` stands for the posterior covariance (b H + P)^-1,
 with a diagonal prior precision P that is constant on every leaf of the weights, and b a factor of
 the noise precision: `spread` describes it, `root` is the pytree that stands for it in `draw` and
 `output_cov`.
@@ -13,35 +13,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scipy import linalg
 
 from bayesprop.sampling.jacobians import LayerSlopes, LeafSlopes
 
 Shapes = Sequence[tuple[int, ...]]
+Spread = tuple[float, Float[np.ndarray, " l"]]
+"""Of b H + P: its log determinant, and the trace of its inverse on every leaf."""
 
 NOT_POSITIVE = (
     "the posterior precision is not positive definite even after rounding was repaired: "
     "raise prior_prec, or choose structure='diagonal'"
 )
+Slopes = tuple[LeafSlopes, ...]
+Middle = Float[Array, "b k k"]
 _BYTES = 8e-9  # gigabytes of a float64
 
 
 def leaf_sizes(shapes: Shapes) -> Float[np.ndarray, " l"]:
     """Weights of every leaf."""
     return np.array([prod(shape) for shape in shapes], dtype=np.float64)
-
-
-class Spread(NamedTuple):
-    """Of b H + P: its log determinant, and the trace of its inverse on every leaf."""
-
-    log_det: float
-    traces: Float[np.ndarray, " l"]
 
 
 class DenseCurvature:
@@ -74,11 +71,11 @@ class DenseCurvature:
         return linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def spread(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Spread:
-        """By a Cholesky factor."""
+        """Log determinant and traces, by a Cholesky factor."""
         factor = self._factor(prior_prec, b)
         log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         of_weights = np.sum(np.square(_inverse(factor)), axis=0)
-        return Spread(log_det, np.bincount(self._places, of_weights, len(self.sizes)))
+        return log_det, np.bincount(self._places, of_weights, len(self.sizes))
 
     def root(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Float[np.ndarray, "p p"]:
         """R with R R' = (b H + P)^-1: the inverse transpose of the Cholesky factor."""
@@ -95,7 +92,9 @@ def _inverse(factor: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 class LeafwiseCurvature:
     """H that is diagonal in a basis of each leaf; values that rounding made negative are 0."""
 
-    def __init__(self, values: Sequence[Float[np.ndarray, "..."]], bases: Sequence[Any]) -> None:
+    def __init__(
+        self, values: Sequence[Float[np.ndarray, "..."]], bases: Sequence[tuple[np.ndarray, ...]]
+    ) -> None:
         self.sizes = np.array([leaf.size for leaf in values], dtype=np.float64)
         self._values = [np.maximum(leaf, 0.0) for leaf in values]
         self._bases = bases
@@ -104,12 +103,12 @@ class LeafwiseCurvature:
         return [b * leaf + prec for leaf, prec in zip(self._values, prior_prec, strict=True)]
 
     def spread(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Spread:
-        """By the eigenvalues."""
+        """Log determinant and traces, by the eigenvalues."""
         along = self._along(prior_prec, b)
         log_det = float(sum(np.sum(np.log(leaf)) for leaf in along))
-        return Spread(log_det, np.array([np.sum(1.0 / leaf) for leaf in along]))
+        return log_det, np.array([np.sum(1.0 / leaf) for leaf in along])
 
-    def root(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Any:
+    def root(self, prior_prec: Float[np.ndarray, " l"], b: float) -> PyTree:
         """Return the basis and standard deviations along it, leaf after leaf."""
         stds = [leaf**-0.5 for leaf in self._along(prior_prec, b)]
         return tuple((*basis, std) for basis, std in zip(self._bases, stds, strict=True))
@@ -119,15 +118,7 @@ Curvature = DenseCurvature | LeafwiseCurvature
 """H, the generalised Gauss-Newton matrix of minus the log-likelihood."""
 
 
-class RowTerms(NamedTuple):
-    """What some rows add to J' middle J: derivatives, weighted `middle`, and the rows' weights."""
-
-    slopes: tuple[LeafSlopes, ...]
-    middle: Float[Array, "b k k"]
-    weight: Float[Array, " b"]
-
-
-def _float64(*shape: int) -> Any:
+def _float64(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.float64)
 
 
@@ -152,31 +143,32 @@ class Full:
         """Layers are multiplied out, and once more with what stands between."""
         return held + 2 * n_outputs * int(leaf_sizes(shapes).sum())
 
-    def zero(self, shapes: Shapes, dtype: Any) -> Float[Array, "p p"]:
+    def zero(self, shapes: Shapes, dtype: jnp.dtype) -> Float[Array, "p p"]:
         """Start of the sum over rows."""
         p = int(leaf_sizes(shapes).sum())
         return jnp.zeros((p, p), dtype)
 
-    def add(self, total: Any, rows: RowTerms) -> Any:
+    def add(self, total: Array, slopes: Slopes, middle: Middle, weight: Array) -> Array:
         """One matrix product for all rows."""
-        slopes = jnp.concatenate([leaf.rows() for leaf in rows.slopes], axis=-1)
-        p = slopes.shape[-1]
-        return total + slopes.reshape(-1, p).T @ (rows.middle @ slopes).reshape(-1, p)
+        del weight
+        every = jnp.concatenate([leaf.rows() for leaf in slopes], axis=-1)
+        p = every.shape[-1]
+        return total + every.reshape(-1, p).T @ (middle @ every).reshape(-1, p)
 
-    def finish(self, total: Any, shapes: Shapes) -> DenseCurvature:
+    def finish(self, total: PyTree, shapes: Shapes) -> DenseCurvature:
         """Read the sum."""
         return DenseCurvature(np.asarray(total, np.float64), shapes)
 
-    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
+    def draw(self, root: PyTree, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
         """R z, cut into leaves."""
         return _cut(root @ jax.random.normal(key, root.shape[:1], root.dtype), shapes)
 
-    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
+    def output_cov(self, root: PyTree, slopes: Slopes) -> Float[Array, "b k k"]:
         """J R (J R)'."""
         moved = jnp.concatenate([leaf.rows() for leaf in slopes], axis=-1) @ root
         return moved @ jnp.swapaxes(moved, 1, 2)
 
-    def shape_of_root(self, shapes: Shapes) -> Any:
+    def shape_of_root(self, shapes: Shapes) -> PyTree:
         """One square array."""
         p = int(leaf_sizes(shapes).sum())
         return _float64(p, p)
@@ -191,7 +183,7 @@ class _Leafwise:
         del shapes, n_outputs
         return held
 
-    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
+    def draw(self, root: PyTree, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
         """Independent numbers along the basis, turned back."""
 
         def one(key: Array, leaf: tuple[Array, ...]) -> Array:
@@ -201,12 +193,12 @@ class _Leafwise:
 
         return tuple(map(one, jax.random.split(key, len(shapes)), root))
 
-    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
+    def output_cov(self, root: PyTree, slopes: Slopes) -> Float[Array, "b k k"]:
         """Sum over leaves of J diag(var) J', inputs and units turned to the basis."""
 
-        def one(slope: Any, leaf: tuple[Array, ...]) -> Array:
+        def one(slope: LeafSlopes, leaf: tuple[Array, ...]) -> Array:
             *basis, std = leaf
-            if basis:
+            if basis and isinstance(slope, LayerSlopes):
                 slope = LayerSlopes(slope.inputs @ basis[0], slope.units @ basis[1])
             return slope.spread(std**2)
 
@@ -222,21 +214,24 @@ class Diagonal(_Leafwise):
         """Curvature and standard deviations."""
         return 3.0 * _BYTES * float(leaf_sizes(shapes).sum())
 
-    def zero(self, shapes: Shapes, dtype: Any) -> tuple[Array, ...]:
+    def zero(self, shapes: Shapes, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Start of the sum over rows."""
         return tuple(jnp.zeros(shape, dtype) for shape in shapes)
 
-    def add(self, total: Any, rows: RowTerms) -> Any:
+    def add(
+        self, total: tuple[Array, ...], slopes: Slopes, middle: Middle, weight: Array
+    ) -> tuple[Array, ...]:
         """Leaf after leaf."""
-        leaves = zip(total, rows.slopes, strict=True)
-        return tuple(leaf + slope.squares(rows.middle) for leaf, slope in leaves)
+        del weight
+        leaves = zip(total, slopes, strict=True)
+        return tuple(leaf + slope.squares(middle) for leaf, slope in leaves)
 
-    def finish(self, total: Any, shapes: Shapes) -> LeafwiseCurvature:
+    def finish(self, total: PyTree, shapes: Shapes) -> LeafwiseCurvature:
         """Read the sum."""
         values = [np.asarray(leaf, np.float64) for leaf in total]
         return LeafwiseCurvature(values, [() for _ in shapes])
 
-    def shape_of_root(self, shapes: Shapes) -> Any:
+    def shape_of_root(self, shapes: Shapes) -> PyTree:
         """One array a leaf, of its shape."""
         return tuple((_float64(*shape),) for shape in shapes)
 
@@ -263,28 +258,30 @@ class Kron(_Leafwise):
         """Factors, their eigenvectors and what the decomposition works in; standard deviations."""
         return _BYTES * sum(4.0 * (i**2 + o**2) + 2.0 * i * o for i, o in shapes)
 
-    def zero(self, shapes: Shapes, dtype: Any) -> tuple[_Factors, ...]:
+    def zero(self, shapes: Shapes, dtype: jnp.dtype) -> tuple[_Factors, ...]:
         """Start of the sum over rows."""
         nothing = jnp.zeros((), dtype)
         return tuple(
             _Factors(jnp.zeros((i, i), dtype), jnp.zeros((o, o), dtype), nothing) for i, o in shapes
         )
 
-    def add(self, total: Any, rows: RowTerms) -> Any:
+    def add(
+        self, total: tuple[_Factors, ...], slopes: Slopes, middle: Middle, weight: Array
+    ) -> tuple[_Factors, ...]:
         """Add to the two factors of every layer."""
 
         def one(sums: _Factors, layer: LayerSlopes) -> _Factors:
             o = layer.units.shape[-1]
-            pushed = (rows.middle @ layer.units).reshape(-1, o)
+            pushed = (middle @ layer.units).reshape(-1, o)
             return _Factors(
-                sums.inputs + (layer.inputs * rows.weight[:, None]).T @ layer.inputs,
+                sums.inputs + (layer.inputs * weight[:, None]).T @ layer.inputs,
                 sums.units + layer.units.reshape(-1, o).T @ pushed,
-                sums.mass + jnp.sum(rows.weight),
+                sums.mass + jnp.sum(weight),
             )
 
-        return tuple(map(one, total, cast(tuple[LayerSlopes, ...], rows.slopes)))
+        return tuple(map(one, total, cast(tuple[LayerSlopes, ...], slopes)))
 
-    def finish(self, total: Any, shapes: Shapes) -> LeafwiseCurvature:
+    def finish(self, total: PyTree, shapes: Shapes) -> LeafwiseCurvature:
         """Decompose both factors of every layer."""
         del shapes
         values, bases = [], []
@@ -296,7 +293,7 @@ class Kron(_Leafwise):
             bases.append((turn_i, turn_o))
         return LeafwiseCurvature(values, bases)
 
-    def shape_of_root(self, shapes: Shapes) -> Any:
+    def shape_of_root(self, shapes: Shapes) -> PyTree:
         """Three arrays a layer: eigenvectors of both factors, standard deviations."""
         return tuple((_float64(i, i), _float64(o, o), _float64(i, o)) for i, o in shapes)
 

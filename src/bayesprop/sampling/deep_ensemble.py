@@ -10,24 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from bayesprop.model.progress import Progress
 from bayesprop.networks import draws
-from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info
+from bayesprop.networks.gradient_method import Apply, GradientMethod, Info, Parameters
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import init_weights
 from bayesprop.networks.priors import NormalPrior
-from bayesprop.networks.training import Built, NetworkState, Trained, TrainedNetwork, train
+from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.forks import random_key
+from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, permutation
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
@@ -45,7 +46,7 @@ class Lessons(NamedTuple):
         Sum of the weights of the rows.
     """
 
-    members: Any
+    members: PyTree
     data: Rows
     n_total: Float[Array, ""]
 
@@ -58,15 +59,15 @@ def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
     names those of member k, as `own_orders` makes them.
     """
 
-    def init(key: PRNGKeyArray, weights: Any) -> Any:
+    def init(key: PRNGKeyArray, weights: PyTree) -> PyTree:
         return jax.vmap(member.init)(jax.random.split(key, n_members), weights)
 
-    def update(key: PRNGKeyArray, state: Any, batch: Batch) -> tuple[Any, Info]:
+    def update(key: PRNGKeyArray, state: PyTree, batch: Batch) -> tuple[PyTree, Info]:
         keys = jax.random.split(key, n_members)
         if not isinstance(state, Lessons):
             return _of_each(lambda key, own: member.update(key, own, batch), keys, state)
 
-        def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
+        def one(key: Array, member_state: PyTree, rows: Int[Array, " b"]) -> tuple[PyTree, Info]:
             x, y, weight, _ = jax.tree.map(lambda column: column[rows], state.data)
             own = batch._replace(x=x, y=y, weight=batch.weight * weight, n_total=state.n_total)
             return member.update(key, member_state, own)
@@ -74,22 +75,24 @@ def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
         members, info = _of_each(one, keys, state.members, batch.x.T)
         return state._replace(members=members), info
 
-    def sample(key: PRNGKeyArray, state: Any) -> Draw:
+    def sample(key: PRNGKeyArray, state: PyTree) -> Parameters:
         key_member, key_draw = jax.random.split(key)
         k = jax.random.randint(key_member, (), 0, n_members)
         return member.sample(key_draw, jax.tree.map(lambda leaf: leaf[k], _members(state)))
 
-    def mean(state: Any) -> Draw:
+    def mean(state: PyTree) -> Parameters:
         return jax.vmap(member.mean)(_members(state))
 
-    return GradientMethod(init, update, sample, mean)
+    return GradientMethod(member.apply, member.likelihood, init, update, sample, mean)
 
 
-def _members(state: Any) -> Any:
+def _members(state: PyTree) -> PyTree:
     return state.members if isinstance(state, Lessons) else state
 
 
-def _of_each(one: Callable[..., Any], keys: Array, members: Any, *rows: Array) -> tuple[Any, Info]:
+def _of_each(
+    one: Callable[..., tuple[PyTree, Info]], keys: Array, members: PyTree, *rows: Array
+) -> tuple[PyTree, Info]:
     """Map over members, small networks side by side, large ones one after another; average info.
 
     A matrix product for several members at once is slower on a CPU than as many products where each
@@ -115,7 +118,7 @@ def own_orders(
     n_rows
         As in `loops.epoch`.
     """
-    n_slots = data.weight.shape[0]
+    n_slots = data.weights.shape[0]
     orders = jax.vmap(lambda key: permutation(key, n_rows, n_slots))
     columns = orders(jax.random.split(key, n_members)).T
     return Rows(columns, (), jnp.ones(n_slots))
@@ -176,12 +179,12 @@ class MemberNetworks(TrainedNetwork):
 
     stopping: EarlyStopping | None = None
 
-    def started(self, seed: Any) -> Any:
+    def started(self, seed: int) -> PyTree:
         """Draw the starts of all members."""
         key_weights, key_state = jax.random.split(random_key(seed))
         keys = jax.random.split(key_weights, self.n_draws)
         weights = jax.vmap(partial(init_weights, sizes=self.sizes))(keys)
-        return self.built.gradient.init(key_state, weights)
+        return self.gradient.init(key_state, weights)
 
     def train(
         self, rows: Rows, start: NetworkState, first_epoch: int, progress: Progress
@@ -190,14 +193,14 @@ class MemberNetworks(TrainedNetwork):
         held_out, validate, patience = np.zeros(len(rows.x), dtype=bool), None, None
         if self.stopping is not None:
             held_out = self.stopping.held_out(len(rows.x), start.seed)
-            validate = partial(_loss, self.built, _chosen(rows, held_out, blocks))
+            validate = partial(_loss, self.gradient, _chosen(rows, held_out, blocks))
             patience = self.stopping.patience
         data = _chosen(rows, ~held_out, slots)
         orders_key = jax.random.fold_in(random_key(start.seed), _ORDERS_FOLD)
         n_rows = int(np.sum(~held_out))
         trained = train(
-            self.built.gradient,
-            Lessons(start.network, data, jnp.sum(data.weight)),
+            self.gradient,
+            Lessons(start.network, data, jnp.sum(data.weights)),
             own_orders(orders_key, data, n_rows, n_members=self.n_draws),
             n_rows=n_rows,
             seed=start.seed,
@@ -210,26 +213,32 @@ class MemberNetworks(TrainedNetwork):
         )
         return trained._replace(state=trained.state.members)
 
-    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed | draws.ClassMoments:
+    def predicted(
+        self, state: NetworkState, x: Float[Array, "n d"], key: PRNGKeyArray
+    ) -> Gaussian | draws.ClassMoments:
         """Predict by every member once."""
         del key
-        networks = self.built.gradient.mean(state.network)
-        return draws.of_networks(self.built.apply, self.built.likelihood, networks, x)
+        method = self.gradient
+        return draws.predict_networks(
+            method.apply, method.likelihood, method.mean(state.network), x
+        )
 
 
 def _chosen(rows: Rows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:
     return device_rows(rows.at(chosen), room(int(np.sum(chosen))))
 
 
-def _loss(built: Built, rows: Rows, state: Lessons) -> float:
+def _loss(method: GradientMethod, rows: Rows, state: Lessons) -> float:
     """Minus the mean log-likelihood of rows, nats a row, averaged over members."""
-    return float(_member_losses(built.apply, built.likelihood, built.gradient.mean(state), rows))
+    return float(_member_losses(method.apply, method.likelihood, method.mean(state), rows))
 
 
 @partial(jax.jit, static_argnames=("apply", "likelihood"))
-def _member_losses(apply: Apply, likelihood: NetworkLikelihood, members: Draw, rows: Rows) -> Any:
-    def one(weights: Any, noise: Any) -> Any:
+def _member_losses(
+    apply: Apply, likelihood: NetworkLikelihood, members: Parameters, rows: Rows
+) -> Float[Array, ""]:
+    def one(weights: PyTree, noise: PyTree) -> Float[Array, ""]:
         f = jax.vmap(partial(apply, weights))(rows.x)
-        return jnp.sum(rows.weight * jax.vmap(partial(likelihood.log_prob, noise))(f, rows.y))
+        return jnp.sum(rows.weights * jax.vmap(partial(likelihood.log_prob, noise))(f, rows.y))
 
-    return -jnp.mean(jax.vmap(one)(*members)) / jnp.maximum(jnp.sum(rows.weight), 1e-30)
+    return -jnp.mean(jax.vmap(one)(*members)) / jnp.maximum(jnp.sum(rows.weights), 1e-30)

@@ -17,20 +17,27 @@ so that it needs no gradient of its own.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop.networks.gradient_method import Apply, GradientMethod, Info, clipped
+from bayesprop.networks.gradient_method import (
+    Apply,
+    GradientMethod,
+    Info,
+    Parameters,
+    State,
+    clipped,
+)
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.priors import NormalPrior
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import mean_field
-from bayesprop.sampling.mean_field import MeanField, MeanFieldState, Params, mean, sample
+from bayesprop.sampling.mean_field import MeanField, mean, sample
 
 
 class RowSlopes(NamedTuple):
@@ -45,9 +52,9 @@ class RowSlopes(NamedTuple):
     """
 
     total: Float[Array, ""]
-    of_weights: Any
-    squared: Any
-    of_likelihood: Any
+    of_weights: PyTree
+    squared: PyTree
+    of_likelihood: PyTree
 
 
 def optimal_prior(q: MeanField) -> Gaussian:
@@ -59,11 +66,11 @@ def optimal_prior(q: MeanField) -> Gaussian:
 
 
 def row_slopes(
-    apply: Apply, likelihood: NetworkLikelihood, weights: Any, noise: Any, batch: Batch
+    apply: Apply, likelihood: NetworkLikelihood, weights: PyTree, noise: PyTree, batch: Batch
 ) -> RowSlopes:
     """Differentiate every row's log p by itself; memory is a gradient a row."""
 
-    def log_p(weights: Any, noise: Any, x: Array, y: Any) -> Float[Array, ""]:
+    def log_p(weights: PyTree, noise: PyTree, x: Array, y: Array) -> Float[Array, ""]:
         return likelihood.log_prob(noise, apply(weights, x), y)
 
     by_row = jax.vmap(jax.value_and_grad(log_p, argnums=(0, 1)), in_axes=(None, None, 0, 0))
@@ -95,8 +102,8 @@ def graves_vi(
     optimizer = clipped(optimizer, likelihood)
 
     def gradient(
-        params: Params, slopes: RowSlopes, prior: Gaussian, share: float | Array
-    ) -> Params:
+        params: Parameters, slopes: RowSlopes, prior: Gaussian, share: float | Array
+    ) -> Parameters:
         def of_mean(m: Array, slope: Array) -> Array:
             return share * (m - prior.m) / prior.v - slope
 
@@ -106,25 +113,24 @@ def graves_vi(
             return of_std * jax.nn.sigmoid(rho)
 
         q = MeanField(
-            jax.tree.map(of_mean, params.q.m, slopes.of_weights),
-            jax.tree.map(of_rho, params.q.rho, slopes.squared),
+            jax.tree.map(of_mean, params.weights.m, slopes.of_weights),
+            jax.tree.map(of_rho, params.weights.rho, slopes.squared),
         )
-        return Params(q, jax.tree.map(jnp.negative, slopes.of_likelihood))
+        return Parameters(q, jax.tree.map(jnp.negative, slopes.of_likelihood))
 
-    def update(
-        key: PRNGKeyArray, state: MeanFieldState, batch: Batch
-    ) -> tuple[MeanFieldState, Info]:
-        prior = optimal_prior(state.q)
-        weights = sample(key, state).weights
-        slopes = row_slopes(apply, likelihood, weights, state.likelihood, batch)
+    def update(key: PRNGKeyArray, state: State, batch: Batch) -> tuple[State, Info]:
+        q = state.params.weights
+        prior = optimal_prior(q)
+        slopes = row_slopes(apply, likelihood, *sample(key, state), batch)
         share = 1.0 / batch.n_batches
         a_row = batch.n_batches / batch.n_total
         uphill = gradient(state.params, slopes, prior, share)
-        kl = kl_to_prior(state.q, prior)
+        kl = kl_to_prior(q, prior)
         info = Info(a_row * (share * kl - slopes.total), a_row * slopes.total, kl)
-        return mean_field.stepped(optimizer, state, uphill, a_row), info
+        return state.descend(optimizer, jax.tree.map(lambda slope: a_row * slope, uphill)), info
 
-    return GradientMethod(mean_field.starts(likelihood, optimizer, init_std), update, sample, mean)
+    init = mean_field.starts(likelihood, optimizer, init_std)
+    return GradientMethod(apply, likelihood, init, update, sample, mean)
 
 
 def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
@@ -133,5 +139,5 @@ def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
     return mean_field.kl(NormalPrior(prior.v), centred)
 
 
-def _sum(tree: Any) -> Float[Array, ""]:
+def _sum(tree: PyTree) -> Float[Array, ""]:
     return jnp.sum(jnp.stack([jnp.sum(leaf) for leaf in jax.tree.leaves(tree)]))

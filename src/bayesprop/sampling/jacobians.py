@@ -7,16 +7,15 @@ be avoided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from bayesprop.networks.gradient_method import Apply
-from bayesprop.networks.mlp import Activation, plain_activation
+from bayesprop.networks.mlp import Activation, Weights, plain_activation
 
 
 class ArraySlopes(NamedTuple):
@@ -70,24 +69,21 @@ LeafSlopes = ArraySlopes | LayerSlopes
 """Derivatives of the k outputs at b rows by one leaf."""
 
 
-class Linearised(NamedTuple):
-    """Outputs at b rows, and their derivatives by every leaf of the weights."""
-
-    outputs: Float[Array, "b k"]
-    slopes: tuple[LeafSlopes, ...]
-
-
-def linearise(apply: Apply, weights: Any, x: Float[Array, "b ..."]) -> Linearised:
-    """Differentiate the outputs at every row by the weights."""
+def linearise(
+    apply: Apply, weights: PyTree, x: Float[Array, "b ..."]
+) -> tuple[Float[Array, "b k"], tuple[LeafSlopes, ...]]:
+    """Compute the outputs at every row and their derivatives by every leaf of the weights."""
     nonlinearity = plain_activation(apply)
     if nonlinearity is not None:
         return _layers(nonlinearity, weights, x)
     slopes = jax.vmap(jax.jacrev(apply), in_axes=(None, 0))(weights, x)
     outputs = jax.vmap(partial(apply, weights))(x)
-    return Linearised(outputs, tuple(map(ArraySlopes, jax.tree.leaves(slopes))))
+    return outputs, tuple(map(ArraySlopes, jax.tree.leaves(slopes)))
 
 
-def _layers(nonlinearity: Activation, weights: Any, x: Float[Array, "b d"]) -> Linearised:
+def _layers(
+    nonlinearity: Activation, weights: Weights, x: Float[Array, "b d"]
+) -> tuple[Float[Array, "b k"], tuple[LeafSlopes, ...]]:
     """Go forward keeping every layer's inputs, and back."""
     inputs, bends, z = [], [], x
     for number, w in enumerate(weights):
@@ -102,15 +98,15 @@ def _layers(nonlinearity: Activation, weights: Any, x: Float[Array, "b d"]) -> L
     for number in reversed(range(len(weights) - 1)):
         units = (units @ weights[number + 1][:-1].T) * bends[number][:, None, :]
         slopes.append(LayerSlopes(inputs[number], units))
-    return Linearised(z, tuple(reversed(slopes)))
+    return z, tuple(reversed(slopes))
 
 
-def tangent_apply(apply: Apply) -> Callable[[tuple[Any, Any], Array], Array]:
-    """Return the network that is linear in its weights: ((centre, departure), row) -> outputs."""
+def tangent_apply(apply: Apply) -> Apply:
+    """Return the network that is linear in its weights: ((centre, deviation), row) -> outputs."""
 
-    def linear(weights: tuple[Any, Any], x: Array) -> Array:
-        centre, departure = weights
-        outputs, change = jax.jvp(lambda w: apply(w, x), (centre,), (departure,))
+    def linear(weights: tuple[PyTree, PyTree], x: Array) -> Array:
+        centre, deviation = weights
+        outputs, change = jax.jvp(lambda w: apply(w, x), (centre,), (deviation,))
         return outputs + change
 
     return linear

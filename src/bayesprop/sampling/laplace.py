@@ -31,25 +31,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop.networks.gradient_method import Apply, Draw
+from bayesprop.networks.gradient_method import Apply, Parameters
 from bayesprop.networks.likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.networks.mlp import plain_activation
 from bayesprop.networks.training import is_finite
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled
+from bayesprop.numerics.gaussian import Joint
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.curvature import (
     Curvature,
     Diagonal,
     Kron,
-    RowTerms,
     Shapes,
     Structure,
 )
@@ -58,6 +58,8 @@ from bayesprop.sampling.jacobians import linearise
 _WORKING_VALUES = 4_000_000
 _BLOCK_ROWS = 64
 _LEAST, _MOST = 1e-8, 1e8
+
+Prior = Literal["by-leaf", "one", "known"]
 
 
 @dataclass(frozen=True)
@@ -96,35 +98,8 @@ class Fit(NamedTuple):
     n_values: float
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What is maximised over.
-
-    prior
-        "one" precision for all weights, one "by-leaf", or "known".
-    noise
-        Whether the noise variance is free; all targets' by a common factor.
-    tolerance
-        Largest derivative of the log evidence by a logarithm at the end, nats.
-    """
-
-    prior: str = "by-leaf"
-    noise: bool = True
-    max_steps: int = 200
-    tolerance: float = 0.05
-
-    def groups(self, n_leaves: int) -> Int[np.ndarray, " l"]:
-        """Leaves with the same number share a precision; `FIXED`: known."""
-        if self.prior == "by-leaf":
-            return np.arange(n_leaves)
-        return np.full(n_leaves, 0 if self.prior == "one" else FIXED)
-
-
-BY_LEAF = Evidence()
-
-
 class Point(NamedTuple):
-    """What is believed of groups of leaves and, last, of free noise; all precisions.
+    """Precisions, and the evidence of groups of leaves and, last, of free noise.
 
     noise_prec
         Of the noise, as a multiple of the one it was.
@@ -137,42 +112,30 @@ class Point(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """The approximation, and all that a prediction needs.
+    """The Gaussian approximation.
 
     mode
-        Network and likelihood there: a `Draw`, or what training carries that has these fields.
+        Network and likelihood at the mode.
     root
         Of the covariance of the weights, in the form of the structure; float64.
     """
 
-    mode: Any
-    root: Any
-
-
-class Fitted(NamedTuple):
-    """A posterior, and the search for the greatest evidence, which ends at a `Point`."""
-
-    posterior: Posterior
-    evidence: Ascent
-
-
-class OutputMoments(NamedTuple):
-    """Mean and covariance of the outputs at every row."""
-
-    mean: Float[Array, "n k"]
-    cov: Float[Array, "n k k"]
+    mode: Parameters
+    root: PyTree
 
 
 def laplace(
     model: LaplaceModel,
-    mode: Draw,
+    mode: Parameters,
     rows: Rows,
     *,
     prior_prec: Float[np.ndarray, " l"] | float = 1.0,
-    evidence: Evidence = BY_LEAF,
+    prior: Prior = "by-leaf",
+    max_steps: int = 200,
+    tolerance: float = 0.05,
     max_gigabytes: float = 8.0,
-) -> Fitted:
-    """Approximate the posterior at a trained network.
+) -> tuple[Posterior, Ascent]:
+    """Approximate the posterior at a trained network; and maximise the evidence, to a `Point`.
 
     mode
         Weights and parameters of the likelihood. Their precision is that of the computation:
@@ -181,8 +144,11 @@ def laplace(
         The rows of the training.
     prior_prec
         Of every leaf, or of all; where the evidence starts.
-    evidence
-        What is maximised over; `LearnedNoise` alone has a noise to be maximised.
+    prior
+        Precisions that maximise the evidence: "one" for all weights, one "by-leaf", or none where
+        they are "known". So does the variance of `LearnedNoise`, by a factor common to all targets.
+    max_steps, tolerance
+        Of the search: largest derivative of the log evidence by a logarithm at its end, nats.
 
     Raises ValueError where more than max_gigabytes would be needed, naming what needs less, and
     FloatingPointError where the curvature is not finite.
@@ -192,20 +158,20 @@ def laplace(
     leaves = jax.tree.leaves(mode.weights)
     squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in leaves])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
-    ascent = maximise(curvature, fit, squares, prec, evidence)
+    ascent = maximise(curvature, fit, squares, prec, prior, max_steps, tolerance)
     likelihood, noise_prec = mode.likelihood, ascent.point.noise_prec
     if isinstance(model.likelihood, LearnedNoise):
         likelihood = likelihood - np.log(noise_prec)
     root = curvature.root(ascent.point.prior_prec, noise_prec)
-    return Fitted(Posterior(Draw(mode.weights, likelihood), root), ascent)
+    return Posterior(Parameters(mode.weights, likelihood), root), ascent
 
 
-def leaf_shapes(weights: Any) -> Shapes:
+def leaf_shapes(weights: PyTree) -> Shapes:
     """Shape of every leaf of the weights."""
     return tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(weights))
 
 
-def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
+def check_memory(model: LaplaceModel, weights: PyTree, max_gigabytes: float) -> None:
     """Raise ValueError where the curvature would need more than max_gigabytes."""
     shapes = leaf_shapes(weights)
     needed = model.structure.gigabytes(shapes)
@@ -226,14 +192,14 @@ def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> Non
     )
 
 
-def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit]:
+def measure(model: LaplaceModel, mode: Parameters, rows: Rows) -> tuple[Curvature, Fit]:
     """Add up the curvature at the mode over all rows, some at a time; and the network's fit."""
     shapes = leaf_shapes(mode.weights)
     held = jax.eval_shape(partial(linearise, model.apply, mode.weights), rows.x[:1])
     a_row = sum(leaf.size for leaf in jax.tree.leaves(held))
-    a_row = model.structure.values_a_row(a_row, shapes, held.outputs.shape[1])
-    at_once = min(len(rows.weight), max(1, _WORKING_VALUES // a_row))
-    whole = filled(rows, blocks(len(rows.weight), at_once))
+    a_row = model.structure.values_a_row(a_row, shapes, model.likelihood.n_outputs)
+    at_once = min(len(rows.x), max(1, _WORKING_VALUES // a_row))
+    whole = filled(rows, blocks(len(rows.x), at_once))
     batches = jax.tree.map(lambda column: column.reshape(-1, at_once, *column.shape[1:]), whole)
     total, fit = _accumulated(model, mode, batches)
     if not is_finite((total, fit)):
@@ -246,35 +212,38 @@ def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> tuple[Curvature, Fit
 
 
 @partial(jax.jit, static_argnames="model")
-def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, Array]:
-    """Sum curvature and fit over batches."""
+def _accumulated(
+    model: LaplaceModel, mode: Parameters, batches: Rows
+) -> tuple[PyTree, Float[Array, " 3"]]:
+    """Sum the curvature and the fields of `Fit` over batches."""
     shapes = leaf_shapes(mode.weights)
     dtype = jax.tree.leaves(mode.weights)[0].dtype
     zero = model.structure.zero(shapes, dtype)
 
-    def step(sums: tuple[Any, Array], batch: Rows) -> tuple[tuple[Any, Array], None]:
+    def step(sums: tuple[PyTree, Array], batch: Rows) -> tuple[tuple[PyTree, Array], None]:
         total, fit = sums
-        linearised = linearise(model.apply, mode.weights, batch.x)
+        outputs, slopes = linearise(model.apply, mode.weights, batch.x)
         information = partial(model.likelihood.information, mode.likelihood)
-        middle = jax.vmap(information)(linearised.outputs) * batch.weight[:, None, None]
-        total = model.structure.add(total, RowTerms(linearised.slopes, middle, batch.weight))
-        fit += _fit(model.likelihood, mode.likelihood, linearised.outputs, batch)
-        return (total, fit), None
+        middle = jax.vmap(information)(outputs) * batch.weights[:, None, None]
+        total = model.structure.add(total, slopes, middle, batch.weight)
+        return (total, fit + _fit(model.likelihood, mode.likelihood, outputs, batch)), None
 
     sums, _ = jax.lax.scan(step, (zero, jnp.zeros(3, dtype)), batches)
     return sums
 
 
-def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Float[Array, " 3"]:
+def _fit(
+    likelihood: NetworkLikelihood, noise: PyTree, f: Float[Array, "b k"], batch: Rows
+) -> Float[Array, " 3"]:
     """Return the fields of `Fit` for some rows."""
     log_p = jax.vmap(partial(likelihood.log_prob, noise))(f, batch.y)
-    total = jnp.sum(batch.weight * log_p)
+    total = jnp.sum(batch.weights * log_p)
     if not isinstance(likelihood, LearnedNoise):
         nothing = jnp.zeros_like(total)
         return jnp.stack([total, nothing, nothing])
     mean, noise_var = likelihood.observe(noise, f)
-    misfit = jnp.sum(batch.weight[:, None] * (batch.y - mean) ** 2 / noise_var)
-    return jnp.stack([total, misfit, likelihood.n_targets * jnp.sum(batch.weight)])
+    misfit = jnp.sum(batch.weights[:, None] * (batch.y - mean) ** 2 / noise_var)
+    return jnp.stack([total, misfit, likelihood.n_targets * jnp.sum(batch.weights)])
 
 
 def maximise(
@@ -282,15 +251,19 @@ def maximise(
     fit: Fit,
     squares: Float[np.ndarray, " l"],
     prior_prec: Float[np.ndarray, " l"],
-    evidence: Evidence,
+    prior: Prior,
+    max_steps: int,
+    tolerance: float,
 ) -> Ascent:
     """Maximise the log evidence, from given precisions and the noise as it is, to a `Point`.
 
     squares
         Sum of squares of the weights of every leaf.
     """
-    noise_is_free = evidence.noise and fit.misfit > 0.0
-    groups = Groups(evidence.groups(len(squares)))
+    noise_is_free = fit.misfit > 0.0
+    n_leaves = len(squares)
+    shared = np.full(n_leaves, 0 if prior == "one" else FIXED)
+    groups = Groups(np.arange(n_leaves) if prior == "by-leaf" else shared)
     start = groups.mean(prior_prec)
     start = np.append(start, 1.0) if noise_is_free else start
 
@@ -309,26 +282,24 @@ def maximise(
         return Point(weights, likelihood + 0.5 * (prior - log_det), prec, b)
 
     bounds = Bounds(np.full(len(start), _LEAST), np.full(len(start), _MOST))
-    return ascend(at, start, bounds, max_steps=evidence.max_steps, tolerance=evidence.tolerance)
+    return ascend(at, start, bounds, max_steps=max_steps, tolerance=tolerance)
 
 
 @partial(jax.jit, static_argnames="model")
 def predict_linearised(
     model: LaplaceModel, posterior: Posterior, x: Float[Array, "n ..."]
-) -> OutputMoments:
+) -> Joint:
     """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
 
-    def block(x: Array) -> OutputMoments:
-        linearised = linearise(model.apply, posterior.mode.weights, x)
-        return OutputMoments(
-            linearised.outputs, model.structure.output_cov(posterior.root, linearised.slopes)
-        )
+    def block(x: Array) -> Joint:
+        outputs, slopes = linearise(model.apply, posterior.mode.weights, x)
+        return Joint(outputs, model.structure.output_cov(posterior.root, slopes))
 
     moments = jax.lax.map(block, x.reshape(-1, _BLOCK_ROWS, *x.shape[1:]))
     return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), moments)
 
 
-def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:
+def draw_deviation(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> PyTree:
     """Draw w - w_map, in the number type of the weights."""
     leaves, structure = jax.tree.flatten(posterior.mode.weights)
     drawn = model.structure.draw(posterior.root, key, leaf_shapes(leaves))
@@ -336,13 +307,14 @@ def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> A
     return jax.tree.unflatten(structure, moves)
 
 
-def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
+def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Parameters:
     """Draw a network."""
-    moved = jax.tree.map(jnp.add, posterior.mode.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.mode.likelihood)
+    weights, likelihood = posterior.mode
+    deviation = draw_deviation(model, key, posterior)
+    return Parameters(jax.tree.map(jnp.add, weights, deviation), likelihood)
 
 
-def sample_linear(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
+def sample_linear(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Parameters:
     """Draw a linearised network: weights for `jacobians.tangent_apply`."""
-    moved = (posterior.mode.weights, departure(model, key, posterior))
-    return Draw(moved, posterior.mode.likelihood)
+    weights, likelihood = posterior.mode
+    return Parameters((weights, draw_deviation(model, key, posterior)), likelihood)

@@ -27,12 +27,13 @@ from bayesprop.networks.mlp import mlp_apply
 from bayesprop.networks.posterior import GammaPrior, Position, PosteriorModel
 from bayesprop.networks.training import (
     FURTHEST_INPUT,
+    as_float64,
     predictive,
     rows_of_draws,
-    wide,
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.forks import random_key
+from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Chains, Plan
@@ -146,10 +147,10 @@ class MarkovChains:
         """Average over all draws."""
         return predictive(self._predicted(state.chains.pooled(), x), len(x))
 
-    def _predicted(self, positions: Position, x: np.ndarray) -> draws.Observed | draws.ClassMoments:
+    def _predicted(self, positions: Position, x: np.ndarray) -> Gaussian | draws.ClassMoments:
         """Predict by some draws, on the device."""
         rows = jnp.asarray(padded(x), jnp.float32)
-        return draws.of_networks(self.model.apply, self.model.likelihood, positions, rows)
+        return draws.predict_networks(self.model.apply, self.model.likelihood, positions, rows)
 
     def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
@@ -158,7 +159,7 @@ class MarkovChains:
             chosen = np.asarray(jax.random.randint(key, (n,), 0, state.chains.n_draws))
             positions = jax.tree.map(lambda leaf: leaf[chosen], positions)
         order = rng.permutation(n)
-        f, noise_var = (part[order] for part in wide(self._predicted(positions, x), len(x)))
+        f, noise_var = (part[order] for part in as_float64(self._predicted(positions, x), len(x)))
         return Drawn.of(f, noise_var, rng)
 
     def to_stored(self, state: ChainState) -> Stored:

@@ -22,10 +22,10 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.networks.gradient_method import Apply, GradientMethod, Parameters, State
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import Weights, activation, affine_apply
-from bayesprop.sampling.point_network import Penalty, PointState, point_network
+from bayesprop.sampling.point_network import Penalty, point_network
 
 Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b k"]]
 """(key, parameters, rows) -> outputs of a network whose units or weights are randomly missing."""
@@ -150,8 +150,9 @@ def mc_dropout(
         forward=dropout_forward(rates, activation_name=activation_name),
     )
 
-    def sample(key: PRNGKeyArray, state: PointState) -> Draw:
-        return Draw(drop_rows(key, state.weights, rates), state.likelihood)
+    def sample(key: PRNGKeyArray, state: State) -> Parameters:
+        weights, likelihood = state.params
+        return Parameters(drop_rows(key, weights, rates), likelihood)
 
     return method._replace(sample=sample)
 

@@ -8,19 +8,19 @@ steps and draws, and a network that can be pruned and is then small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.model.method import WeightGaussians
-from bayesprop.networks.gradient_method import Draw
+from bayesprop.networks.gradient_method import Parameters, State
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import Activation
 from bayesprop.networks.priors import ClosedPrior
@@ -31,34 +31,14 @@ from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal
 
-_M, _RHO, _KEPT = "network.q.m", "network.q.rho", "kept"
+_M, _RHO, _KEPT = "network.params.weights.m", "network.params.weights.rho", "kept"
 
 
 class MeanField(NamedTuple):
     """Means and inverse-softplus standard deviations, two pytrees of one structure."""
 
-    m: Any
-    rho: Any
-
-
-class Params(NamedTuple):
-    """What is learnt: the posterior of the network, and the parameters of the likelihood."""
-
-    q: MeanField
-    likelihood: Any
-
-
-class MeanFieldState(NamedTuple):
-    """Posterior, parameters of the likelihood, and what the optimiser remembers."""
-
-    q: MeanField
-    likelihood: Any
-    optimizer: Any
-
-    @property
-    def params(self) -> Params:
-        """What is learnt."""
-        return Params(self.q, self.likelihood)
+    m: PyTree
+    rho: PyTree
 
 
 def rho_of(std: float) -> float:
@@ -68,7 +48,7 @@ def rho_of(std: float) -> float:
     return float(np.log(np.expm1(std))) if std < 30.0 else std
 
 
-def from_weights(weights: Any, *, std: float) -> MeanField:
+def from_weights(weights: PyTree, *, std: float) -> MeanField:
     """Start a posterior at the given weights, with one standard deviation for all."""
     rho = rho_of(std)
     return MeanField(weights, jax.tree.map(lambda w: jnp.full_like(w, rho), weights))
@@ -76,43 +56,34 @@ def from_weights(weights: Any, *, std: float) -> MeanField:
 
 def starts(
     likelihood: NetworkLikelihood, optimizer: optax.GradientTransformation, init_std: float
-) -> Callable[[PRNGKeyArray, Any], MeanFieldState]:
-    """Build `GradientMethod.init`."""
+) -> Callable[[PRNGKeyArray, PyTree], State]:
+    """Build `GradientMethod.init`, of a `State` whose weights are a `MeanField`."""
 
-    def init(key: PRNGKeyArray, weights: Any) -> MeanFieldState:
+    def init(key: PRNGKeyArray, weights: PyTree) -> State:
         del key
-        params = Params(from_weights(weights, std=init_std), likelihood.init())
-        return MeanFieldState(*params, optimizer.init(params))
+        q = from_weights(weights, std=init_std)
+        return State.start(optimizer, Parameters(q, likelihood.init()))
 
     return init
 
 
-def stepped(
-    optimizer: optax.GradientTransformation, state: MeanFieldState, slopes: Params, a_row: Array
-) -> MeanFieldState:
-    """Go downhill along the slopes of a batch's cost, which `a_row` makes those of a row's."""
-    slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
-    steps, memory = optimizer.update(slopes, state.optimizer, state.params)
-    moved = cast(Params, optax.apply_updates(state.params, steps))
-    return MeanFieldState(*moved, memory)
-
-
-def sample(key: PRNGKeyArray, state: MeanFieldState) -> Draw:
+def sample(key: PRNGKeyArray, state: State) -> Parameters:
     """Draw the weights of one network from the posterior."""
-    return Draw(weights_at(state.q, draw_noise(key, state.q.m)), state.likelihood)
+    q, likelihood = state.params
+    return Parameters(weights_at(q, draw_noise(key, q.m)), likelihood)
 
 
-def mean(state: MeanFieldState) -> Draw:
+def mean(state: State) -> Parameters:
     """Return the network of the posterior means."""
-    return Draw(state.q.m, state.likelihood)
+    return state.params._replace(weights=state.params.weights.m)
 
 
-def stds(q: MeanField) -> Any:
+def stds(q: MeanField) -> PyTree:
     """Return the standard deviation of every weight."""
     return jax.tree.map(softplus, q.rho)
 
 
-def variances(q: MeanField) -> Any:
+def variances(q: MeanField) -> PyTree:
     """Return the variance of every weight."""
     return jax.tree.map(lambda rho: softplus(rho) ** 2, q.rho)
 
@@ -126,18 +97,18 @@ def kl(prior: ClosedPrior, q: MeanField) -> Float[Array, ""]:
     return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.m, q.rho))))
 
 
-def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
+def draw_noise(key: PRNGKeyArray, like: PyTree) -> PyTree:
     """Draw standard normals, a pytree of the same shapes, at once: every draw has a fixed price."""
     flat, unravel = ravel_pytree(like)
     return unravel(normal(key, flat.shape))
 
 
-def weights_at(q: MeanField, noise: Any) -> Any:
+def weights_at(q: MeanField, noise: PyTree) -> PyTree:
     """Return m + softplus(rho) e (Blundell et al. 2015, section 3.2, step 2)."""
     return jax.tree.map(lambda m, rho, e: m + softplus(rho) * e, q.m, q.rho, noise)
 
 
-def log_q(q: MeanField, noise: Any) -> Float[Array, ""]:
+def log_q(q: MeanField, noise: PyTree) -> Float[Array, ""]:
     """Log q(m + std e) in terms of e: its gradients in m, which cancel (eq. 3), are not there."""
 
     def one(rho: Array, e: Array) -> Array:
@@ -168,7 +139,7 @@ def sample_outputs(
 
 
 class PrunableNetwork(BlockNetwork):
-    """A network whose state is a `MeanFieldState`.
+    """A network whose weights have a `MeanField` posterior.
 
     A pruned state has no memory of the optimiser, and is stored with a bit a weight and numbers
     only for the weights that remain.
@@ -176,15 +147,15 @@ class PrunableNetwork(BlockNetwork):
 
     def gaussians(self, state: NetworkState) -> WeightGaussians:
         """Return the posterior of the weights."""
-        q = state.network.q
+        q = state.network.params.weights
         return WeightGaussians(q.m, stds(q))
 
-    def masked(self, state: NetworkState, keep: Any) -> NetworkState:
+    def masked(self, state: NetworkState, keep: PyTree) -> NetworkState:
         """Return the state with every weight exactly zero whose mask is False."""
-        q = state.network.q
+        q, likelihood = state.network.params
         kept = MeanField(zeroed(q.m, keep), zeroed(q.rho, keep, to=NO_LOG_STD))
-        network = state.network._replace(q=jax.tree.map(jnp.asarray, kept), optimizer=())
-        return state._replace(network=network)
+        params = Parameters(jax.tree.map(jnp.asarray, kept), likelihood)
+        return state._replace(network=State(params, ()))
 
     def to_stored(self, state: NetworkState) -> Stored:
         """Return seed and arrays, of a pruned state only what remains."""
@@ -199,7 +170,7 @@ class PrunableNetwork(BlockNetwork):
             return super().from_stored(stored)
         example = self.example._replace(network=self.example.network._replace(optimizer=()))
         empty = jax.tree.map(lambda leaf: np.broadcast_to(np.int8(0), leaf.shape), example.network)
-        shapes = codec.shapes(example._replace(network=empty, seed=0))
+        shapes = codec.shapes(example._replace(network=empty))
         arrays = _unpacked(stored.arrays, shapes)
         return on_device(codec.read(example, stored._replace(arrays=arrays)))
 

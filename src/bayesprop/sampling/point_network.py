@@ -9,28 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop.networks.gradient_method import Apply, Draw, GradientMethod, Info, clipped
+from bayesprop.networks.gradient_method import (
+    Apply,
+    GradientMethod,
+    Info,
+    Parameters,
+    State,
+    clipped,
+)
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.priors import Prior, log_prior
 from bayesprop.numerics.loops import Batch
 
-Penalty = Callable[[Any], Float[Array, ""]]
+Penalty = Callable[[PyTree], Float[Array, ""]]
 """Minus log prior of the network's parameters, or what stands for it, nats."""
-
-
-class PointState(NamedTuple):
-    """Network parameters, likelihood parameters, and what the optimiser remembers."""
-
-    weights: Any
-    likelihood: Any
-    optimizer: Any
 
 
 def point_network(
@@ -39,10 +37,10 @@ def point_network(
     optimizer: optax.GradientTransformation,
     *,
     prior: Prior | Penalty | None = None,
-    forward: Callable[[PRNGKeyArray, Any, Array], Array] | None = None,
+    forward: Callable[[PRNGKeyArray, PyTree, Array], Array] | None = None,
     adversarial_step: float = 0.0,
 ) -> GradientMethod:
-    """Build maximum a posteriori learning of one network.
+    """Build maximum a posteriori learning of one network; its state is a `State`.
 
     prior
         Density of single weights, or a penalty of them all; None for maximum likelihood. N(0, v)
@@ -58,49 +56,40 @@ def point_network(
     forward = forward or (lambda _, weights, x: jax.vmap(partial(apply, weights))(x))
     optimizer = clipped(optimizer, likelihood)
 
-    def penalty(weights: Any) -> Float[Array, ""]:
+    def penalty(weights: PyTree) -> Float[Array, ""]:
         if prior is None:
             return jnp.zeros(())
         return -log_prior(prior, weights) if isinstance(prior, Prior) else prior(weights)
 
     def log_likelihood(
-        params: tuple[Any, Any], key: PRNGKeyArray, batch: Batch, x: Array
+        params: Parameters, key: PRNGKeyArray, batch: Batch, x: Array
     ) -> Float[Array, ""]:
-        weights, noise = params
-        log_p = jax.vmap(partial(likelihood.log_prob, noise))(forward(key, weights, x), batch.y)
+        outputs = forward(key, params.weights, x)
+        log_p = jax.vmap(partial(likelihood.log_prob, params.likelihood))(outputs, batch.y)
         return jnp.sum(batch.weight * log_p)
 
-    def attacked(params: tuple[Any, Any], key: PRNGKeyArray, batch: Batch) -> Array:
-        slope = jax.grad(log_likelihood, argnums=3)(params, key, batch, batch.x)
-        return jax.lax.stop_gradient(batch.x - adversarial_step * jnp.sign(slope))
-
     def objective(
-        params: tuple[Any, Any], key: PRNGKeyArray, batch: Batch
+        params: Parameters, key: PRNGKeyArray, batch: Batch
     ) -> tuple[Float[Array, ""], Info]:
-        total = log_likelihood(params, key, batch, batch.x)
-        fitted = total
+        fitted = total = log_likelihood(params, key, batch, batch.x)
         if adversarial_step > 0.0:
-            moved = log_likelihood(params, key, batch, attacked(params, key, batch))
-            fitted = 0.5 * (total + moved)
-        cost = penalty(params[0])
+            slope = jax.grad(log_likelihood, argnums=3)(params, key, batch, batch.x)
+            moved = jax.lax.stop_gradient(batch.x - adversarial_step * jnp.sign(slope))
+            fitted = 0.5 * (total + log_likelihood(params, key, batch, moved))
+        cost = penalty(params.weights)
         a_row = batch.n_batches / batch.n_total
         loss = (cost / batch.n_batches - fitted) * a_row
         return loss, Info(loss, a_row * total, cost)
 
-    def init(key: PRNGKeyArray, weights: Any) -> PointState:
+    def init(key: PRNGKeyArray, weights: PyTree) -> State:
         del key
-        noise = likelihood.init()
-        return PointState(weights, noise, optimizer.init((weights, noise)))
+        return State.start(optimizer, Parameters(weights, likelihood.init()))
 
-    def update(key: PRNGKeyArray, state: PointState, batch: Batch) -> tuple[PointState, Info]:
-        params = state.weights, state.likelihood
-        grads, info = jax.grad(objective, has_aux=True)(params, key, batch)
-        steps, memory = optimizer.update(grads, state.optimizer, params)
-        moved = optax.apply_updates(params, steps)
-        weights, noise = cast(tuple[Any, Any], moved)
-        return PointState(weights, noise, memory), info
+    def update(key: PRNGKeyArray, state: State, batch: Batch) -> tuple[State, Info]:
+        slopes, info = jax.grad(objective, has_aux=True)(state.params, key, batch)
+        return state.descend(optimizer, slopes), info
 
-    def mean(state: PointState) -> Draw:
-        return Draw(state.weights, state.likelihood)
+    def mean(state: State) -> Parameters:
+        return state.params
 
-    return GradientMethod(init, update, lambda _, state: mean(state), mean)
+    return GradientMethod(apply, likelihood, init, update, lambda _, state: mean(state), mean)

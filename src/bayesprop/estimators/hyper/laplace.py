@@ -14,13 +14,13 @@ from bayesprop.estimators.network_params import (
 )
 from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, OfClasses, OfNumbers, number_or
 from bayesprop.model.task import Task
-from bayesprop.networks.training import built
+from bayesprop.networks.training import build
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
-from bayesprop.sampling.laplace import LaplaceModel
+from bayesprop.sampling.laplace import LaplaceModel, Prior
 from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
 
 STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
-PRIORS = {"by-layer": "by-leaf", "one": "one"}
+PRIORS: dict[str, Prior] = {"by-layer": "by-leaf", "one": "one"}
 
 
 @hyper_parameters
@@ -77,7 +77,7 @@ class _Params(NetworkParams):
         likelihood = likelihood_of(task, self)
         known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
         structure = STRUCTURES[self.structure]
-        network = built(
+        network = build(
             laplace_draws,
             likelihood,
             self.activation,
