@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from bayesprop.linear import logistic
 from bayesprop.linear.logistic import GaussianWeights
 from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, quadrature
+from bayesprop.numerics.rows import Rows
 
 
 def table(n=60, d=3, c=2, seed=0, sharpness=2.0):
@@ -23,8 +24,10 @@ def table(n=60, d=3, c=2, seed=0, sharpness=2.0):
 
 def problem(c=2, prior_prec=0.7, **kwargs):
     x, codes = table(c=c, **kwargs)
-    data = logistic.rows(x, codes, c)
-    return data, logistic.isotropic_prior(np.full(x.shape[1], prior_prec), data.n_logits)
+    data = Rows(x, codes)
+    return data, logistic.isotropic_prior(
+        np.full(x.shape[1], prior_prec), logistic.n_logits(len(set(data.y)))
+    )
 
 
 @pytest.mark.parametrize("c", [2, 3])
@@ -33,7 +36,7 @@ def test_mode_is_that_of_scikit_learn(c):
     mode = logistic.find_mode(data, prior)
     assert mode.info.converged
     theirs = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=10_000)
-    theirs.fit(data.phi, data.codes)
+    theirs.fit(data.x, data.y)
     np.testing.assert_allclose(mode.weights.reshape(-1, 3), theirs.coef_, atol=1e-5)
     assert (np.diff(mode.info.trace) > -1e-9).all()
 
@@ -127,8 +130,8 @@ def test_monte_carlo_agrees_with_quadrature(c):
     data, prior = problem(c)
     q = logistic.laplace(data, prior).posterior
     n = 4000
-    drawn = logistic.monte_carlo(q.sample(np.random.RandomState(0), n), data.phi, data.n_logits)
-    exact = quadrature(logistic.logit_moments(q, data.phi, data.n_logits))
+    drawn = logistic.monte_carlo(q.sample(np.random.RandomState(0), n), data.x)
+    exact = quadrature(logistic.logit_moments(q, data.x))
     assert np.abs(drawn.proba - exact.proba).max() < 4 * 0.5 / np.sqrt(n)
     assert np.abs(drawn.expected_entropy - exact.expected_entropy).max() < 4 * 0.7 / np.sqrt(n)
 
@@ -137,9 +140,9 @@ def test_certain_weights_predict_as_the_mode():
     data, prior = problem(3)
     mode = logistic.find_mode(data, prior)
     q = GaussianWeights(mode.weights, np.zeros_like(mode.prec))
-    plain = special.softmax(logistic.logits(mode.weights, data.phi), axis=1)
+    plain = special.softmax(logistic.logits(mode.weights, data.x), axis=1)
     for integral in (quadrature, probit):
-        found = integral(logistic.logit_moments(q, data.phi, 3))
+        found = integral(logistic.logit_moments(q, data.x))
         np.testing.assert_allclose(found.proba, plain, atol=1e-12)
         np.testing.assert_allclose(found.expected_entropy, special.entr(plain).sum(axis=1))
 

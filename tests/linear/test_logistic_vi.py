@@ -18,8 +18,8 @@ def grid_log_evidence(data, prior, reach=9.0, n=101):
     root = logistic.inverse_root(mode.prec)
     u = np.linspace(-reach, reach, n)
     points = mode.weights + np.stack(np.meshgrid(u, u), axis=-1).reshape(-1, 2) @ root.T
-    f = points @ data.phi.T
-    log_lik = -np.logaddexp(0.0, np.where(data.codes == 1, -f, f)) @ data.weight
+    f = points @ data.x.T
+    log_lik = -np.logaddexp(0.0, np.where(data.y == 1, -f, f)) @ data.weights
     log_prior = stats.multivariate_normal(prior.mean, np.linalg.inv(prior.prec)).logpdf(points)
     joint = log_lik + log_prior
     log_cell = 2 * np.log(u[1] - u[0]) + np.linalg.slogdet(root)[1]

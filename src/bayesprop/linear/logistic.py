@@ -6,8 +6,8 @@
 
 A symmetric softmax, one logit a class: the prior makes its weights unique. Laplace: N(w_map, H^-1),
 H = -d² log p(y, w | X) / dw² at the mode, Bishop (2006), eqs. 4.97-4.144. (The lecture prints
-H = dd p, without sign and logarithm.) Weights of rows multiply their log-likelihoods. Columns
-should be standardised, as the estimator does: H is factored by Cholesky.
+H = dd p, without sign and logarithm.) The x of `Rows` are columns phi, standardised
+as the estimator does (H is factored by Cholesky); weights of rows multiply their log-likelihoods.
 
 Prior precisions maximise the evidence as it is estimated: a lower bound of variational inference
 (`logistic_vi.py`), or Laplace's estimate. The latter depends on the precisions through the place of
@@ -30,25 +30,12 @@ from bayesprop.numerics import evidence
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights
 from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
 from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.rows import Rows
 
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
 LEAST, _MOST = 1e-2, 1e6
 _START_PREC, _SLACK = 1.0, 1e-6
 _TOLERANCE = 1e-10
-
-
-class Rows(NamedTuple):
-    """Data of a classifier: columns, class codes, and weights that multiply log-likelihoods."""
-
-    phi: Float[np.ndarray, "n k"]
-    codes: Int[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"]
-    n_logits: int
-
-    @property
-    def observed(self) -> Bool[np.ndarray, "n l"]:
-        """Whether a row is of the class of each logit."""
-        return self.codes[:, None] == np.arange(self.n_logits) + (self.n_logits == 1)
 
 
 class GaussianPrior(NamedTuple):
@@ -110,17 +97,6 @@ class Mode(NamedTuple):
     info: FitInfo
 
 
-def rows(
-    phi: Float[np.ndarray, "n k"],
-    codes: Int[np.ndarray, " n"],
-    n_classes: int,
-    weight: Float[np.ndarray, " n"] | None = None,
-) -> Rows:
-    """Gather the data."""
-    weight = np.ones(len(phi)) if weight is None else weight
-    return Rows(phi, codes, weight, n_logits(n_classes))
-
-
 def n_logits(n_classes: int) -> int:
     """Two classes have one logit, that of class 1, more have one each."""
     return 1 if n_classes == 2 else n_classes
@@ -145,7 +121,7 @@ def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> n
 
 def log_likelihood(data: Rows, weights: Float[np.ndarray, " p"]) -> float:
     """Sum of weight times log p(y | x, w), nats."""
-    f = logits(weights, data.phi)
+    f = logits(weights, data.x)
     several = f.shape[1] > 1
     log_normaliser = special.logsumexp(f, axis=1) if several else np.logaddexp(0.0, f[:, 0])
     return expected_log_likelihood(data, f, np.asarray(log_normaliser))
@@ -155,7 +131,12 @@ def expected_log_likelihood(
     data: Rows, f: Float[np.ndarray, "n l"], log_normaliser: Float[np.ndarray, " n"]
 ) -> float:
     """Add up the log-likelihoods of rows from their (expected) logits and normalisers, nats."""
-    return float(data.weight @ (np.sum(data.observed * f, axis=1) - log_normaliser))
+    return float(data.weights @ (np.sum(_observed(data, f.shape[1]) * f, axis=1) - log_normaliser))
+
+
+def _observed(data: Rows, n_logits: int) -> Bool[np.ndarray, "n l"]:
+    """Whether a row is of the class of each logit."""
+    return data.y[:, None] == np.arange(n_logits) + (n_logits == 1)
 
 
 def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]) -> float:
@@ -166,21 +147,21 @@ def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]
 
 def residuals(data: Rows, proba: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
     """Weighted differences of observed and expected classes: the gradient by the logits."""
-    return data.weight[:, None] * (data.observed - proba)
+    return data.weights[:, None] * (_observed(data, proba.shape[1]) - proba)
 
 
 def gradient(data: Rows, residual: Float[np.ndarray, "n l"]) -> Float[np.ndarray, " p"]:
     """Gradient by the weights from that by the logits."""
-    return (residual.T @ data.phi).ravel()
+    return (residual.T @ data.x).ravel()
 
 
 def information(data: Rows, curvature: Float[np.ndarray, "n l l"]) -> Float[np.ndarray, "p p"]:
     """Sum of weight times curvature (of a row's logits) times phi phi', block by block."""
-    k, n_logits = data.phi.shape[1], data.n_logits
+    k, n_logits, weight = data.x.shape[1], curvature.shape[1], data.weights
     total = np.empty((n_logits, k, n_logits, k))
     for i in range(n_logits):
         for j in range(i + 1):
-            block = data.phi.T @ ((data.weight * curvature[:, i, j])[:, None] * data.phi)
+            block = data.x.T @ ((weight * curvature[:, i, j])[:, None] * data.x)
             total[i, :, j, :] = block
             total[j, :, i, :] = block.T
     return total.reshape(n_logits * k, n_logits * k)
@@ -216,7 +197,7 @@ def find_mode(
     value = log_joint(data, prior, w)
     trace, decrement, prec = [value], np.inf, prior.prec
     for _ in range(max_steps + 1):
-        f = logits(w, data.phi)
+        f = logits(w, data.x)
         p = class_probabilities(f)
         slope = gradient(data, residuals(data, p)) - prior.prec @ (w - prior.mean)
         prec = prior.prec + information(data, curvature(p, f))
@@ -302,6 +283,7 @@ def maximise(
     prior_prec: Float[np.ndarray, " k"],
     groups: Int[np.ndarray, " k"],
     approximate: Approximation,
+    n_logits: int,
     *,
     is_bound: bool = True,
     max_steps: int = 200,
@@ -319,7 +301,7 @@ def maximise(
         Largest derivative of the log evidence by a log precision at the end, nats a weight of the
         largest group; the posterior errs by more where its own search ends early.
     """
-    k, c = data.phi.shape[1], data.n_logits
+    k, c = data.x.shape[1], n_logits
     shared = Groups(np.tile(groups, c))
     n_groups, enough = len(shared.sizes), tolerance * float(np.max(shared.sizes))
     ascent = evidence.ascend(
@@ -363,9 +345,10 @@ def _at(
     return _Point(fitted, by_weight, weights)
 
 
-def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:
+def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"]) -> Logits:
     """Mean and covariance of the logits of every row under Gaussian weights."""
     k, p = phi.shape[1], len(q.mean)
+    n_logits = p // k
     root = q.root.reshape(n_logits, k, p)
     cov = np.empty((len(phi), n_logits, n_logits))
     for part in chunks(len(phi), n_logits * p):
@@ -374,14 +357,12 @@ def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: i
     return Logits(phi @ q.mean.reshape(n_logits, k).T, cov)
 
 
-def monte_carlo(
-    weights: Float[np.ndarray, "s p"], phi: Float[np.ndarray, "n k"], n_logits: int
-) -> ClassMoments:
+def monte_carlo(weights: Float[np.ndarray, "s p"], phi: Float[np.ndarray, "n k"]) -> ClassMoments:
     """Average over draws of the weights, (1/S) sum_s p(y | x, w_s); memory is a block of rows'.
 
     Any draws will do, from a Gaussian or from a Markov chain. (The lecture leaves out 1/S.)
     """
-    n_classes = max(n_logits, 2)
+    n_classes = max(weights.shape[1] // phi.shape[1], 2)
     proba, entropy = np.zeros((len(phi), n_classes)), np.zeros(len(phi))
     for part in chunks(len(phi), n_classes):
         for w in weights:

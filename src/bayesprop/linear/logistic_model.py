@@ -88,8 +88,8 @@ class LogisticModel:
         """Condition on rows: the Gaussian posterior becomes the prior."""
         del rng, progress
         started, best, log_evidence = time.perf_counter(), None, 0.0
-        data = logistic.rows(bases.design(None, rows.x), rows.y, self.n_classes, rows.weight)
-        k = data.phi.shape[1]
+        data = Rows(bases.design(None, rows.x), rows.y, rows.weight)
+        k = data.x.shape[1]
         prec = self.prior.start(k)
         if before is not None:
             _, prec, log_evidence = before.state
@@ -102,6 +102,7 @@ class LogisticModel:
                 prec,
                 self.prior.groups(k).number,
                 self._approximate,
+                self.n_logits,
                 is_bound=self.posterior == _VI,
                 max_steps=self.max_steps,
             )
@@ -170,8 +171,8 @@ class LogisticModel:
         phi, posterior = bases.design(None, x), state.posterior
         if self.prediction == _MONTE_CARLO:
             drawn = posterior.sample(self.generator(), self.n_draws)
-            return ClassPredictive.of_codes(*logistic.monte_carlo(drawn, phi, self.n_logits))
-        at = logistic.logit_moments(posterior, phi, self.n_logits)
+            return ClassPredictive.of_codes(*logistic.monte_carlo(drawn, phi))
+        at = logistic.logit_moments(posterior, phi)
         return ClassPredictive.of_codes(*gaussian_logits.PREDICTIONS[self.prediction](at))
 
     def to_stored(self, state: LogisticState) -> Stored:

@@ -22,6 +22,7 @@ from scipy import linalg
 from bayesprop.linear import logistic
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
 from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.rows import Rows
 
 _N_PAIRS = 64
 _HALVINGS = 40
@@ -80,9 +81,9 @@ def expectations(at: Logits) -> Expected:
     return expected
 
 
-def elbo(data: logistic.Rows, prior: logistic.GaussianPrior, q: logistic.GaussianWeights) -> float:
+def elbo(data: Rows, prior: logistic.GaussianPrior, q: logistic.GaussianWeights) -> float:
     """Lower bound of log p(y | X), nats: expected log-likelihood less the divergence."""
-    at = logistic.logit_moments(q, data.phi, data.n_logits)
+    at = logistic.logit_moments(q, data.x)
     return logistic.expected_log_likelihood(data, at.mean, expectations(at).log_normaliser) - kl(
         q, prior
     )
@@ -98,7 +99,7 @@ def kl(q: logistic.GaussianWeights, prior: logistic.GaussianPrior) -> float:
 
 
 def variational(
-    data: logistic.Rows,
+    data: Rows,
     prior: logistic.GaussianPrior,
     *,
     covariance: str = "full",
@@ -114,12 +115,11 @@ def variational(
         Largest squared length of the natural gradient at the end, nats. None: 1e-8 with two
         classes, with more 1e-3 a row, which is no more than the points err.
     """
+    is_binary = len(prior.mean) == data.x.shape[1]
     if tolerance is None:
-        tolerance = (
-            _EXACT if data.n_logits == 1 else max(_EXACT, _NODES_EXACT * float(data.weight.sum()))
-        )
+        tolerance = _EXACT if is_binary else max(_EXACT, _NODES_EXACT * float(data.weights.sum()))
     point = _start(data, prior, start, covariance, max_steps)
-    slack = _SLACK if data.n_logits == 1 else _NODES_SLACK
+    slack = _SLACK if is_binary else _NODES_SLACK
     trace, residual, share = [point.elbo], np.inf, 1.0
     before: _Move | None = None
     for _ in range(max_steps + 1):
@@ -143,7 +143,7 @@ def variational(
 
 
 def _start(
-    data: logistic.Rows,
+    data: Rows,
     prior: logistic.GaussianPrior,
     start: logistic.GaussianWeights | None,
     covariance: str,
@@ -175,7 +175,7 @@ def _next_share(share: float, before: np.ndarray, now: np.ndarray) -> float:
 
 
 def _moved(
-    data: logistic.Rows, prior: logistic.GaussianPrior, point: _Point, move: _Move, share: float
+    data: Rows, prior: logistic.GaussianPrior, point: _Point, move: _Move, share: float
 ) -> _Point | None:
     """Go a share of the way; None where that is no Gaussian, as beyond a whole step it may be."""
     try:
@@ -184,11 +184,9 @@ def _moved(
         return None
 
 
-def _at(
-    data: logistic.Rows, prior: logistic.GaussianPrior, mean: np.ndarray, prec: np.ndarray
-) -> _Point:
+def _at(data: Rows, prior: logistic.GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
     q = logistic.GaussianWeights(mean, logistic.inverse_root(prec))
-    at = logistic.logit_moments(q, data.phi, data.n_logits)
+    at = logistic.logit_moments(q, data.x)
     expected = expectations(at)
     return _Point(
         q=q,
