@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from bayesprop.distributions.mixture import (
     LEAST_LOG_NOISE,
@@ -42,22 +42,22 @@ class NetworkLikelihood(ABC):
     def n_outputs(self) -> int:
         """Units of the network's last layer."""
 
-    def init(self) -> Any:
+    def init(self) -> PyTree:
         """Return initial learnable parameters, a pytree; empty where nothing is learnt."""
         return ()
 
     @abstractmethod
-    def log_prob(self, params: Any, f: Float[Array, " k"], y: Any) -> Float[Array, ""]:
+    def log_prob(self, params: PyTree, f: Float[Array, " k"], y: PyTree) -> Float[Array, ""]:
         """Log p(y | f), nats."""
 
     @abstractmethod
     def expected_log_prob(
-        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Any
+        self, params: PyTree, m: Float[Array, " k"], v: Float[Array, " k"], y: PyTree
     ) -> Float[Array, ""]:
         """E[log p(y | f)] for independent f ~ N(m, v), nats."""
 
     @abstractmethod
-    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+    def information(self, params: PyTree, f: Float[Array, " k"]) -> Float[Array, "k k"]:
         """Fisher information of the outputs, E[-d² log p(y | f) / df²] over y ~ p(y | f).
 
         Positive semi-definite; for exponential families in their natural parameters (here all but
@@ -77,10 +77,10 @@ class GaussianNoise(NetworkLikelihood):
         return self.n_targets
 
     @abstractmethod
-    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+    def observe(self, params: PyTree, f: Float[Array, "... k"]) -> Gaussian:
         """Mean and noise variance of the targets given outputs; any leading axes."""
 
-    def log_prob(self, params: Any, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
+    def log_prob(self, params: PyTree, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
         """Log N(y | mean, noise variance), summed over the targets."""
         mean, noise_var = self.observe(params, f)
         return jnp.sum(log_pdf(y, mean, noise_var))
@@ -92,19 +92,19 @@ class KnownNoise(GaussianNoise):
 
     noise_var: float = 1.0
 
-    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+    def observe(self, params: PyTree, f: Float[Array, "... k"]) -> Gaussian:
         """Return f and the given variance."""
         del params
         return Gaussian(f, jnp.full_like(f, self.noise_var))
 
     def expected_log_prob(
-        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
+        self, params: PyTree, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
     ) -> Array:
         """Log N(y | m, noise_var) - v / (2 noise_var) (Roth & Pernkopf 2016, eq. 12)."""
         mean, noise_var = self.observe(params, m)
         return jnp.sum(log_pdf(y, mean, noise_var) - 0.5 * v / noise_var)
 
-    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+    def information(self, params: PyTree, f: Float[Array, " k"]) -> Float[Array, "k k"]:
         """1 / noise_var of every target."""
         return jnp.diag(1.0 / self.observe(params, f).v)
 
@@ -117,7 +117,7 @@ class LearnedNoise(KnownNoise):
         """Start at a noise variance of exp(-2) of the target's."""
         return jnp.full(self.n_targets, LOG_NOISE_VAR_START, jnp.result_type(float))
 
-    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+    def observe(self, params: PyTree, f: Float[Array, "... k"]) -> Gaussian:
         """Return f and the learnt variances."""
         return Gaussian(f, jnp.broadcast_to(jnp.exp(params), f.shape))
 
@@ -131,12 +131,12 @@ class InputNoise(GaussianNoise):
         """Two units a target."""
         return 2 * self.n_targets
 
-    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+    def observe(self, params: PyTree, f: Float[Array, "... k"]) -> Gaussian:
         """Split the outputs into means and variances, these within bounds."""
         del params
         return self._split(f, MOST_LOG_NOISE)
 
-    def log_prob(self, params: Any, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
+    def log_prob(self, params: PyTree, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
         """Log N(y | mean, noise variance), summed over the targets, as training sees it."""
         del params
         mean, noise_var = self._split(f, _MOST_IN_TRAINING)
@@ -147,7 +147,7 @@ class InputNoise(GaussianNoise):
         return Gaussian(f[..., : self.n_targets], jnp.exp(log_var))
 
     def expected_log_prob(
-        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
+        self, params: PyTree, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
     ) -> Array:
         """-1/2 [log 2 pi + E l + E[exp(-l)] (v_f + (m_f - y)²)], E[exp(-l)] = exp(-E l + v_l / 2).
 
@@ -158,7 +158,7 @@ class InputNoise(GaussianNoise):
         error = v[:o] + (m[:o] - y) ** 2
         return -0.5 * jnp.sum(LOG_2PI + m[o:] + jnp.exp(0.5 * v[o:] - m[o:]) * error)
 
-    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+    def information(self, params: PyTree, f: Float[Array, " k"]) -> Float[Array, "k k"]:
         """1 / noise_var of every mean, 1/2 of every log variance; they do not inform each other."""
         noise_var = self.observe(params, f).v
         return jnp.diag(jnp.concatenate([1.0 / noise_var, jnp.full_like(noise_var, 0.5)]))
@@ -181,13 +181,13 @@ class Categorical(NetworkLikelihood):
         """One unit a class."""
         return self.n_classes
 
-    def log_prob(self, params: Any, f: Float[Array, " k"], y: Int[Array, ""]) -> Array:
+    def log_prob(self, params: PyTree, f: Float[Array, " k"], y: Int[Array, ""]) -> Array:
         """Log softmax(f)[y]."""
         del params
         return jax.nn.log_softmax(f)[y]
 
     def expected_log_prob(
-        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Int[Array, ""]
+        self, params: PyTree, m: Float[Array, " k"], v: Float[Array, " k"], y: Int[Array, ""]
     ) -> Array:
         """E[log softmax(f)[y]], by the way that `expectation` names."""
         del params
@@ -195,7 +195,7 @@ class Categorical(NetworkLikelihood):
             return softmax_expectations.exact(m, v, y)
         return softmax_expectations.taylor(m, v, y)
 
-    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+    def information(self, params: PyTree, f: Float[Array, " k"]) -> Float[Array, "k k"]:
         """diag(p) - p p'."""
         del params
         p = jax.nn.softmax(f)
@@ -203,13 +203,13 @@ class Categorical(NetworkLikelihood):
 
 
 @partial(jax.jit, static_argnames="likelihood")
-def _noise_var(likelihood: GaussianNoise, params: Any, f: Float[Array, "n k"]) -> Array:
+def _noise_var(likelihood: GaussianNoise, params: PyTree, f: Float[Array, "n k"]) -> Array:
     return likelihood.observe(params, f).v
 
 
 def of_output_moments(
     likelihood: GaussianNoise,
-    params: Any,
+    params: PyTree,
     m: Float[np.ndarray, "n k"],
     v: Float[np.ndarray, "n k"],
 ) -> Predictive:

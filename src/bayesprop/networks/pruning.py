@@ -6,19 +6,18 @@ of arrays of any shapes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 NO_LOG_STD = -200.0
 """Of a weight that is gone: softplus and exp of it are 0 in float32, and it can be stored."""
 
 
-def signal_to_noise(m: Any, std: Any) -> Any:
+def signal_to_noise(m: PyTree, std: PyTree) -> PyTree:
     """|m| / std of every weight; infinite where std is 0 and m is not, 0 where both are."""
 
-    def one(m: Any, std: Any) -> np.ndarray:
+    def one(m: PyTree, std: PyTree) -> np.ndarray:
         size, noise = np.abs(np.asarray(m, np.float64)), np.asarray(std, np.float64)
         certain = np.where(size > 0.0, np.inf, 0.0)
         return np.divide(size, noise, out=certain, where=noise > 0.0)
@@ -26,7 +25,7 @@ def signal_to_noise(m: Any, std: Any) -> Any:
     return jax.tree.map(one, m, std)
 
 
-def keep(m: Any, std: Any, share: float, *, per_layer: bool = False) -> Any:
+def keep(m: PyTree, std: PyTree, share: float, *, per_layer: bool = False) -> PyTree:
     """Masks of the weights that stay when a share of them is removed.
 
     m, std
@@ -50,13 +49,13 @@ def keep(m: Any, std: Any, share: float, *, per_layer: bool = False) -> Any:
     return structure.unflatten(masks)
 
 
-def threshold(m: Any, std: Any, share: float) -> float:
+def threshold(m: PyTree, std: PyTree, share: float) -> float:
     """Signal-to-noise below which a share of all weights lies."""
     ratios = jax.tree.leaves(signal_to_noise(m, std))
     return float(np.quantile(np.concatenate([ratio.ravel() for ratio in ratios]), share))
 
 
-def zeroed(values: Any, masks: Any, to: float = 0.0) -> Any:
+def zeroed(values: PyTree, masks: PyTree, to: float = 0.0) -> PyTree:
     """Return arrays with `to` wherever a mask is False."""
     return jax.tree.map(lambda w, mask: np.where(mask, w, np.asarray(to, w.dtype)), values, masks)
 
