@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.bandits.policies import Bandit, from_stored, to_stored
-from bayesprop.store import ModelFileError, read_sealed, write_sealed
+from bayesprop.sealed import ModelFileError, read_sealed, write_sealed
 from papers.mushrooms import Mushroom, expected_regret, realised_regret
 
 _STEPS_A_CHECKPOINT = 1000

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
 from bayesprop.conformal import ConformalClassifier, ConformalRegressor, limit, stretch
-from bayesprop.store import ModelFileError
+from bayesprop.sealed import ModelFileError
 
 N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20
 

@@ -30,7 +30,7 @@ from bayesprop.bandits.policies import Bandit, EpsilonGreedy
 from bayesprop.bandits.refitted_rewards import RefittedRewards
 from bayesprop.bandits.streamed_rewards import StreamedRewards
 from bayesprop.conformal import ConformalRegressor
-from bayesprop.store import ModelFileError, read_sealed, seal
+from bayesprop.sealed import ModelFileError, read_sealed, seal
 
 GOLDEN = Path(__file__).parent / "golden" / "methods-v1"
 TRAP = "trap:Class"

@@ -12,7 +12,8 @@ import pytest
 
 import bayesprop
 import golden_cases
-from bayesprop.store import ModelFileError, load_model
+from bayesprop.sealed import ModelFileError
+from bayesprop.store import load_model
 
 GOLDEN = Path(__file__).parent / "golden" / "methods-v1"
 EXPECTED = json.loads(GOLDEN.with_suffix(".json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -34,24 +35,27 @@ ALLOWED = {
     "linear": {"numerics", "distributions", "model"},
     "tabular_default": {"numerics", "simd", "distributions", "model"},
     "metrics": {"distributions", "model"},
-    "catalogue": set(),
+    "sealed": {"atomic"},
     "estimators": {
-        "catalogue", "metrics", "targets", "distributions", "model", "networks", "moments",
-        "sampling", "linear", "tabular_default", "numerics", "store",
+        "sealed", "metrics", "targets", "distributions", "model", "networks", "moments",
+        "sampling", "linear", "tabular_default", "numerics",
     },
-    "store": {"catalogue", "table", "model", "atomic"},
-    "active_learning": {"estimators", "store", "distributions", "numerics"},
+    "catalogue": {"estimators"},
+    "store": {"catalogue", "estimators", "sealed", "table", "model"},
+    "active_learning": {"estimators", "store", "sealed", "distributions", "numerics"},
     "bandits": {
-        "estimators", "store", "catalogue", "model", "targets", "networks", "numerics",
+        "estimators", "store", "sealed", "catalogue", "model", "targets", "networks", "numerics",
     },
-    "conformal": {"estimators", "store", "distributions"},
+    "conformal": {"estimators", "store", "sealed", "distributions"},
     "abstention": {"estimators", "model", "distributions"},
     "evaluation": {"model"},
     "report": {
         "catalogue", "conformal", "evaluation", "store", "metrics", "model", "targets",
         "distributions", "table", "atomic",
     },
-    "scale": {"estimators", "numerics", "model", "targets", "distributions", "store", "table"},
+    "scale": {
+        "estimators", "numerics", "model", "targets", "distributions", "store", "sealed", "table",
+    },
     "table_model": {
         "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
@@ -98,6 +102,10 @@ def imports_of(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and re.fullmatch(
+            r"bayesprop[.\w]+:\w+", str(node.value)
+        ):
+            found.add(str(node.value).partition(":")[0])
     return found
 
 

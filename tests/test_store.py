@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from bayesprop import BayesianLinearRegressor
-from bayesprop.store import ModelFileError, load_model, read_sealed, save_model, seal, write_sealed
+from bayesprop.sealed import ModelFileError, read_sealed, seal, write_sealed
+from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import TableEncoding
 
 SCHEMA = 1

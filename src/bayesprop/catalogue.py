@@ -174,25 +174,16 @@ METHODS: dict[str, Method] = {
 }
 
 
-def method_and_task(estimator: Any) -> tuple[str, str]:
-    """Return names of method and task of an estimator; TypeError if it is not of this library."""
-    at = home_of(estimator)
-    for method in METHODS.values():
-        for task, home in method.homes.items():
-            if home == at:
-                return method.name, task
-    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {at}")
-
-
-def home_of(estimator: Any) -> str:
-    """Return module and name of the class of an estimator, as `homes` has them."""
-    return f"{type(estimator).__module__}:{type(estimator).__qualname__}"
-
-
 def estimator_class(name: str, task: str = REGRESSION) -> type:
     """Return the estimator class of a method; ValueError names the methods that exist."""
-    module, _, attribute = _home(name, task).partition(":")
+    module, attribute = _home(name, task).split(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def plain_class(name: str, task: str = REGRESSION) -> Any:
+    """Return the estimator class of a method without scikit-learn, which predicts all the same."""
+    module, attribute = _home(name, task).split(":")
+    return importlib.import_module(module).plain[attribute]
 
 
 def _home(name: str, task: str) -> str:
@@ -206,13 +197,6 @@ def _home(name: str, task: str) -> str:
         able = ", ".join(method.name for method in METHODS.values() if task in method.homes)
         raise ValueError(f"method {name!r} does {METHODS[name].task} only; for {task}: {able}")
     return homes[task]
-
-
-def hyper_parameters_class(name: str, task: str = REGRESSION) -> type:
-    """Return the hyper-parameters of a method, which need no scikit-learn."""
-    module, _, attribute = _home(name, task).partition(":")
-    module = module.replace(".estimators.", ".estimators.hyper.")
-    return getattr(importlib.import_module(module), f"{attribute}Params")
 
 
 def make(name: str, *, task: str = REGRESSION, **params: Any) -> Any:

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.distributions.prediction import check_coverage
 from bayesprop.estimators.any_estimator import check_estimator, checked_values, is_classifier
-from bayesprop.store import ModelFileError, believing, load_model, save_model
+from bayesprop.sealed import ModelFileError, believing
+from bayesprop.store import load_model, save_model
 
 Values = Float[np.ndarray, " n"]
 

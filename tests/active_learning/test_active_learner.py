@@ -17,7 +17,7 @@ from bayesprop import (
     PBPRegressor,
 )
 from bayesprop.active_learning.stopping import BudgetSpent, EnoughRows, LittleToLearn, Step
-from bayesprop.store import ModelFileError
+from bayesprop.sealed import ModelFileError
 
 
 def rows(n=40, seed=0):

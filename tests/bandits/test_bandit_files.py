@@ -21,7 +21,8 @@ from bayesprop.bandits.refitted_rewards import RefittedRewards
 from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.bandits.streamed_rewards import StreamedRewards
 from bayesprop.estimators.linear_regression import BayesianLinearRegressor
-from bayesprop.store import ModelFileError, save_model, write_sealed
+from bayesprop.sealed import ModelFileError, write_sealed
+from bayesprop.store import save_model
 
 SMALL = {"n_steps": 3, "batch_size": 4, "buffer_size": 8, "reward_scale": 2.0}
 MODELS = {

@@ -23,7 +23,7 @@ from bayesprop import DurableBandit, EpsilonGreedy, ThompsonSampler
 from bayesprop.bandits import durable as durable_bandit
 from bayesprop.bandits.arms import choices_in
 from bayesprop.bandits.durable import policy_log
-from bayesprop.store import ModelFileError
+from bayesprop.sealed import ModelFileError
 from test_forged_files import changed
 
 CONTEXTS = np.random.default_rng(0).standard_normal((100, 2))

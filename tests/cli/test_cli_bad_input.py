@@ -78,8 +78,8 @@ def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, hou
     saved, path = load_model(house_model), tmp_path / "m.bayesprop"
     learned = saved.estimator.learned_
     broken = learned.state._replace(m=tuple(np.full_like(m, np.nan) for m in learned.state.m))
-    saved.estimator.learned_ = learned._replace(state=broken)
-    save_model(path, saved.estimator, table=saved.table)
+    broken = saved.estimator.relearned(learned._replace(state=broken))
+    save_model(path, broken, table=saved.table)
     for words in (("predict",), ("evaluate",), ("report", "--out", tmp_path / "r.html")):
         result = cli(words[0], path, houses, *words[1:])
         assert result.code == 2

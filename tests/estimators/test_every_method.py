@@ -19,7 +19,7 @@ import bayesprop
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.progress import Progress, following
 from bayesprop.networks import training as trained_network
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import estimator_from_stored
 from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
 
 REGRESSORS = [name for name, task in ALL if task == REGRESSION]
@@ -152,7 +152,7 @@ def test_a_saved_model_is_the_same_model_and_goes_on(fitted, tmp_path):
 
 
 def test_arrays_of_another_kind_are_refused(fitted):
-    header, arrays = estimator_to_stored(fitted[0])
+    header, arrays = fitted[0].to_stored()
     name = max(arrays, key=lambda name: arrays[name].size)
     array = arrays[name]
     other_type = np.float64 if array.dtype == np.float32 else np.float32

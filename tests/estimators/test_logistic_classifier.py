@@ -8,7 +8,7 @@ from scipy import special
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from bayesprop import BayesianLogisticClassifier
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import estimator_from_stored
 
 SETS = {"two": load_breast_cancer, "three": load_iris}
 
@@ -77,9 +77,7 @@ def test_the_evidence_chooses_a_prior_that_a_stream_keeps():
 
 
 def test_a_file_with_an_impossible_prior_is_refused():
-    header, arrays = estimator_to_stored(
-        BayesianLogisticClassifier().fit(*load_iris(return_X_y=True))
-    )
+    header, arrays = BayesianLogisticClassifier().fit(*load_iris(return_X_y=True)).to_stored()
     for bad in (np.zeros(5), np.full(5, np.nan), np.ones(4)):
         with pytest.raises(ValueError, match=r"array prior_prec must be|must be > 0"):
             estimator_from_stored(header, arrays | {"state.prior_prec": bad})

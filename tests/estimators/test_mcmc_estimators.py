@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from bayesprop import MCMCClassifier, MCMCRegressor
 from bayesprop.sampling import mcmc
 from bayesprop.sampling.diagnostics import traced
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import estimator_from_stored
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -59,7 +59,7 @@ def test_the_fit_report_keeps_the_course_of_every_chain(linear):
     np.testing.assert_allclose(kept.values, linear.state_.chains.log_density[:, ::2])
     place = linear.diagnostics_.names.index("log_density")
     assert kept.r_hat == pytest.approx(linear.diagnostics_.r_hat[place])
-    loaded = estimator_from_stored(*estimator_to_stored(linear))
+    loaded = estimator_from_stored(*linear.to_stored())
     assert loaded.diagnostics_.names == linear.diagnostics_.names
     np.testing.assert_array_equal(loaded.diagnostics_.r_hat, linear.diagnostics_.r_hat)
     chains = linear.state_.chains

@@ -10,6 +10,7 @@ import pytest
 
 from bayesprop import BayesianClassifier, PBPClassifier
 from bayesprop.catalogue import CLASSIFICATION
+from bayesprop.store import estimator_from_stored
 from method_settings import ALL, X, Y, silently, unfitted
 
 CLASSIFIERS = [name for name, task in ALL if task == CLASSIFICATION]
@@ -76,8 +77,8 @@ def test_a_file_with_another_order_is_refused(change):
     header, arrays = model.to_stored()
     header = copy.deepcopy(header)
     if "order" in change:
-        header["fit"]["task"]["Classes"] |= change
+        header["model"]["fit"]["task"]["Classes"] |= change
     else:
-        header["params"] |= {"target_kind": "classes", "order": None}
+        header["model"]["params"] |= {"target_kind": "classes", "order": None}
     with pytest.raises(ValueError, match="order"):
-        BayesianClassifier.from_stored(header, arrays)
+        estimator_from_stored(header, arrays)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from bayesprop import EBPClassifier, PBPClassifier
+from bayesprop.store import estimator_from_stored
 
 SETS = {"two": load_breast_cancer, "three": load_iris}
 CASES = [
@@ -64,9 +65,9 @@ def test_the_engines_give_the_same_probabilities():
 def test_a_file_with_other_classes_is_refused():
     model = PBPClassifier((3,), 1).fit(*load_iris(return_X_y=True))
     header, arrays = model.to_stored()
-    header["fit"]["task"]["Classes"]["labels"] = {"int": [0, 1]}
+    header["model"]["fit"]["task"]["Classes"]["labels"] = {"int": [0, 1]}
     with pytest.raises(ValueError, match=r"array state\.m\.1 must be|array m\.1 must be"):
-        PBPClassifier.from_stored(header, arrays)
+        estimator_from_stored(header, arrays)
 
 
 def test_several_labels_a_row_are_refused_and_take_a_model_each():

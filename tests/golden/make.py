@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 
 import golden_cases
-from bayesprop import store
+from bayesprop import sealed, store
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.table.encoding import TableEncoding
 
 HERE = Path(__file__).parent
-NAME = f"pbp-v{store.SCHEMA}"
-METHODS = HERE / f"methods-v{store.SCHEMA}"
+NAME = f"pbp-v{sealed.SCHEMA}"
+METHODS = HERE / f"methods-v{sealed.SCHEMA}"
 
 
 def training_table():

@@ -44,9 +44,8 @@ def test_fits_look_after_it_every_second(few_maps, monkeypatch):
     monkeypatch.setattr(fitting, "forget_when_crowded", lambda: calls.append(now[0]))
     monkeypatch.setattr(fitting.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(fitting, "_looks", [0.0])
-    fit = fitting.unharmed(lambda estimator: estimator)
     for now[0] in (100.0, 100.5, 100.9, 101.0, 101.5, 103.0):
-        fit(fit)
+        fitting.forget_programs()
     assert calls == [100.0, 101.0, 103.0]
 
 

@@ -16,7 +16,7 @@ import pytest
 import bayesprop
 from bayesprop.linear.linear_model import LinearModel
 from bayesprop.model.progress import begun, following
-from bayesprop.store import ModelFileError
+from bayesprop.sealed import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableError, TableWarning
 from bayesprop.table_model.learning import fit_table

@@ -37,7 +37,8 @@ from bayesprop.estimators.any_estimator import (
     tells_parts,
 )
 from bayesprop.estimators.params import check_choice, check_int
-from bayesprop.store import ModelFileError, believing, load_model, save_model
+from bayesprop.sealed import ModelFileError, believing
+from bayesprop.store import load_model, save_model
 
 _NOTES = "active_learning"
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")

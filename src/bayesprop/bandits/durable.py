@@ -28,7 +28,7 @@ from bayesprop.bandits.policies import (
     to_stored,
 )
 from bayesprop.estimators.params import check_int
-from bayesprop.store import ModelFileError, believing, seal, unseal
+from bayesprop.sealed import ModelFileError, believing, seal, unseal
 
 _APPLICATION, _SCHEMA = 0x62707264, 1
 _TABLES = (

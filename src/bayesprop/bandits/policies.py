@@ -35,7 +35,7 @@ from bayesprop.estimators.params import (
     rule,
 )
 from bayesprop.model.method import FURTHEST_INPUT
-from bayesprop.store import ModelFileError, believing, read_sealed, write_sealed
+from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
 
 SCHEMA = 1
 Shares = Float[np.ndarray, " k"]

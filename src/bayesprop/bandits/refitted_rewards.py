@@ -24,7 +24,7 @@ from bayesprop.estimators.any_estimator import (
     unwrapped,
 )
 from bayesprop.estimators.params import COUNT, POSITIVE
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import estimator_from_stored
 
 _SEEDS = 2**32
 
@@ -164,7 +164,7 @@ class RefittedRewards(Rewards):
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
         n, model = min(self._n_seen, self.buffer_size), Stored(None, {})
         if self.model_ is not None:
-            model = estimator_to_stored(self.model_)
+            model = self.model_.to_stored()
         rows = self._x[:n].copy(), self._y[:n].copy()
         counts = self._n_seen, self._n_fitted, self._n_fits, self.guards_
         about = codec.write(RefittedContents(*rows, *counts), RefittedContents)

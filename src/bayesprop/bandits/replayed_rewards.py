@@ -23,7 +23,8 @@ from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.linear_rewards import ABOVE_ONE, Noise, Regressions, StudentT, start
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
-from bayesprop.estimators.params import COUNT, POSITIVE, OfNumbers, bounded
+from bayesprop.estimators.params import COUNT, POSITIVE, bounded
+from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
 
@@ -145,7 +146,9 @@ class ReplayedRewards(Rewards):
 
 def can_replay(estimator: Any) -> bool:
     """Whether an estimator is a regressor whose posterior gradient steps alone make."""
-    return isinstance(estimator, OfNumbers) and getattr(estimator.method_class, "replays", False)
+    return isinstance(estimator, RegressorBase) and getattr(
+        estimator.method_class, "replays", False
+    )
 
 
 def _network() -> Any:

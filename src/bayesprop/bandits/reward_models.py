@@ -13,7 +13,8 @@ from bayesprop.bandits.rewards import Rewards
 from bayesprop.bandits.streamed_rewards import StreamedRewards, can_stream
 from bayesprop.codec import Stored
 from bayesprop.estimators.params import check_choice
-from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.estimators.stored import unfitted_to_stored
+from bayesprop.store import unfitted_from_stored
 
 _ALONE: dict[str, type[Rewards]] = {
     "linear": LinearRewards,

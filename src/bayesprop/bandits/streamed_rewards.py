@@ -24,7 +24,8 @@ from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import COUNT, POSITIVE, OfNumbers, check_int, rule
+from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
+from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
 
@@ -47,7 +48,7 @@ class StreamedContents(NamedTuple):
 
 def can_stream(estimator: Any) -> bool:
     """Whether an estimator is a regressor whose posterior meets one row after another."""
-    return isinstance(estimator, OfNumbers) and hasattr(estimator.method_class, "stream")
+    return isinstance(estimator, RegressorBase) and hasattr(estimator.method_class, "stream")
 
 
 def _network() -> Any:  # so wide that no arm is given up after a few rewards

@@ -1,19 +1,64 @@
-"""Batch expectation propagation as a scikit-learn regressor."""
+"""Batch expectation propagation: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
+from dataclasses import field
+from math import inf, isfinite
+
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.batch_ep import BatchEPRegressorParams
-from bayesprop.estimators.shell import RegressorBase
+from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, numbers
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    RegressorBase,
+    Seed,
+)
+from bayesprop.model.task import Numbers
+from bayesprop.moments.batch_ep.network import BatchEPNetwork
+from bayesprop.moments.batch_ep.sites import Prior
+
+_PRIOR = numbers(
+    "(mean, std > 0) of a log variance", lambda mean, std: isfinite(mean) and 0.0 < std < inf
+)
+
+
+_SHARE_OF_WAY = numbers("a number > 0 and at most 1", lambda share: 0.0 < share <= 1.0)
 
 
 @hyper_parameters
-class BatchEPRegressor(BatchEPRegressorParams, RegressorBase):
+class BatchEPRegressor(RegressorBase):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
 
     After Jylänki, Nummenmaa & Vehtari (2014): error-function units, a site for every datum and
     unit, one-dimensional quadrature, full covariances within a unit. `moments/batch_ep/` has the
     equations.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int
+        Units of the hidden layer; there is just one.
+    n_epochs : int
+        Most sweeps over the sites, in tens; it stops where predictions stay, after forty at least.
+    damping : float
+        Share of the way to its match that a site goes in a sweep; above 0, at most 1. Lower it
+        where the fit does not settle.
+    tol : float
+        Largest change of a prediction, in predictive standard deviations, that counts as none.
+    n_starts : int
+        Fits from random starts, of which that with the best `mean_log_z` is kept. There are fixed
+        points that explain nothing.
+    relevance : bool
+        Whether every input has a prior scale of its own, learnt (automatic relevance
+        determination), or all have one.
+    weight_scale_prior : (mean, std)
+        Gaussian prior of the log variance of the input weights.
+    output_variance : float
+        Prior variance of every output weight, in squared standard deviations of y.
+    noise_prior : (mean, std)
+        Gaussian prior of the log noise variance, in standardised units.
+    random_state : int, RandomState or None
+        Seeds the start of the input weights.
+    verbose : int
+        1 writes a line every ten sweeps to stderr.
 
     Attributes
     ----------
@@ -35,3 +80,42 @@ class BatchEPRegressor(BatchEPRegressorParams, RegressorBase):
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
     """
+
+    method_name = "batch-ep"
+    method_class = BatchEPNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    damping: float = field(default=0.5, metadata=_SHARE_OF_WAY)
+    tol: float = field(default=5e-3, metadata=POSITIVE)
+    n_starts: int = field(default=3, metadata=COUNT)
+    relevance: bool = False
+    weight_scale_prior: tuple[float, float] = field(default=(1.0, 1.0), metadata=_PRIOR)
+    output_variance: float = field(default=4.0, metadata=POSITIVE)
+    noise_prior: tuple[float, float] = field(default=(-4.0, 1.5), metadata=_PRIOR)
+    random_state: Seed = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range, or more than one layer."""
+        super().check_params()
+        if len(as_sizes(self.hidden_layer_sizes)) != 1:
+            raise ValueError(
+                f"hidden_layer_sizes must be one layer, got {self.hidden_layer_sizes!r}: "
+                "take PBPRegressor for more, BayesianLinearRegressor for none"
+            )
+
+    def build_method(self, task: Numbers, n_inputs: int) -> BatchEPNetwork:
+        """Return the method that the hyper-parameters describe."""
+        (n_units,) = as_sizes(self.hidden_layer_sizes)
+        return BatchEPNetwork(
+            (n_inputs, n_units, task.n_outputs),
+            Prior.of(self.weight_scale_prior, self.output_variance, self.noise_prior),
+            self.n_epochs,
+            float(self.damping),
+            float(self.tol),
+            self.n_starts,
+            bool(self.relevance),
+        )
+
+
+__getattr__ = lazily(globals())

@@ -1,17 +1,131 @@
-"""Bayes by Backprop as a scikit-learn regressor and classifier."""
+"""Bayes by Backprop: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any, ClassVar, Literal
+
+import optax
+
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.bayes_by_backprop import (
-    BayesByBackpropClassifierParams,
-    BayesByBackpropRegressorParams,
+from bayesprop.estimators.network_params import make_optimizer, network_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    POSITIVE,
+    check_choice,
+    numbers,
+    rule,
 )
-from bayesprop.estimators.shell import ClassifierBase, RegressorBase
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    NoisyRegressor,
+    PassParams,
+    PixelClassifier,
+)
+from bayesprop.model.task import Task
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
+from bayesprop.sampling.mean_field import PrunableNetwork, mean
+
+OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
+_IS_MIXTURE = numbers(
+    "(share, wide_std, narrow_std) with 0 < share < 1 and 0 < narrow_std < wide_std",
+    lambda share, wide, narrow: 0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf"),
+)
+
+
+def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
+    """Bayes by Backprop whose every draw is the network of the posterior means."""
+
+    def sample(key: Any, state: Any) -> Any:
+        del key
+        return mean(state)
+
+    return bayes_by_backprop(*args, **settings)._replace(sample=sample)
+
+
+def _check_optimizer(name: str, value: Any) -> None:
+    if not isinstance(value, optax.GradientTransformation):
+        check_choice(name, value, OPTIMIZERS)
 
 
 @hyper_parameters
-class BayesByBackpropRegressor(BayesByBackpropRegressorParams, RegressorBase):
+class _Params(PassParams):
+    """What both have.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Step size of a named optimiser.
+    optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
+        The latter has its own step size, and a model fitted with it cannot be saved.
+    prior : {"normal", "mixture"}
+        N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
+    prior_std : float
+        Of the normal prior, in standardised units.
+    prior_mixture : (float, float, float)
+        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²).
+    kl_weights : {"uniform", "geometric"}
+        How the batches of an epoch share the KL. Geometric shares, the paper's, put nearly all of
+        it on the first few batches, which with an adaptive optimiser weakens the prior.
+    n_samples : int
+        Draws of the weights over which every step's gradient is averaged.
+    local_reparameterisation : bool
+        Draw activations instead of weights: less noise in the gradients (Kingma et al. 2015).
+    prediction : {"draws", "mean"}
+        By n_draws drawn networks, or by the one network of the posterior means.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
+    """
+
+    method_name = "bayes-by-backprop"
+    method_class: ClassVar[type] = PrunableNetwork
+    n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=3e-3, metadata=POSITIVE)
+    optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
+    prior: Literal["normal", "mixture"] = "normal"
+    prior_std: float = field(default=0.3, metadata=POSITIVE)
+    prior_mixture: Sequence[float] = field(default=(0.5, 1.0, 0.0024787522), metadata=_IS_MIXTURE)
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
+    n_samples: int = field(default=1, metadata=COUNT)
+    init_std: float = field(default=0.05, metadata=POSITIVE)
+    local_reparameterisation: bool = False
+    prediction: Literal["draws", "mean"] = "draws"
+    n_draws: int = field(default=100, metadata=COUNT)
+
+    def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
+        prior = NormalPrior(float(self.prior_std) ** 2)
+        if self.prior == "mixture":
+            prior = ScaleMixturePrior(*map(float, self.prior_mixture))
+        optimizer = self.optimizer
+        if isinstance(optimizer, str):
+            optimizer = make_optimizer(optimizer, float(self.learning_rate))
+        is_mean = self.prediction == "mean"
+        return network_of(
+            self,
+            task,
+            n_inputs,
+            1 if is_mean else self.n_draws,
+            _by_mean if is_mean else bayes_by_backprop,
+            prior,
+            optimizer,
+            n_samples=int(self.n_samples),
+            kl_weights=self.kl_weights,
+            init_std=float(self.init_std),
+            local_reparameterisation=bool(self.local_reparameterisation),
+        )
+
+
+@hyper_parameters
+class BayesByBackpropRegressor(_Params, NoisyRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
@@ -19,7 +133,7 @@ class BayesByBackpropRegressor(BayesByBackpropRegressorParams, RegressorBase):
 
 
 @hyper_parameters
-class BayesByBackpropClassifier(BayesByBackpropClassifierParams, ClassifierBase):
+class BayesByBackpropClassifier(_Params, PixelClassifier):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
@@ -28,3 +142,6 @@ class BayesByBackpropClassifier(BayesByBackpropClassifierParams, ClassifierBase)
     --------
     >>> model = BayesByBackpropClassifier(n_epochs=60, random_state=0)
     """
+
+
+__getattr__ = lazily(globals())

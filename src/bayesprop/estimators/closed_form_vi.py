@@ -1,15 +1,113 @@
-"""Closed-form variational inference as a scikit-learn regressor and classifier."""
+"""Closed-form variational inference: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import field
+from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.closed_form_vi import (
-    ClosedFormVIClassifierParams,
-    ClosedFormVIRegressorParams,
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOT_NEGATIVE, POSITIVE, number_or
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    NoisyRegressor,
+    PassParams,
+    PixelClassifier,
 )
-from bayesprop.estimators.shell import ClassifierBase, RegressorBase
+from bayesprop.model.task import Task
+from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, built
+
+
+@hyper_parameters
+class _Params(PassParams):
+    """What both have.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes over the rows; steps at most with "lbfgs".
+    learning_rate : float
+        Step size of Adam; the paper's is 0.001.
+    prior : {"normal", "laplace"}
+        Of every weight, around zero.
+    prior_scale : float, "fan_in" or "empirical"
+        Standard deviation of the normal, scale of the Laplace prior; "fan_in": sqrt(2 / inputs of
+        the layer); "empirical": what maximises the objective, layer by layer.
+    likelihood_weight : float
+        Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
+        Bayes, and underfits small tables; more understates the doubt of the weights.
+    optimizer : {"adam", "rmsprop", "lbfgs"}
+        Adam or RMSprop on batches, or L-BFGS on all rows at once in float64, which stops at a
+        minimum. For up to some thousand rows.
+    kl_warm_up : float
+        Epochs over which the weight of the prior rises from 0 to 1; 0: none.
+    prediction : {"expected", "mean", "draws"}
+        Expectations in closed form; the network of the mean weights, which has no doubt of them;
+        or the average over `n_draws` networks.
+    n_draws : int
+        Networks of prediction="draws".
+    expectation : {"exact", "taylor"}
+        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
+        second-order expansion, which is faster and wrong where logits are very unsure.
+    random_state : int, RandomState or None
+        Seeds the initial means and the order of rows.
+
+    Attributes
+    ----------
+    state_ : ClosedFormState
+        The posterior, in standardised units; seed.
+    fit_report_ : FitReport
+        Course of training, hidden units through which nothing passes, advice.
+    gradient_norm_ : float
+        Largest derivative of the objective a row where L-BFGS stopped; "lbfgs" only.
+    n_iter_ : int
+        Epochs (steps of "lbfgs") since the last reset.
+    """
+
+    method_name = "closed-form-vi"
+    method_class: ClassVar[type] = ClosedFormNetwork
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    prior: Literal["normal", "laplace"] = "normal"
+    prior_scale: Literal["fan_in", "empirical"] | float = field(
+        default="fan_in", metadata=number_or("fan_in", "empirical")
+    )
+    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
+    optimizer: Literal["adam", "rmsprop", "lbfgs"] = "adam"
+    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
+    prediction: Literal["expected", "mean", "draws"] = "expected"
+    n_draws: int = field(default=100, metadata=COUNT)
+
+    def check_params(self) -> None:
+        super().check_params()
+        if self.kl_warm_up and self.optimizer == "lbfgs":
+            raise ValueError(
+                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
+                f"{self.kl_warm_up!r}: set it to 0"
+            )
+
+    def build_method(self, task: Task, n_inputs: int) -> ClosedFormNetwork:
+        likelihood, scale = likelihood_of(task, self), self.prior_scale
+        model = Model(
+            likelihood,
+            activation=self.activation,
+            prior=self.prior,
+            prior_scale=scale if isinstance(scale, str) else float(scale),
+            likelihood_weight=float(self.likelihood_weight),
+        )
+        batches_by = "adam" if self.optimizer == "lbfgs" else self.optimizer
+        return ClosedFormNetwork(
+            built(model, float(self.learning_rate), batches_by, float(self.kl_warm_up)),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            model,
+            self.optimizer,
+            self.prediction,
+        )
 
 
 def _gradient_norm(estimator: Any) -> float:
@@ -21,7 +119,7 @@ def _gradient_norm(estimator: Any) -> float:
 
 
 @hyper_parameters
-class ClosedFormVIRegressor(ClosedFormVIRegressorParams, RegressorBase):
+class ClosedFormVIRegressor(_Params, NoisyRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective is in closed form. Roth &
@@ -36,7 +134,7 @@ class ClosedFormVIRegressor(ClosedFormVIRegressorParams, RegressorBase):
 
 
 @hyper_parameters
-class ClosedFormVIClassifier(ClosedFormVIClassifierParams, ClassifierBase):
+class ClosedFormVIClassifier(_Params, PixelClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted
@@ -47,4 +145,12 @@ class ClosedFormVIClassifier(ClosedFormVIClassifierParams, ClassifierBase):
     >>> model = ClosedFormVIClassifier(n_epochs=20, kl_warm_up=10, random_state=0)
     """
 
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
+    kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    expectation: Literal["exact", "taylor"] = "exact"
+
     gradient_norm_ = property(_gradient_norm)
+
+
+__getattr__ = lazily(globals())

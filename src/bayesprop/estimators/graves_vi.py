@@ -1,14 +1,51 @@
-"""Graves' variational inference as a scikit-learn regressor and classifier."""
+"""Graves' variational inference: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
+from dataclasses import field
+from typing import ClassVar
+
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.graves_vi import GravesVIClassifierParams, GravesVIRegressorParams
-from bayesprop.estimators.shell import ClassifierBase, RegressorBase
+from bayesprop.estimators.network_params import NetworkParams, network_of, optimizer_of
+from bayesprop.estimators.params import COUNT, POSITIVE
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    NoisyRegressor,
+    PixelClassifier,
+)
+from bayesprop.model.task import Task
+from bayesprop.sampling.graves_vi import graves_vi
+from bayesprop.sampling.mean_field import PrunableNetwork
 
 
 @hyper_parameters
-class GravesVIRegressor(GravesVIRegressorParams, RegressorBase):
+class _Params(NetworkParams):
+    """What both have.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
+    """
+
+    method_name = "graves-vi"
+    method_class: ClassVar[type] = PrunableNetwork
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    init_std: float = field(default=0.05, metadata=POSITIVE)
+    n_draws: int = field(default=100, metadata=COUNT)
+
+    def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
+        how = {"init_std": float(self.init_std)}
+        return network_of(self, task, n_inputs, self.n_draws, graves_vi, optimizer_of(self), **how)
+
+
+@hyper_parameters
+class GravesVIRegressor(_Params, NoisyRegressor):
     """Variational inference with squared gradients, for regression (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
@@ -22,7 +59,7 @@ class GravesVIRegressor(GravesVIRegressorParams, RegressorBase):
 
 
 @hyper_parameters
-class GravesVIClassifier(GravesVIClassifierParams, ClassifierBase):
+class GravesVIClassifier(_Params, PixelClassifier):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer
@@ -32,3 +69,6 @@ class GravesVIClassifier(GravesVIClassifierParams, ClassifierBase):
     --------
     >>> model = GravesVIClassifier(n_epochs=50, random_state=0)
     """
+
+
+__getattr__ = lazily(globals())

@@ -1,22 +1,135 @@
-"""Markov chain Monte Carlo over a network's weights, as a scikit-learn regressor and classifier."""
+"""Markov chain Monte Carlo over a network's weights: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import field
+from math import inf
+from typing import Any, ClassVar, cast
 
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.mcmc import MCMCClassifierParams, MCMCRegressorParams
-from bayesprop.estimators.shell import ClassifierBase, RegressorBase, of_state
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    BELOW_ONE,
+    COUNT,
+    SIZES,
+    check_int,
+    numbers,
+)
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    EstimatorBase,
+    NoisyRegressor,
+    PixelClassifier,
+    Seed,
+    of_fitted,
+)
+from bayesprop.model.task import Task
+from bayesprop.networks.posterior import SIX
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.markov_chains import ChainState
+from bayesprop.sampling.chain_course import Plan, Sampler
+from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
+
+_PRIOR = numbers(
+    "(shape > 0, rate > 0) of a Gamma prior",
+    lambda shape, rate: 0.0 < shape < inf and 0.0 < rate < inf,
+)
+_PRECISION = numbers(
+    "a number > 0 or (shape > 0, rate > 0) of a Gamma prior",
+    lambda *prior: len(prior) <= 2 and all(0.0 < number < inf for number in prior),
+)
+
+
+def _floats(value: Any) -> Any:
+    """Turn a checked precision into plain numbers, which key compilation."""
+    return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
+
+
+@hyper_parameters
+class _Params(EstimatorBase):
+    """What both have.
+
+    Parameters
+    ----------
+    sampler : {"nuts", "hmc", "random-walk"}
+        The no-U-turn sampler (Hoffman & Gelman 2014), Hamiltonian Monte Carlo, or random-walk
+        Metropolis.
+    n_chains : int
+        Chains from different starts, on as many cores; two or more, to see whether they agree.
+    n_warmup : int
+        Steps before the first draw, in which "nuts", "hmc" and "random-walk" adapt.
+    n_draws : int
+        Draws that are kept of every chain; a prediction averages over all of them.
+    thin : int
+        Steps for each draw.
+    target_acceptance : float
+        Of "nuts" and "hmc", 0 to 1: nearer to 1 is slower, with fewer divergences.
+    n_leapfrog : int
+        Steps of a trajectory of "hmc".
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
+    weight_precision : (shape, rate) or float
+        Prior precision of the weights: unknown with a Gamma prior, or given.
+    noise_prior : (shape, rate)
+        Gamma prior of the precision of "learned" noise, in standardised units.
+    random_state : int, RandomState or None
+        Seeds starts and chains.
+
+    Attributes
+    ----------
+    state_ : ChainState
+        Its `chains` has all draws, standardised units.
+    diagnostics_ : Diagnostics or None
+        R-hat and effective numbers of draws of the log density, of predictions at some training
+        rows (log probabilities of classes), and of the precisions; None for a single chain.
+    fit_report_ : FitReport
+        Divergences, advice.
+    n_iter_ : int
+        Steps of every chain.
+    """
+
+    method_name = "mcmc"
+    method_class: ClassVar[type] = MarkovChains
+    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
+    sampler: Sampler = "nuts"
+    n_chains: int = field(default=4, metadata=COUNT)
+    n_warmup: int = 500
+    n_draws: int = field(default=250, metadata=COUNT)
+    thin: int = field(default=1, metadata=COUNT)
+    target_acceptance: float = field(default=0.8, metadata=BELOW_ONE)
+    n_leapfrog: int = field(default=20, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    weight_precision: tuple[float, float] | float = field(default=SIX, metadata=_PRECISION)
+    random_state: Seed = None
+
+    def check_params(self) -> None:
+        super().check_params()
+        check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
+
+    def build_method(self, task: Task, n_inputs: int) -> MarkovChains:
+        likelihood = likelihood_of(task, self)
+        priors = map(_floats, (self.weight_precision, getattr(self, "noise_prior", SIX)))
+        return MarkovChains(
+            network_posterior(self.activation, likelihood, *priors),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            int(self.n_chains),
+            Plan(
+                self.sampler,
+                int(self.n_warmup),
+                int(self.n_draws),
+                int(self.thin),
+                float(self.target_acceptance),
+                int(self.n_leapfrog),
+            ),
+        )
 
 
 class _Chains:
     """What both estimators tell of their chains."""
 
-    diagnostics_ = of_state("diagnostics")
+    diagnostics_ = of_fitted("learned.state.diagnostics")
 
     def to_inference_data(
         self, X: Any = None, y: Any = None, *, n_samples: int = 1000, random_state: int = 0
@@ -26,6 +139,8 @@ class _Chains:
         At rows X also new observations, and y, in the groups that other methods have: of one chain
         of n_samples. ValueError for y without X; ImportError where ArviZ is not installed.
         """
+        from sklearn.utils.validation import check_is_fitted
+
         from bayesprop.estimators.inference_data import at_rows, inference_data
 
         check_is_fitted(self)
@@ -37,7 +152,7 @@ class _Chains:
 
 
 @hyper_parameters
-class MCMCRegressor(_Chains, MCMCRegressorParams, RegressorBase):
+class MCMCRegressor(_Chains, _Params, NoisyRegressor):
     """Draws of a network's weights from their exact posterior, for regression.
 
     The model of probabilistic backpropagation with nothing approximated but the number of draws:
@@ -53,9 +168,11 @@ class MCMCRegressor(_Chains, MCMCRegressorParams, RegressorBase):
     (42,)
     """
 
+    noise_prior: tuple[float, float] = field(default=SIX, metadata=_PRIOR)
+
 
 @hyper_parameters
-class MCMCClassifier(_Chains, MCMCClassifierParams, ClassifierBase):
+class MCMCClassifier(_Chains, _Params, PixelClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
@@ -69,3 +186,6 @@ class MCMCClassifier(_Chains, MCMCClassifierParams, ClassifierBase):
     >>> model.fit(X[::2], y[::2]).predict_proba(X[1::2]).shape
     (75, 3)
     """
+
+
+__getattr__ = lazily(globals())

@@ -10,15 +10,8 @@ from typing import Any, Literal
 import optax
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    POSITIVE,
-    SHARE,
-    SIZES,
-    HyperParameters,
-    as_sizes,
-)
+from bayesprop.estimators.params import ACTIVATION, COUNT, POSITIVE, SHARE, as_sizes
+from bayesprop.estimators.shell import PassParams
 from bayesprop.model.task import Classes, Task
 from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.likelihoods import (
@@ -33,19 +26,14 @@ from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, poin
 
 
 @hyper_parameters
-class NetworkParams(HyperParameters):
-    """Of networks that take the steps of a named optimiser."""
+class NetworkParams(PassParams):
+    """Hyper-parameters of networks that take the steps of a named optimiser."""
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
     activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
     optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
     momentum: float = field(default=0.9, metadata=SHARE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
 
 def network_of(

@@ -3,32 +3,21 @@
 `n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks,
 and so does `prior: Literal["normal", "laplace"] = "normal"`; `check_int` and its like check a value
 by name. Errors name parameter, rule and value.
-
-`HyperParameters` are all that a saved model needs of them to predict: their rules, and the method
-that they make. An estimator is these and a shell, which is scikit-learn's.
 """
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import cache, partial
 from math import inf
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.model.fitted import Fitted
-from bayesprop.model.method import Method
-from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES
-from bayesprop.targets.bijectors import NUMBERS
-from bayesprop.targets.kinds import KINDS
 
 Metadata = Mapping[str, Any]
 
@@ -189,69 +178,3 @@ ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
 NOISE = number_or("learned", "input")
 GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
 """Shape and rate of a precision's distribution whose mean variance exists."""
-
-
-class HyperParameters(ABC):
-    """Fields of a dataclass, and `method_class` and `build_method`."""
-
-    method_class: ClassVar[type]
-    random_state: Any
-
-    @abstractmethod
-    def build_method(self, task: Any, n_inputs: int) -> Method:
-        """Return the method that the hyper-parameters describe."""
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
-        check_fields(self)
-
-    @property
-    def standardises_inputs(self) -> bool:
-        """Whether inputs are brought to mean 0 and variance 1."""
-        return bool(getattr(self, "standardise", True))
-
-    @classmethod
-    def fitted_from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
-        """Rebuild what predicts from what an estimator's `to_stored` gave, without building one.
-
-        Any error where it is not that.
-        """
-        from bayesprop.estimators.stored import restored
-
-        return restored(cls, header, arrays).fitted
-
-
-@hyper_parameters
-class OfNumbers(HyperParameters):
-    """Those of every regressor."""
-
-    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
-    exposure: str | int | None = None
-
-
-@hyper_parameters
-class OfClasses(HyperParameters):
-    """Those of every classifier.
-
-    Parameters
-    ----------
-    target_kind : {"classes", "ordered"}
-        Whether the classes have an order: predictions then have a median class, intervals and a
-        ranked probability score, and `BayesianClassifier` learns by it.
-    """
-
-    learns_order: ClassVar[bool] = False
-    """Whether the method learns from the order of classes; others are scored by it alone."""
-    target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
-    order: Sequence[Any] | None = None
-
-
-@hyper_parameters
-class PassParams(HyperParameters):
-    """Those of networks that are fitted in passes over the rows."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0

@@ -1,27 +1,104 @@
-"""Probabilistic backpropagation as scikit-learn estimators."""
+"""Probabilistic backpropagation: hyper-parameters and estimators."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from sklearn.utils.validation import check_is_fitted
+from dataclasses import field
+from typing import Any, Literal, cast
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.pbp import PBPClassifierParams, PBPRegressorParams
-from bayesprop.estimators.shell import ClassifierBase, RegressorBase
-
-_STATE: Any = property(lambda self: self.learned_.state.plain)
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, as_sizes, optional
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import (
+    ClassifierBase,
+    PassParams,
+    RegressorBase,
+    of_fitted,
+)
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
+from bayesprop.moments.pbp.state import Gamma
 
 
 @hyper_parameters
-class PBPRegressor(PBPRegressorParams, RegressorBase):
+class _Params(PassParams):
+    """What both have.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes of `fit` over the rows; the paper's is 40.
+    inference : {"adf", "sep"}
+        "adf" counts every pass as new data, so that the epistemic variance falls with `n_epochs`;
+        "sep" (stochastic expectation propagation, Li et al. 2015) removes an average factor first
+        and may train as long as it likes.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers; all but "relu" run in JAX.
+    engine : {"auto", "kernel", "jax"}
+        "auto" takes the compiled engine wherever it applies. Both give the same numbers.
+    weight_prior : (shape, rate)
+        Gamma prior of the precision of all weights; shape > 1.
+    refresh_every : int or None
+        Rows after which what the prior says of the weights is refined, as section 3.4 suggests;
+        None: after every pass, as the paper does. With inference="adf".
+    random_state : int, RandomState or None
+        Seeds initial means and the order of rows.
+    batch_size : int
+        Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
+    noise_prior : (shape, rate)
+        Gamma prior of the noise's precision, in standardised units; shape > 1.
+
+    Attributes
+    ----------
+    state_ : PBPState
+        The posterior, in standardised units.
+    fit_report_ : FitReport
+        Guards that fired, course of training, evidence, advice.
+    """
+
+    method_name = "pbp"
+    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
+    inference: Literal["adf", "sep"] = "adf"
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    engine: Literal["auto", "kernel", "jax"] = "auto"
+    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    refresh_every: int | None = field(default=None, metadata=optional(COUNT))
+
+    def check_params(self) -> None:
+        super().check_params()
+        self.chosen_engine()
+
+    def chosen_engine(self) -> Engine:
+        """Return what computes; ValueError where it does not go with the rest."""
+        n_at_once = getattr(self, "batch_size", 1)
+        how = self.activation, self.inference, n_at_once, self.engine, self.refresh_every
+        return Engine(*how)
+
+
+@hyper_parameters
+class PBPRegressor(_Params, RegressorBase):
     """Bayesian neural network for regression, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
     need no tuning. Hernández-Lobato & Adams (2015).
     """
 
-    state_ = _STATE
+    method_class = PBPNumbers
+    batch_size: int = field(default=1, metadata=COUNT)
+    noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+
+    def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
+        """Return the method that the hyper-parameters describe."""
+        return PBPNumbers(
+            self.chosen_engine(),
+            (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
+            self.n_epochs,
+            Gamma(*self.weight_prior),
+            Gamma(*self.noise_prior),
+            y_scale=task.scaler.scale,
+            log_unit=task.log_unit,
+        )
+
+    state_ = of_fitted("learned.state.plain")
 
     def log_evidence(self, X: Any, y: Any) -> float:
         """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
@@ -31,6 +108,9 @@ class PBPRegressor(PBPRegressorParams, RegressorBase):
         the same rows. `fit_report_.log_evidence["prequential"]` needs neither condition: the log
         probability of every row given those before it, in the first pass.
         """
+        from sklearn.utils.validation import check_is_fitted
+
+        from bayesprop.estimators.checks import checked_rows
         from bayesprop.moments.pbp.updates import ep_log_evidence
 
         self.check_params()
@@ -40,22 +120,24 @@ class PBPRegressor(PBPRegressorParams, RegressorBase):
                 "log_evidence needs inference='sep', got 'adf', which counts the data once an "
                 "epoch; or read fit_report_.log_evidence['prequential']"
             )
-        if self.task_.map is not None:
+        task = cast(Numbers, self.task_)
+        if task.map is not None:
             raise ValueError(
                 "log_evidence needs target_kind='numbers', got "
-                f"{self.task_.kind!r}, whose mapped targets have units of their own: compare "
+                f"{task.kind!r}, whose mapped targets have units of their own: compare "
                 "models by `log_likelihood` on rows left out"
             )
-        rows, gap = self.checked_rows(X, y, None, reset=False)
+        fitted = self.fitted_
+        _, rows, gap = checked_rows(self, X, y, None, fitted)
         if gap is not None:
             raise ValueError("X must hold no missing values (NaN) for an evidence: leave rows out")
-        x, t = self.x_scaler_.transform(rows.x), self.task_.scaler.transform(rows.y)
+        x, t = self.x_scaler_.transform(rows.x), task.scaler.transform(rows.y)
         evidence = ep_log_evidence(self.state_, x, t, activation=self.activation)
-        return evidence - len(x) * self.task_.log_unit
+        return evidence - len(x) * task.log_unit
 
 
 @hyper_parameters
-class PBPClassifier(PBPClassifierParams, ClassifierBase):
+class PBPClassifier(_Params, ClassifierBase):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
@@ -63,4 +145,16 @@ class PBPClassifier(PBPClassifierParams, ClassifierBase):
     each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
     """
 
-    state_ = _STATE
+    method_class = PBPClasses
+    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
+
+    def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
+        """Return the method that the hyper-parameters describe."""
+        n_outputs = 1 if task.n_classes == 2 else task.n_classes
+        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
+        return PBPClasses(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))
+
+    state_ = of_fitted("learned.state.plain")
+
+
+__getattr__ = lazily(globals())

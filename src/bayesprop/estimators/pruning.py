@@ -5,7 +5,6 @@ Works on every estimator whose method `Prunes`: its posterior is an independent 
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import jax
@@ -42,8 +41,7 @@ def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
     method, learned = estimator.fitted_.method, estimator.learned_
     m, std = method.gaussians(learned.state)
     masks = pruning.keep(m, std, share, per_layer=by_layer)
-    small = copy.copy(estimator)
-    small.learned_ = learned._replace(state=method.masked(learned.state, masks))
+    small = estimator.relearned(learned._replace(state=method.masked(learned.state, masks)))
     sizes = [(mask.size, np.count_nonzero(mask)) for mask in jax.tree.leaves(masks)]
     n_weights, n_left = (int(sum(column)) for column in zip(*sizes, strict=True))
     cut = pruning.threshold(m, std, share)

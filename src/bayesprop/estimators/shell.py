@@ -1,59 +1,117 @@
-"""The two shells: what every regressor and every classifier of this library does, once.
+"""What every regressor and every classifier does, once; scikit-learn's classes are made of these.
 
-An estimator is hyper-parameters (`hyper`), which say what `Method` they make, over one of them. The
-course of a fit is in `fitting`.
+An estimator is hyper-parameters, which say what `Method` they make, over `RegressorBase` or
+`ClassifierBase`. Nothing here imports scikit-learn before it is used, so that a saved model
+predicts without it: `scikit_learn.py` makes the class that users see, when it is first asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import field, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
-from bayesprop.estimators import fitting
-from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
-from bayesprop.estimators.stored import from_stored, to_stored
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.params import COUNT, NOISE, SIZES, check_fields, check_int, one_of
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
-from bayesprop.model.method import DrawsFunctions, Features, Learned, Streams
-from bayesprop.model.task import Encoding, Standardiser, classes_of
-from bayesprop.numerics.rows import Rows
+from bayesprop.model.method import Learned, Method
+from bayesprop.model.task import (
+    CLASSES,
+    CLASSIFICATION,
+    KINDS_OF_CLASSES,
+    REGRESSION,
+    Encoding,
+    Standardiser,
+    Task,
+)
+from bayesprop.targets.bijectors import NUMBERS
+from bayesprop.targets.kinds import KINDS
 
-P = TypeVar("P", Predictive, ClassPredictive)
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    from bayesprop.distributions.gaussian_copula import KnownInputs
+else:
+    BaseEstimator = ClassifierMixin = RegressorMixin = object
+
+Seed = int | np.random.RandomState | None
 
 
-def of_learned(name: str) -> Any:
-    """Attribute of a fitted estimator that is part of what learning left."""
-    return property(lambda self: getattr(self.learned_, name))
+def of_fitted(path: str) -> Any:
+    """Attribute of a fitted estimator: a part of its `Fitted`, by a path with dots."""
+    return property(attrgetter(f"_fitted.{path}"))
 
 
-def of_state(name: str) -> Any:
-    """Attribute of a fitted estimator that is part of the state of its method."""
-    return property(lambda self: getattr(self.learned_.state, name))
-
-
-def has(ability: type) -> Callable[[Any], bool]:
-    """Whether the method of an estimator has an ability, for `available_if`."""
-    return lambda estimator: issubclass(estimator.method_class, ability)
-
-
-class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
+class EstimatorBase(ABC, BaseEstimator):
     """Fits a method to rows, and predicts in the user's units or by labels.
 
-    A subclass has hyper-parameters, which say what method that is.
+    A subclass has hyper-parameters, fields of a dataclass, and says what method they make.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int
+        Units of every hidden layer; () is a linear model.
+    n_epochs : int
+        Passes over the rows.
+    batch_size : int
+        Rows of a step; all of them if there are fewer.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
+    learning_rate : float
+        Step size of the optimiser.
+    optimizer : {"adam", "sgd", "rmsprop"}
+        Adam, stochastic gradient descent with momentum, or RMSprop (Tieleman & Hinton 2012).
+    momentum : float
+        Of "sgd", 0 to less than 1.
+    weight_decay : float
+        Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
+        times the sum of squares is added to the SUM of -log p over the rows. 0: none.
+    early_stopping : bool
+        Hold out rows, stop when their log-likelihood no longer grows, keep the best epoch; n_epochs
+        is the most.
+    validation_fraction : float
+        Share of the rows that is held out.
+    patience : int
+        Epochs without a better one before it stops.
+    init_std : float
+        Standard deviation of every weight at the start.
+    n_draws : int
+        Networks that are drawn for a prediction.
+    noise : "learned", "input" or float
+        One noise variance learnt for every output; one that depends on the input; or the variance
+        itself, in y².
+    standardise : bool
+        Whether inputs are brought to mean 0 and variance 1; False for pixels.
+    warm_start : bool
+        Whether `fit` goes on from the previous `fit`, with its scaling.
+    target_kind : {"numbers", "positive", "nonnegative", "censored", "share", "count"}
+        What a target can be: any number; above 0, learnt through a map between a log and a line
+        that rows left out choose; 0 or above, where 0 has a probability of its own; up to a limit,
+        the least or the largest value if a fiftieth of the rows have it, which stands for all
+        beyond; between 0 and 1, or 0 and 100 where one exceeds 1, as log odds; or a whole number
+        from 0 on, predicted by the probability of each. Predictions never leave it.
+    exposure : str, int or None
+        Column of X that says how long, or on how many, each row's count was taken: counts grow
+        with it, and its log is an input. A name, if X has names, or a place.
+    order : sequence of labels or None
+        Of ordered classes, from the lowest to the highest; words need it, numbers sort themselves.
+    random_state : int, RandomState or None
+        Seeds start, order of rows and draws.
+    verbose : int
+        1 writes a line an epoch to stderr.
 
     Attributes
     ----------
@@ -65,43 +123,61 @@ class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
         Epochs seen since the last reset.
     """
 
+    method_name: ClassVar[str]
+    """By which the table of methods and files know it."""
+    task_name: ClassVar[str]
+    method_class: ClassVar[type]
+    random_state: Seed
     n_features_in_: int
     feature_names_in_: np.ndarray
-    task_: Any
-    x_scaler_: Standardiser
-    inputs_: KnownInputs
-    learned_: Learned
+    _fitted: Fitted
 
-    state_: Any = of_learned("state")
-    fit_report_: FitReport = of_learned("report")
-    n_iter_: int = of_learned("n_iter")
+    task_: Task = of_fitted("task")
+    encoding_: Encoding = of_fitted("encoding")
+    x_scaler_: Standardiser = of_fitted("encoding.scaler")
+    inputs_: KnownInputs = of_fitted("inputs")
+    learned_: Learned = of_fitted("learned")
+    state_: Any = of_fitted("learned.state")
+    fit_report_: FitReport = of_fitted("learned.report")
+    n_iter_: int = of_fitted("learned.n_iter")
+
+    @abstractmethod
+    def build_method(self, task: Any, n_inputs: int) -> Method:
+        """Return the method that the hyper-parameters describe."""
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
+        check_fields(self)
+
+    @property
+    def standardises_inputs(self) -> bool:
+        """Whether inputs are brought to mean 0 and variance 1."""
+        return bool(getattr(self, "standardise", True))
 
     @property
     def fitted_(self) -> Fitted:
         """Method, as the hyper-parameters are now, task, encoding and state in one."""
-        method = self.build_method(self.task_, self.n_features_in_)
-        inputs = getattr(self, "inputs_", None)
-        return Fitted(method, self.task_, self.encoding_, self.learned_, inputs)
+        fitted = self._fitted
+        return replace(fitted, method=self.build_method(fitted.task, fitted.n_inputs))
 
-    @property
-    def encoding_(self) -> Encoding:
-        """How columns become inputs of the method."""
-        names = getattr(self, "feature_names_in_", None)
-        return Encoding(self.x_scaler_, names, self.exposure_column)
+    def keep(self, fitted: Fitted) -> Self:
+        """Hold what was learnt, all of it at once, in the place of an earlier fit."""
+        vars(self).pop("pruned_", None)
+        self.n_features_in_, names = fitted.n_inputs, fitted.encoding.names
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._fitted = fitted
+        return self
 
-    @property
-    def exposure_column(self) -> int | None:
-        """Place of the column of exposures, None where there is none; ValueError."""
-        exposure = getattr(self, "exposure", None)
-        if exposure is None:
-            return None
-        names = getattr(self, "feature_names_in_", None)
-        columns = list(range(self.n_features_in_))
-        columns += [] if names is None else list(names)
-        if isinstance(exposure, bool) or exposure not in columns:
-            which = f"0 to {len(columns) - 1}" if names is None else ", ".join(map(str, names[:12]))
-            raise ValueError(f"exposure must be a column of X ({which}), got {exposure!r}")
-        return columns.index(exposure) % self.n_features_in_
+    def relearned(self, learned: Learned) -> Self:
+        """Return a fitted copy that has learnt something else."""
+        return copy.copy(self).keep(replace(self._fitted, learned=learned))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a fit."""
+        return "_fitted" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         """Missing inputs are supported; sparse input is not."""
@@ -109,7 +185,13 @@ class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
         X
@@ -124,28 +206,39 @@ class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
             (n,) labels of what belongs together, such as the patient of every row: error bars are
             then those of new groups. For methods that judge themselves by rows left out.
         """
-        return fitting.fit(self, X, y, sample_weight, groups)
+        from bayesprop.estimators import fitting
 
-    def checked_inputs(self, X: Any) -> Float[np.ndarray, "n d"]:
+        return self.keep(fitting.fit(self, X, y, sample_weight, groups))
+
+    def _partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        half_life: float | None,
+        **labels: ArrayLike,
+    ) -> Self:
+        from bayesprop.estimators import fitting
+
+        return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life, **labels))
+
+    def checked_inputs(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
-        check_is_fitted(self)
-        return np.asarray(fitting.validated(self, X, reset=False))
+        from bayesprop.estimators import checks
 
-    def predict_dist(self, X: Any) -> P:
-        """Predictive distribution of every row, what more data would remove apart from the rest.
+        return checks.inputs(self, X)
 
-        A `Predictive` of a regressor, with epistemic and noise variance; a `ClassPredictive` of a
-        classifier, with probabilities and entropies.
-
-        X
-            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
-            prediction is then a mixture over what it may be.
-        """
-        X = self.checked_inputs(X)
-        return self.fitted_.predict(X)
+    def _predicted(self, X: ArrayLike) -> Any:
+        rows = self.checked_inputs(X)
+        return self.fitted_.predict(rows)
 
     def to_inference_data(
-        self, X: Any, y: Any = None, *, n_samples: int = 1000, random_state: int = 0
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        n_samples: int = 1000,
+        random_state: int = 0,
     ) -> Any:
         """Hand draws at the rows X to ArviZ, for its plots and checks; ImportError without it.
 
@@ -159,21 +252,21 @@ class EstimatorBase(BaseEstimator, HyperParameters, Generic[P]):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
-        from bayesprop.store import save_model
+        from bayesprop.estimators.stored import to_stored
+        from bayesprop.sealed import model_header, write_sealed
 
-        save_model(path, self)
+        model, arrays = to_stored(self)
+        write_sealed(path, model_header(model), arrays)
 
     def to_stored(self) -> Stored:
         """Return the fitted estimator as a header for JSON and named arrays."""
+        from bayesprop.estimators.stored import to_stored
+
         return to_stored(self)
 
-    @classmethod
-    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
-        return from_stored(cls, header, arrays)
 
-
-class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
+@hyper_parameters
+class RegressorBase(EstimatorBase, RegressorMixin):
     """Fits a method to rows of numbers, and predicts in their units.
 
     Attributes
@@ -182,17 +275,24 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
         Guards that fired, course of training, advice. Log evidences are of the mapped target.
     x_scaler_, y_scaler_ : Standardiser
         How inputs and (mapped) targets were standardised.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bayesprop import PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PBPRegressor(random_state=0)
+    >>> mean, std = model.fit(X[:400], y[:400]).predict(X[400:], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((42,), True)
     """
 
-    @property
-    def y_scaler_(self) -> Standardiser:
-        """How targets were standardised."""
-        return self.task_.scaler
+    task_name = REGRESSION
+    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
+    exposure: str | int | None = None
 
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        return self.task_.n_outputs
+    y_scaler_ = of_fitted("task.scaler")
+    n_outputs_ = of_fitted("task.n_outputs")
 
     def __sklearn_tags__(self) -> Any:
         """Several outputs are supported, too."""
@@ -201,9 +301,13 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
         tags.target_tags.single_output = True
         return tags
 
-    @available_if(has(Streams))
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, half_life: float | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        half_life: float | None = None,
     ) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
@@ -213,57 +317,43 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
             For worlds that change: every row counts half as much as one that came so many rows
             later; those of this call, and all before it. None: nothing is forgotten.
         """
-        return fitting.partial_fit(self, X, y, sample_weight, half_life)
+        return self._partial_fit(X, y, sample_weight, half_life)
 
-    def checked_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[Rows, fitting.Gap]:
-        """Return checked rows and weights; with `reset`, learn columns and units."""
-        X, y = fitting.validated(
-            self,
-            X,
-            y,
-            multi_output=True,
-            y_numeric=True,
-            reset=reset,
-            ensure_min_samples=2 if reset else 1,
-        )
-        y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
-        is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
-        X, gap = fitting.without_gaps(self, X, y.__getitem__, weight, reset=reset)
-        if reset:
-            self.x_scaler_ = fitting.input_scaler(self, X, weight)
-            self.task_ = fitting.numbers_task(self, X, y, weight, is_vector=is_vector)
-        if y.shape[1] != self.n_outputs_:
-            raise ValueError(
-                f"y has {y.shape[1]} outputs, but the model was fitted with {self.n_outputs_}"
-            )
-        if self.task_.map is not None:
-            self.task_.map.check(y)
-        return Rows(X, y, weight), gap
+    def predict_dist(self, X: ArrayLike) -> Predictive:
+        """Predictive distribution of every row: epistemic variance, noise variance, and the rest.
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+        X
+            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
+            prediction is then a mixture over what it may be.
+        """
+        return self._predicted(X)
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        X = self.checked_inputs(X)
+        rows = self.checked_inputs(X)
         if not return_std:
-            return np.concatenate([part.mean for part in self.fitted_.parts(X)])
-        moments = [(part.mean, part.std) for part in self.fitted_.parts(X)]
+            return np.concatenate([part.mean for part in self.fitted_.parts(rows)])
+        moments = [(part.mean, part.std) for part in self.fitted_.parts(rows)]
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
         return mean, std
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new y with probability `coverage`; (n, [o,] 2)."""
         return self.predict_dist(X).interval(coverage)
 
     def predict_quantiles(
-        self, X: Any, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
+        self, X: ArrayLike, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
         return self.predict_dist(X).quantile(np.atleast_1d(alpha))
 
-    @available_if(has(DrawsFunctions))
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, include_noise: bool = False
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Seed = 0,
+        *,
+        include_noise: bool = False,
     ) -> Float[np.ndarray, "n ... s"]:
         """Joint draws over all rows: each is one function, from one draw of the weights.
 
@@ -271,55 +361,75 @@ class RegressorBase(RegressorMixin, EstimatorBase[Predictive], OfNumbers):
         processes of scikit-learn return them. Of a `target_kind` other than numbers a function is
         the median of y given its weights, of counts before it is rounded; observations are counts.
         """
-        X, rng = self.checked_inputs(X), check_random_state(random_state)
-        check_int("n_samples", n_samples)
-        y = np.moveaxis(self.fitted_.draw(X, rng, n_samples, include_noise=include_noise), 0, -1)
-        return y[:, 0] if self.task_.is_vector else y
+        from sklearn.utils import check_random_state
 
-    @available_if(has(Features))
-    def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
+        rows, rng = self.checked_inputs(X), check_random_state(random_state)
+        check_int("n_samples", n_samples)
+        y = np.moveaxis(self.fitted_.draw(rows, rng, n_samples, include_noise=include_noise), 0, -1)
+        return y[:, 0] if y.shape[1] == 1 and getattr(self.task_, "is_vector", False) else y
+
+    def posterior_features(self, X: ArrayLike) -> Float[np.ndarray, "n o k"]:
         """Numbers whose inner products are the posterior covariances of the function, y².
 
         Of a `target_kind` other than numbers to first order: times the mean slope of its map.
         """
-        X, fitted = self.checked_inputs(X), self.fitted_
-        features = fitted.features(X) * self.y_scaler_.scale[:, None]
-        if self.task_.map is None:
+        rows, fitted = self.checked_inputs(X), self.fitted_
+        features = fitted.features(rows) * self.y_scaler_.scale[:, None]
+        if self.task_.kind == NUMBERS:
             return features
-        predictive = cast(TransformedPredictive, fitted.predict(X))
-        return features * np.reshape(predictive.slope, (len(X), -1, 1))
+        predictive = cast(TransformedPredictive, fitted.predict(rows))
+        return features * np.reshape(predictive.slope, (len(rows), -1, 1))
 
-    def log_likelihood(self, X: Any, y: Any) -> float:
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log density of y, nats a row, in the original units (outputs are summed)."""
         predictive = self.predict_dist(X)
         y, shape = np.asarray(y, dtype=np.float64), np.shape(predictive.mean)
-        if y.shape != shape and not (y.size == len(X) == np.prod(shape)):
+        if y.shape != shape and not (y.size == shape[0] == np.prod(shape)):
             raise ValueError(f"y must have the shape of the predictions, {shape}, got {y.shape}")
-        y = y.reshape(shape)
-        return float(np.sum(predictive.log_prob(y)) / len(y))
+        return float(np.sum(predictive.log_prob(y.reshape(shape))) / len(y))
 
 
-class ClassifierBase(ClassifierMixin, EstimatorBase[ClassPredictive], OfClasses):
+@hyper_parameters
+class ClassifierBase(EstimatorBase, ClassifierMixin):
     """Fits a method to rows with labels, and predicts their probabilities.
+
+    Parameters
+    ----------
+    target_kind : {"classes", "ordered"}
+        Whether the classes have an order: predictions then have a median class, intervals and a
+        ranked probability score, and `BayesianClassifier` learns by it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
         Labels, sorted, in the order of the columns of `predict_proba`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesprop import PBPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PBPClassifier(random_state=0)
+    >>> model.fit(X[:400], y[:400]).predict_proba(X[400:]).shape
+    (169, 2)
+    >>> bool(model.score(X[400:], y[400:]) > 0.9)
+    True
     """
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """Labels, in the order of the columns of `predict_proba`."""
-        return self.task_.labels
+    task_name = CLASSIFICATION
+    learns_order: ClassVar[bool] = False
+    """Whether the method learns from the order of classes; others are scored by it alone."""
+    target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
+    order: Sequence[Any] | None = None
 
-    @available_if(has(Streams))
+    classes_ = of_fitted("task.labels")
+
     def partial_fit(
         self,
-        X: Any,
-        y: Any,
-        classes: Any = None,
-        sample_weight: Any = None,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         half_life: float | None = None,
     ) -> Self:
@@ -333,69 +443,51 @@ class ClassifierBase(ClassifierMixin, EstimatorBase[ClassPredictive], OfClasses)
             For worlds that change: every row counts half as much as one that came so many rows
             later; those of this call, and all before it. None: nothing is forgotten.
         """
-        return fitting.partial_fit(self, X, y, sample_weight, half_life, classes=classes)
+        labels = {} if classes is None else {"classes": classes}
+        return self._partial_fit(X, y, sample_weight, half_life, **labels)
 
-    def checked_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
-    ) -> tuple[Rows, fitting.Gap]:
-        """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
-        _check_one_label(y)
-        X, y = fitting.validated(self, X, y, reset=reset)
-        _check_labels(y)
-        weight = fitting.checked_weight(sample_weight, X)
-        if classes is not None:
-            classes = self._checked_classes(classes, is_first=reset)
-        if reset:
-            labels = np.unique(y) if classes is None else classes
-            self.task_ = classes_of(labels, self.target_kind, self.order)
-        targets = lambda at: y[at][:, None] == self.classes_  # noqa: E731
-        X, gap = fitting.without_gaps(self, X, targets, weight, reset=reset)
-        if reset:
-            self.x_scaler_ = fitting.input_scaler(self, X, weight)
-        if len(self.classes_) < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
-        return Rows(X, y, weight), gap
+    def predict_dist(self, X: ArrayLike) -> ClassPredictive:
+        """Predictive distribution of every row: probabilities, entropy that data would remove.
 
-    def _checked_classes(self, classes: Any, *, is_first: bool) -> np.ndarray:
-        """Return the labels of a stream: those of the first call."""
-        labels = np.unique(classes)
-        if not is_first and not np.array_equal(labels, self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call, {self.classes_.tolist()}, got "
-                f"{labels.tolist()}: leave them out, or start again with `fit`"
-            )
-        if len(labels) < 2:
-            raise ValueError(f"classes must be two labels at least, got {classes!r}")
-        return labels
+        X
+            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
+            prediction is then a mixture over what it may be.
+        """
+        return self._predicted(X)
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
+    def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
         return self.predict_dist(X).proba
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable class of every row."""
         return self.predict_dist(X).label
 
-    def log_likelihood(self, X: Any, y: Any) -> float:
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log probability of the labels, nats a row."""
         return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
 
 
-def _check_one_label(y: Any) -> None:
-    shape = getattr(y, "shape", ())
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y must be a 1d array, one label a row, got shape {shape}: for several labels "
-            "sklearn.multioutput.MultiOutputClassifier fits a model to every column"
-        )
+@hyper_parameters
+class PassParams(EstimatorBase):
+    """Hyper-parameters of networks that are fitted in passes over the rows."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Seed = None
+    verbose: int = 0
 
 
-def _check_labels(y: np.ndarray) -> None:
-    try:
-        check_classification_targets(y)
-    except TypeError as error:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
-        raise ValueError(
-            f"y must hold labels of one kind, got {kinds}: turn them all into text"
-        ) from error
+@hyper_parameters
+class NoisyRegressor(RegressorBase):
+    """Regressor of a network whose likelihood is chosen by `noise`."""
+
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+
+@hyper_parameters
+class PixelClassifier(ClassifierBase):
+    """Classifier that can take its inputs as they are."""
+
+    standardise: bool = True

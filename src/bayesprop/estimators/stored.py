@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from bayesprop import codec
-from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
-from bayesprop.estimators.params import HyperParameters, OfClasses
+from bayesprop.estimators.scikit_learn import scikit_learn
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned
-from bayesprop.model.task import Classes, Encoding, Task
+from bayesprop.model.task import Encoding, Task
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
 
 
 @dataclass(frozen=True)
@@ -62,16 +64,19 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
     return model
 
 
-def unfitted_to_stored(estimator: Any) -> dict[str, Any]:
+def method_and_task(estimator: object) -> tuple[str, str]:
+    """Return names of method and task of an estimator; TypeError if it is not of this library."""
+    plain = vars(type(estimator)).get("plain")
+    if plain is None:
+        at = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+        raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {at}")
+    return plain.method_name, plain.task_name
+
+
+def unfitted_to_stored(estimator: EstimatorBase) -> dict[str, Any]:
     """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library."""
     method, task = method_and_task(estimator)
     return {"method": method, "task": task, "params": stored_params(estimator)}
-
-
-def unfitted_from_stored(header: dict[str, Any]) -> Any:
-    """Rebuild what `unfitted_to_stored` gave; any error where it is not that."""
-    kind: Any = estimator_class(header["method"], header["task"])
-    return with_params(kind, header["params"])
 
 
 class FitContents(NamedTuple):
@@ -96,12 +101,16 @@ class FitContents(NamedTuple):
             raise ValueError("how inputs go together must be known of all of them")
 
 
-def to_stored(estimator: Any) -> Stored:
-    """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`."""
+def to_stored(estimator: EstimatorBase) -> Stored:
+    """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`.
+
+    TypeError if it is not of this library.
+    """
     from sklearn.utils.validation import check_is_fitted
 
+    header = unfitted_to_stored(estimator)
     check_is_fitted(estimator)
-    fitted, learned = estimator.fitted_, estimator.fitted_.learned
+    fitted, learned = estimator.fitted_, estimator.learned_
     joint, pruned = fitted.inputs, getattr(estimator, "pruned_", None)
     contents = FitContents(
         fitted.task,
@@ -112,25 +121,35 @@ def to_stored(estimator: Any) -> Stored:
         pruned,
     )
     fit, state = codec.write(contents, FitContents), fitted.method.to_stored(learned.state)
-    header = {"params": stored_params(estimator), "fit": fit.header, "state": state.header}
-    return Stored(header, prefixed("fit.", fit.arrays) | prefixed("state.", state.arrays))
+    params = header.pop("params")
+    model = {"params": params, "fit": fit.header, "state": state.header}
+    arrays = prefixed("fit.", fit.arrays) | prefixed("state.", state.arrays)
+    return Stored(header | {"model": model}, arrays)
 
 
 class Restored(NamedTuple):
-    """What a file holds: hyper-parameters, and all that a prediction needs."""
+    """Contents of a file: hyper-parameters, without scikit-learn, and all a prediction needs."""
 
-    params: Any
+    params: EstimatorBase
     fitted: Fitted
     pruned: Pruned | None
 
+    @property
+    def estimator(self) -> EstimatorBase:
+        """The estimator, fitted as it was saved."""
+        estimator = scikit_learn(type(self.params))(**vars(self.params)).keep(self.fitted)
+        if self.pruned is not None:
+            estimator.pruned_ = self.pruned
+        return estimator
+
 
 def restored(
-    kind: type[HyperParameters], header: dict[str, Any], arrays: dict[str, np.ndarray]
+    kind: type[EstimatorBase], header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Restored:
-    """Read what `to_stored` gave; any error where it is not that.
+    """Read the "model" of what `to_stored` gave; any error where it is not that.
 
     kind
-        Of the hyper-parameters, or an estimator.
+        Class of the estimator without scikit-learn.
     """
     params = with_params(kind, header["params"])
     params.check_params()
@@ -138,7 +157,7 @@ def restored(
         raise ValueError("every array must be of the fit or of the method's state")
     fit = codec.read(FitContents, Stored(header["fit"], unprefixed("fit.", arrays)))
     task = fit.task
-    if isinstance(task, Classes) != issubclass(kind, OfClasses):
+    if task.name != kind.task_name:
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
     if task.kind != params.target_kind:
         raise ValueError(f"map, or order, must be that of target_kind={params.target_kind!r}")
@@ -147,16 +166,3 @@ def restored(
     learned = Learned(state, fit.report, fit.n_iter)
     joint = None if fit.inputs is None else KnownInputs(None, fit.inputs)
     return Restored(params, Fitted(method, task, fit.encoding, learned, joint), fit.pruned)
-
-
-def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild an estimator from what `to_stored` gave; any error where it is not that."""
-    estimator, fitted, pruned = restored(kind, header, arrays)
-    if fitted.encoding.names is not None:
-        estimator.feature_names_in_ = fitted.encoding.names
-    estimator.n_features_in_ = fitted.n_inputs
-    estimator.x_scaler_, estimator.task_ = fitted.encoding.scaler, fitted.task
-    estimator.inputs_, estimator.learned_ = fitted.inputs, fitted.learned
-    if pruned is not None:
-        estimator.pruned_ = pruned
-    return estimator

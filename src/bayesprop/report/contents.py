@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from bayesprop.catalogue import METHODS, home_of
+from bayesprop.catalogue import METHODS
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
@@ -37,7 +37,7 @@ KIND_NOTES = {
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
 }
 _LITTLE = 0.01  # of the doubt
-_LINES = [home for name in SIMPLE if name in METHODS for home in METHODS[name].homes.values()]
+_LINES = [name for name in SIMPLE if name in METHODS]
 """Estimators to which the line beside them is the same model, learnt in another way."""
 Details = TypeVar("Details", NumberDetails, ClassDetails)
 
@@ -259,7 +259,7 @@ def collect(
         models=tuple(models),
         scores=scores(models, y, judged.group),
         line=next((one for one in others if one.name in SIMPLE[1:]), None)
-        if home_of(estimator) not in _LINES
+        if getattr(estimator, "method_name", None) not in _LINES
         else None,
         rivals=others,
         baseline_note=metadata["baseline_note"],

@@ -16,7 +16,10 @@ from jaxtyping import Bool, Float, Int
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from bayesprop.estimators import fitting
+from bayesprop.estimators.checks import Checked, checked_rows
+from bayesprop.estimators.fitting import advised
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
 from bayesprop.model.task import Numbers, Standardiser
@@ -112,14 +115,16 @@ class AllRows:
         """
         estimator.check_params()
         sample = sample._replace(numbers=self.places[sample.numbers - 1] + 1)
-        self._check(estimator, sample, reset=True)
-        estimator.learned_ = cast(Any, None)
+        start = self._check(estimator, sample, None).start
+        estimator.keep(start)
         read = partial(self._rows, encoding, HeldOut(self, division))
         first, rest = current().part(0.0, _LOOK), current().part(_LOOK, 1.0)
-        check = partial(self._check, estimator, reset=False)
-        counted = looked_at(estimator, map(check, read(self.table.in_order(), first)))
-        if not counted[0]:
+        parts = read(self.table.in_order(), first)
+        rows = (self._check(estimator, part, start).rows for part in parts)
+        scaled, n_rows, total = looked_at(estimator, start, rows)
+        if not n_rows:
             raise ValueError("no row is left to learn: hold fewer rows out")
+        estimator.keep(scaled)
         if issubclass(estimator.method_class, Streams):
             condition(estimator, read(self.table.shuffled(self.seed), rest, is_cut=True))
         else:
@@ -127,16 +132,16 @@ class AllRows:
             blocks = partial(self._blocks, read, seeds, len(sample.y))
             n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
             with following(rest):
-                fit_parts(estimator, sample, counted, n_blocks, blocks)
+                fit_parts(estimator, sample, (n_rows, total), n_blocks, blocks)
         report = estimator.fit_report_
         cut = [one for one in current().cuts if one not in report.warnings]
         report = replace(report, warnings=[*cut, *report.warnings])
-        estimator.learned_ = estimator.learned_._replace(report=report)
+        _account(estimator, report)
 
-    def _check(self, estimator: Any, rows: EncodedRows, *, reset: bool) -> Rows:
+    def _check(self, estimator: Any, rows: EncodedRows, before: Fitted | None) -> Checked:
         """Return what the estimator makes of rows; ValueError says where in the table they are."""
         try:
-            return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=reset)[0]
+            return checked_rows(estimator, rows.X, rows.y, rows.weight, before)
         except ValueError as error:
             first, last = (self.row_name(place) for place in rows.numbers[[0, -1]] - 1)
             raise ValueError(f"data rows {first} to {last}: {error}") from error
@@ -244,15 +249,15 @@ class MergedMoments:
         return Standardiser(unit, mean, np.where(is_constant, 1.0, std))
 
 
-def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
-    """Look at checked rows, and give an estimator their scaling for that of a sample, exactly.
+def looked_at(estimator: Any, start: Fitted, parts: Iterable[Rows]) -> tuple[Fitted, int, float]:
+    """Look at checked rows, and take their scaling for that of a sample, exactly.
 
-    A map of the target is learnt from the sample, in its units, which stay. Returns how many rows
-    there are to learn, and their weight.
+    A map of the target is learnt from the sample, in its units, which stay. Also returns how many
+    rows there are to learn, and their weight.
     """
-    task, n_rows, total = estimator.task_, 0, 0.0
+    task, n_rows, total = start.task, 0, 0.0
     is_scaled_by_all = getattr(task, "map", None) is None
-    inputs = MergedMoments(estimator.x_scaler_)
+    inputs = MergedMoments(start.encoding.scaler)
     targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
     for rows in parts:
         n_rows += len(rows.x)
@@ -263,10 +268,12 @@ def looked_at(estimator: Any, parts: Iterable[Rows]) -> tuple[int, float]:
                 targets.add(rows.y, rows.weight)
     if n_rows and is_scaled_by_all:
         if estimator.standardises_inputs:
-            estimator.x_scaler_ = inputs.standardiser()
+            encoding = replace(start.encoding, scaler=inputs.standardiser())
+            start = replace(start, encoding=encoding)
         if targets is not None:
-            estimator.task_ = replace(task, scaler=targets.standardiser())
-    return n_rows, total
+            task = replace(cast(Numbers, task), scaler=targets.standardiser())
+            start = replace(start, task=task, method=estimator.build_method(task, start.n_inputs))
+    return start, n_rows, total
 
 
 def fit_parts(
@@ -280,7 +287,7 @@ def fit_parts(
     counted
         Rows to learn, and their weight.
     """
-    rng = check_random_state(estimator.random_state)
+    start, rng = estimator.fitted_, check_random_state(estimator.random_state)
     has_groups = sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut)
     names = np.unique(_labels(sample, has_groups=has_groups))
 
@@ -290,18 +297,19 @@ def fit_parts(
         return np.where(names[at] == labels, at, -1)
 
     def checked(rows: EncodedRows, *, has_groups: bool = True) -> Rows:
-        taken, _ = estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
+        _, taken, _ = checked_rows(estimator, rows.X, rows.y, rows.weight, start)
         return taken._replace(group=numbered(rows) if has_groups else None)
 
     def seen() -> Iterator[Rows]:
         for rows in blocks():
-            yield fitting.as_method_sees(estimator, checked(rows), rng)[1]
+            yield start.standardise(checked(rows), rng)
 
     rows = checked(sample, has_groups=has_groups)
-    method, of_sample = fitting.as_method_sees(estimator, rows, rng)
+    of_sample, method = start.standardise(rows, rng), cast(Any, start.method)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
     learned = method.fit_parts(Parts(of_sample, *counted, n_blocks, seen), rng, progress)
-    estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)
+    fitted = replace(start, learned=learned)
+    estimator.keep(advised(estimator, rows, fitted, is_first=True))
 
 
 def _labels(rows: EncodedRows, *, has_groups: bool) -> Any:
@@ -324,4 +332,11 @@ def condition(estimator: Any, parts: Iterable[EncodedRows]) -> None:
         guards=guards,
         seconds=time.perf_counter() - started,
     )
-    estimator.learned_ = estimator.learned_._replace(report=report, n_iter=1)
+    _account(estimator, report, n_iter=1)
+
+
+def _account(estimator: Any, report: FitReport, **changes: int) -> None:
+    """Replace the report of a fit."""
+    fitted = estimator.fitted_
+    learned = fitted.learned._replace(report=report, **changes)
+    estimator.keep(replace(fitted, learned=learned))

@@ -20,14 +20,8 @@ from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned
 from bayesprop.numerics.rows import Rows
-from bayesprop.store import (
-    ModelFileError,
-    believing,
-    estimator_from_stored,
-    estimator_to_stored,
-    read_sealed,
-    write_sealed,
-)
+from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
+from bayesprop.store import estimator_from_stored
 
 _KIND = "rounds of shards"
 _PLAIN = ("n_first", "seed", "digests", "n_done", "guards")
@@ -79,7 +73,7 @@ class Checkpoint:
 
     def write(self, rounds: Rounds) -> None:
         """Put a round in the place of the one before; ModelFileError where that cannot be."""
-        start, arrays = estimator_to_stored(rounds.start)
+        start, arrays = rounds.start.to_stored()
         method, parts = rounds.start.fitted_.method, []
         arrays = prefixed("start/", arrays)
         for k, one in enumerate(rounds.learned):

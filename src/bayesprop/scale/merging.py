@@ -17,6 +17,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop import codec
+from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned, Merges
 from bayesprop.model.task import Classes, Numbers, Standardiser
 
@@ -80,9 +81,7 @@ def merge(models: Sequence[Any], start: Any = None) -> Any:
 
 def with_learned(estimator: Any, learned: Learned) -> Any:
     """Return a copy of a fitted estimator that has learnt something else."""
-    merged = copy.copy(estimator)
-    merged.learned_ = learned
-    return merged
+    return estimator.relearned(learned)
 
 
 def _merged_alone(models: Sequence[Any]) -> Any:
@@ -100,11 +99,11 @@ def _merged_alone(models: Sequence[Any]) -> Any:
 
 def _in_units(model: Any, x: Standardiser, y: Standardiser) -> Any:
     """Return a model in other units of inputs and targets."""
-    moved = copy.copy(model)
-    moved.x_scaler_, moved.task_ = x, replace(model.task_, scaler=y)
-    method = moved.build_method(moved.task_, moved.n_features_in_)
-    moved.learned_ = method.re_expressed(model.learned_, _change(model, x, y))
-    return moved
+    fitted, task = model.fitted_, replace(model.task_, scaler=y)
+    method = model.build_method(task, fitted.n_inputs)
+    learned = method.re_expressed(model.learned_, _change(model, x, y))
+    encoding = replace(fitted.encoding, scaler=x)
+    return copy.copy(model).keep(Fitted(method, task, encoding, learned, fitted.inputs))
 
 
 def _change(model: Any, x: Standardiser, y: Standardiser) -> Float[np.ndarray, "p p"]:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import assert_all_finite, check_random_state
 
-from bayesprop.estimators import fitting
+from bayesprop.estimators.checks import checked_rows
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Combines, Learned, Resumes, Streams
 from bayesprop.model.progress import Progress, current
@@ -352,8 +352,9 @@ def learnt(cavity: Any, rows: Rows, factor: float, seed: tuple[int, ...]) -> Lea
 
 def _encoded(start: Any, shard: Shard, n_first: int) -> Rows:
     """Return a shard's rows, but the first ones, as the method sees them."""
-    rows, _ = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
-    return fitting.as_method_sees(start, rows, check_random_state(start.random_state))[1]
+    fitted = start.fitted_
+    _, rows, _ = checked_rows(start, *shard.part(slice(n_first, None)), fitted)
+    return fitted.standardise(rows, check_random_state(start.random_state))
 
 
 def _account(rows: Rows, has_digest: bool) -> Account:

@@ -172,7 +172,7 @@ class PartitionedRows(AllRows):
             start=estimator,
             checkpoint=request.checkpoint,
         )
-        estimator.learned_ = fitted.learned_
+        estimator.keep(fitted.fitted_)
 
 
 def _rare(

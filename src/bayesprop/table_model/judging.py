@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.catalogue import method_and_task
 from bayesprop.distributions.pooled import pooled
+from bayesprop.estimators.stored import method_and_task
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.report.advice import advise
