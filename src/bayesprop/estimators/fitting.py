@@ -158,7 +158,7 @@ def _learned(
     """
     seed = estimator.random_state
     rng: Any = LazyRandomState(seed) if streams else check_random_state(seed)
-    data, method = start.standardise(rows, rng), start.method
+    data, method = standardise(start, rows, rng), start.method
     method = cast(Any, method.draft() if as_draft and isinstance(method, Drafts) else method)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     if streams:
@@ -169,6 +169,12 @@ def _learned(
         learned = method.fit(data, rng, progress)
     current().cuts.extend(progress.cuts)
     return _noted(learned, progress.cuts)
+
+
+def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Return rows to learn as the method sees them; counts draw where they lie."""
+    x = start.encoding.encode(rows.x, start.method.furthest_input)
+    return rows._replace(x=x, y=start.task.of_rows(rows.x).encode(rows.y, rng, x))
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:

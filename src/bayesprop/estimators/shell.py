@@ -158,12 +158,12 @@ class EstimatorBase(ABC, BaseEstimator):
     def fitted_(self) -> Fitted:
         """Method, as the hyper-parameters are now, task, encoding and state in one."""
         fitted = self._fitted
-        return replace(fitted, method=self.build_method(fitted.task, fitted.n_inputs))
+        return replace(fitted, method=self.build_method(fitted.task, self.n_features_in_))
 
     def keep(self, fitted: Fitted) -> Self:
         """Hold what was learnt, all of it at once, in the place of an earlier fit."""
         vars(self).pop("pruned_", None)
-        self.n_features_in_, names = fitted.n_inputs, fitted.encoding.names
+        self.n_features_in_, names = len(fitted.encoding.scaler.mean), fitted.encoding.names
         if names is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):

@@ -19,7 +19,6 @@ from bayesprop.distributions.imputed import one_of_each, over_gaps
 from bayesprop.model.method import MOST_ROWS, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.model.task import Encoding, Numbers, Task
-from bayesprop.numerics.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +43,6 @@ class Fitted:
     def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)
-
-    def standardise(self, rows: Rows, rng: np.random.RandomState) -> Rows:
-        """Return rows to learn as the method sees them; counts draw where they lie."""
-        x = self.encoded(rows.x)
-        return rows._replace(x=x, y=self.task.of_rows(rows.x).encode(rows.y, rng, x))
 
     def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
         """Predict some rows at a time, in the units of y or by its labels."""

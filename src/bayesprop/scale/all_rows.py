@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from bayesprop.estimators.checks import Checked, checked_rows
-from bayesprop.estimators.fitting import advised
+from bayesprop.estimators.fitting import advised, standardise
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
@@ -302,10 +302,10 @@ def fit_parts(
 
     def seen() -> Iterator[Rows]:
         for rows in blocks():
-            yield start.standardise(checked(rows), rng)
+            yield standardise(start, checked(rows), rng)
 
     rows = checked(sample, has_groups=has_groups)
-    of_sample, method = start.standardise(rows, rng), cast(Any, start.method)
+    of_sample, method = standardise(start, rows, rng), cast(Any, start.method)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
     learned = method.fit_parts(Parts(of_sample, *counted, n_blocks, seen), rng, progress)
     fitted = replace(start, learned=learned)

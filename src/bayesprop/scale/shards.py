@@ -32,6 +32,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_random_state
 
 from bayesprop.estimators.checks import checked_rows
+from bayesprop.estimators.fitting import standardise
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Combines, Learned, Resumes, Streams
 from bayesprop.model.progress import Progress, current
@@ -354,7 +355,7 @@ def _encoded(start: Any, shard: Shard, n_first: int) -> Rows:
     """Return a shard's rows, but the first ones, as the method sees them."""
     fitted = start.fitted_
     _, rows, _ = checked_rows(start, *shard.part(slice(n_first, None)), fitted)
-    return fitted.standardise(rows, check_random_state(start.random_state))
+    return standardise(fitted, rows, check_random_state(start.random_state))
 
 
 def _account(rows: Rows, has_digest: bool) -> Account:
