@@ -73,7 +73,7 @@ def test_beliefs_are_the_moments_of_draws_and_change_nothing(model, arms):
     belief = rewards.believe(asked)
     drawn = rewards.draw(np.random.default_rng(0), asked, n)
     assert drawn.shape == (n, 2)
-    few = rewards.model_.n_draws if model == "backprop" else n  # draws of the belief
+    few = rewards.estimator.n_draws if model == "backprop" else n  # draws of the belief
     std, middle = drawn.std(axis=0), drawn - drawn.mean(axis=0)
     assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * std / np.sqrt(few)).all()
     error = 5.0 * np.sqrt(np.mean(middle**4, axis=0) / std**4 / few)
