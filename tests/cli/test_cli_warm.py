@@ -13,8 +13,10 @@ import numpy as np
 from bayesprop import BayesianClassifier, BayesianRegressor, PBPRegressor, store
 from bayesprop.cli import main
 
+ROOMS = "bayesprop.moments", "bayesprop.tabular_default"
+
 def programs():
-    modules = [m for name, m in sys.modules.items() if name.startswith("bayesprop.moments")]
+    modules = [m for name, m in sys.modules.items() if name.startswith(ROOMS)]
     entries = {id(e): e for m in modules for e in vars(m).values() if hasattr(e, "signatures")}
     return {e.py_func.__name__: len(e.signatures) for e in entries.values() if e.signatures}
 

@@ -175,6 +175,13 @@ class EstimatorBase(ABC, BaseEstimator):
         """Return a fitted copy that has learnt something else."""
         return copy.copy(self).keep(replace(self._fitted, learned=learned))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: no method, whose functions cannot be; `fitted_` builds it."""
+        state = cast("dict[str, Any]", super().__getstate__())
+        if "_fitted" not in state:
+            return state
+        return state | {"_fitted": replace(self._fitted, method=cast(Method, None))}
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a fit."""
         return "_fitted" in vars(self)
