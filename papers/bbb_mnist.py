@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bayesprop.sampling.mean_field import MeanField
 from papers import compare, digit_networks, markdown
 from papers.compare import Estimate
 from papers.digit_networks import Config, Network
@@ -63,7 +64,7 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
 
 def _averaged(config: Config, networks: Sequence[Network], test: Any) -> dict[str, float]:
     """Errors of averages: over members, or over draws of the last epoch's posterior."""
-    n_draws = config.n_draws if hasattr(networks[0].state, "q") else 1
+    n_draws = config.n_draws if isinstance(networks[0].state.params.weights, MeanField) else 1
     if len(networks) == 1 and n_draws == 1:
         return {}
     proba = [digit_networks.probabilities(config, n, test, n_draws=n_draws) for n in networks]

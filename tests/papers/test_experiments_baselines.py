@@ -32,7 +32,7 @@ def test_an_epoch_of_backpropagation_by_hand(monkeypatch):
     )
     rows, network = line(5)
     start = Network("bp", (1, 1), 0, 1).fit(rows, SETTINGS, 3)
-    w, v = np.array(start.weights[0], float)[:, 0], np.zeros(2)
+    w, v = np.array(start.params.weights[0], float)[:, 0], np.zeros(2)
     for x, y in zip(rows.x[:, 0], rows.y[:, 0], strict=True):
         slope = (w @ [x, 1.0] - y) * np.array([x, 1.0])
         v = SETTINGS["momentum"] * v - SETTINGS["learning_rate"] * (
@@ -42,7 +42,7 @@ def test_an_epoch_of_backpropagation_by_hand(monkeypatch):
     jax.clear_caches()
     fitted = network.fit(rows, SETTINGS, 3)
     jax.clear_caches()
-    assert np.asarray(fitted.weights[0])[:, 0] == pytest.approx(w, rel=1e-5)
+    assert np.asarray(fitted.params.weights[0])[:, 0] == pytest.approx(w, rel=1e-5)
 
 
 def test_vi_starts_narrow_or_as_wide_as_its_means():
@@ -51,12 +51,14 @@ def test_vi_starts_narrow_or_as_wide_as_its_means():
     narrow, wide = (
         Network(method, (1, 3, 1), 0, 1).fit(rows, settings, 0) for method in ("vi", "vi-wide")
     )
-    assert [float(jax.nn.softplus(rho[0, 0])) for rho in narrow.q.rho] == pytest.approx([0.05] * 2)
-    stds = [float(jax.nn.softplus(rho[0, 0])) for rho in wide.q.rho]
+    assert [
+        float(jax.nn.softplus(rho[0, 0])) for rho in narrow.params.weights.rho
+    ] == pytest.approx([0.05] * 2)
+    stds = [float(jax.nn.softplus(rho[0, 0])) for rho in wide.params.weights.rho]
     assert stds == pytest.approx([1 / math.sqrt(2.0), 1 / 2.0], rel=1e-5)
-    assert float(wide.likelihood[0]) == 0.0
+    assert float(wide.params.likelihood[0]) == 0.0
     quarter = Network("vi-rmse", (1, 3, 1), 0, 1).fit(rows, settings, 0)
-    stds = [float(jax.nn.softplus(rho[0, 0])) for rho in quarter.q.rho]
+    stds = [float(jax.nn.softplus(rho[0, 0])) for rho in quarter.params.weights.rho]
     assert stds == pytest.approx([0.25 / math.sqrt(2.0), 0.125], rel=1e-5)
 
 

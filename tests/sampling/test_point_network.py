@@ -55,7 +55,7 @@ def test_linear_network_is_ridge_regression():
     design = np.column_stack([x, np.ones(N)])
     precision = (design.T * weight) @ design / noise_var + decay * np.eye(D + 1)
     exact = np.linalg.solve(precision, (design.T * weight) @ y / noise_var)
-    np.testing.assert_allclose(state.weights[0], exact, atol=1e-4)
+    np.testing.assert_allclose(state.params.weights[0], exact, atol=1e-4)
 
 
 def test_classes_are_logistic_regression():
@@ -67,7 +67,7 @@ def test_classes_are_logistic_regression():
     prior = NormalPrior(1.0 / decay)
     method = point_network(plain_apply, Categorical(2), optax.adam(0.03), prior=prior)
     state, _ = trained(method, rows(x, y), (D, 2), 400, N)
-    w = np.asarray(state.weights[0])
+    w = np.asarray(state.params.weights[0])
     oracle = LogisticRegression(C=2.0 / decay, solver="liblinear", tol=1e-8).fit(x, y)
     found = w[:, 1] - w[:, 0]
     np.testing.assert_allclose(found, [*oracle.coef_[0], oracle.intercept_[0]], atol=2e-3)
@@ -79,7 +79,9 @@ def test_learnt_noise_is_the_residual_variance():
     state, _ = trained(method, rows(x, y), (D, 1), 600, N)
     design = np.column_stack([x, np.ones(N)])
     residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    assert float(jnp.exp(state.likelihood[0])) == pytest.approx(np.mean(residual**2), rel=2e-3)
+    assert float(jnp.exp(state.params.likelihood[0])) == pytest.approx(
+        np.mean(residual**2), rel=2e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,9 +94,11 @@ def test_epoch_loss_does_not_depend_on_the_batch_size(prior, batch_size):
     weight = np.linspace(0.5, 1.5, N)
     method = point_network(plain_apply, KnownNoise(1, 0.7), optax.sgd(0.0), prior=prior)
     state, info = trained(method, rows(x, y, weight), (D, 4, 1), 1, batch_size)
-    f = np.asarray(jax.vmap(lambda row: plain_apply(state.weights, row))(rows(x, y).x), np.float64)
+    f = np.asarray(
+        jax.vmap(lambda row: plain_apply(state.params.weights, row))(rows(x, y).x), np.float64
+    )
     log_p = -0.5 * (np.log(2.0 * np.pi * 0.7) + (y - f) ** 2 / 0.7)[:, 0]
-    w, minus_log_prior = np.concatenate([np.ravel(w) for w in state.weights]), 0.0
+    w, minus_log_prior = np.concatenate([np.ravel(w) for w in state.params.weights]), 0.0
     if isinstance(prior, NormalPrior):
         minus_log_prior = np.sum(0.5 * np.log(2 * np.pi * 0.5) + w**2 / (2 * 0.5))
     elif isinstance(prior, LaplacePrior):

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesprop.distributions.prediction import OF_ALL_ROWS, Prediction, check_coverage
+from bayesprop.numerics.rows import codes_of
 
 _ROUNDING = 1e-12
 
@@ -177,14 +178,3 @@ class ClassPredictive(Prediction):
         edges = np.cumsum(self.proba, axis=1)
         u = rng.random((n, len(self), 1)) * edges[:, -1:]
         return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]
-
-
-def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, " n"]:
-    """Places of labels among sorted classes; ValueError names one that is not among them."""
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = classes[codes] != y
-    if unknown.any():
-        known = ", ".join(map(str, classes[:10]))
-        wrong = y.tolist()[int(np.argmax(unknown))]
-        raise ValueError(f"y must hold classes of the first fit ({known}), got {wrong!r}")
-    return codes

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.codec import Labels
-from bayesprop.distributions.categorical import ClassPredictive, codes_of
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
+from bayesprop.numerics.rows import codes_of
 from bayesprop.targets.bijectors import NUMBERS, TargetMap
 from bayesprop.targets.counts import CountScores
 
