@@ -332,11 +332,11 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     assert state.weights[1, 0] > 0.5
     assert state.networks.residuals[1] is None
     assert without.networks.residuals == (None, None)
-    assert len(without.experts) == 1
+    assert not any(isinstance(one, experts.Processes) for one in without.experts)
     better, worse = (nn.predict(one, x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
-    np.testing.assert_allclose(error[1], before[1], rtol=0.02)
+    assert error[1] < 1.02 * before[1]
     score, past = (one.log_prob(y[300:])[:, 0] for one in (better, worse))
     assert np.mean(score - past) > 5.0 * np.std(score - past) / 10.0
     inside = metrics.coverage(better, y[300:], 0.9)
