@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from latent_predictives import noise_mixture
 from scipy import integrate, stats
 
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
+from latent_predictives import noise_mixture
 
 RNG = np.random.default_rng(0)
 SHAPE = (5, 2)

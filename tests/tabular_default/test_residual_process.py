@@ -60,7 +60,7 @@ def test_the_likelihood_is_a_conditional_normals_and_its_gradient_a_finite_diffe
         for k, sign in ((8, -1.0), (7, 1.0)):
             normal = stats.multivariate_normal(np.zeros(k), total[:k, :k])
             expected += sign * normal.logpdf(known.y[number[:k]])
-        np.testing.assert_allclose(loss(HYPER)[0][i], expected, rtol=1e-4)
+        np.testing.assert_allclose(loss(HYPER)[0][i], expected, rtol=1e-5)
     slopes = optimize.approx_fprime(HYPER, lambda at: loss(at)[0].sum(), 1e-6)
     np.testing.assert_allclose(loss(HYPER)[1], slopes, rtol=1e-4, atol=1e-4)
 
