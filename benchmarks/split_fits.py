@@ -12,9 +12,8 @@ import numpy as np
 import optax
 
 from bayesprop.cli.console import print_table
-from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
-from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.estimators.point_network import DeepEnsembleRegressor, PointNetworkRegressor
 from bayesprop.networks.likelihoods import LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops

@@ -17,8 +17,6 @@ from .estimators.bayes_by_backprop import BayesByBackpropClassifier as BayesByBa
 from .estimators.bayes_by_backprop import BayesByBackpropRegressor as BayesByBackpropRegressor
 from .estimators.closed_form_vi import ClosedFormVIClassifier as ClosedFormVIClassifier
 from .estimators.closed_form_vi import ClosedFormVIRegressor as ClosedFormVIRegressor
-from .estimators.deep_ensemble import DeepEnsembleClassifier as DeepEnsembleClassifier
-from .estimators.deep_ensemble import DeepEnsembleRegressor as DeepEnsembleRegressor
 from .estimators.default import BayesianClassifier as BayesianClassifier
 from .estimators.default import BayesianRegressor as BayesianRegressor
 from .estimators.ebp import EBPClassifier as EBPClassifier
@@ -34,6 +32,8 @@ from .estimators.mcmc import MCMCClassifier as MCMCClassifier
 from .estimators.mcmc import MCMCRegressor as MCMCRegressor
 from .estimators.pbp import PBPClassifier as PBPClassifier
 from .estimators.pbp import PBPRegressor as PBPRegressor
+from .estimators.point_network import DeepEnsembleClassifier as DeepEnsembleClassifier
+from .estimators.point_network import DeepEnsembleRegressor as DeepEnsembleRegressor
 from .estimators.point_network import PointNetworkClassifier as PointNetworkClassifier
 from .estimators.point_network import PointNetworkRegressor as PointNetworkRegressor
 from .estimators.pruning import prune as prune

@@ -151,7 +151,7 @@ METHODS: dict[str, Method] = {
             paper="Lakshminarayanan et al. (2017)",
             cost="n_members plain networks, trained together",
             when="a strong baseline; compute for five networks",
-            **_network("deep_ensemble", "DeepEnsemble"),
+            **_network("point_network", "DeepEnsemble"),
         ),
         Method(
             name="mcmc",

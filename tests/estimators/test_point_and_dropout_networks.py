@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
-from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
-from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
+from bayesprop.estimators.point_network import (
+    DeepEnsembleClassifier,
+    DeepEnsembleRegressor,
+    PointNetworkClassifier,
+    PointNetworkRegressor,
+)
 from method_settings import predicted as said
 
 FAST = {"hidden_layer_sizes": (8,), "n_epochs": 4, "batch_size": 16, "random_state": 0}

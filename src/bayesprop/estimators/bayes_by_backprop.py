@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import optax
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import make_optimizer, network_of
 from bayesprop.estimators.params import (
     ACTIVATION,
     COUNT,
@@ -18,6 +17,7 @@ from bayesprop.estimators.params import (
     numbers,
     rule,
 )
+from bayesprop.estimators.point_network import make_optimizer, network_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     NoisyRegressor,

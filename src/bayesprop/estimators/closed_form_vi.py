@@ -6,8 +6,14 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of
-from bayesprop.estimators.params import ACTIVATION, COUNT, NOT_NEGATIVE, POSITIVE, number_or
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    layer_sizes,
+    number_or,
+)
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     NoisyRegressor,
@@ -16,6 +22,7 @@ from bayesprop.estimators.shell import (
 )
 from bayesprop.model.task import Task
 from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, built
+from bayesprop.networks.likelihoods import likelihood_of
 
 
 @hyper_parameters
@@ -100,7 +107,7 @@ class _Params(PassParams):
         batches_by = "adam" if self.optimizer == "lbfgs" else self.optimizer
         return ClosedFormNetwork(
             built(model, float(self.learning_rate), batches_by, float(self.kl_warm_up)),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood.n_outputs),
             self.n_epochs,
             self.batch_size,
             self.n_draws,

@@ -6,8 +6,8 @@ from dataclasses import field
 from typing import ClassVar
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.params import COUNT, POSITIVE
+from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     NoisyRegressor,

@@ -6,16 +6,12 @@ from dataclasses import field
 from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import (
-    NetworkParams,
-    layer_sizes,
-    likelihood_of,
-    optimizer_of,
-)
-from bayesprop.estimators.params import COUNT, POSITIVE, number_or
+from bayesprop.estimators.params import COUNT, POSITIVE, layer_sizes, number_or
+from bayesprop.estimators.point_network import NetworkParams, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import NoisyRegressor, PixelClassifier
 from bayesprop.model.task import Task
+from bayesprop.networks.likelihoods import likelihood_of
 from bayesprop.networks.training import build
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
 from bayesprop.sampling.laplace import LaplaceModel, Prior
@@ -90,7 +86,7 @@ class _Params(NetworkParams):
         )
         return LaplaceNetwork(
             network,
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood.n_outputs),
             self.n_epochs,
             self.batch_size,
             self.n_draws,

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
     ACTIVATION,
     BELOW_ONE,
     COUNT,
     SIZES,
     check_int,
+    layer_sizes,
     numbers,
 )
 from bayesprop.estimators.scikit_learn import lazily
@@ -27,6 +27,7 @@ from bayesprop.estimators.shell import (
     of_fitted,
 )
 from bayesprop.model.task import Task
+from bayesprop.networks.likelihoods import likelihood_of
 from bayesprop.networks.posterior import SIX
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Plan, Sampler
@@ -113,7 +114,7 @@ class _Params(EstimatorBase):
         priors = map(_floats, (self.weight_precision, getattr(self, "noise_prior", SIX)))
         return MarkovChains(
             network_posterior(self.activation, likelihood, *priors),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood.n_outputs),
             int(self.n_chains),
             Plan(
                 self.sampler,

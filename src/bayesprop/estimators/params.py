@@ -152,6 +152,11 @@ def as_sizes(hidden_layer_sizes: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in np.atleast_1d(hidden_layer_sizes))
 
 
+def layer_sizes(n_inputs: int, hidden_layer_sizes: Any, n_outputs: int) -> tuple[int, ...]:
+    """Units of every layer, from the inputs to the outputs that a likelihood asks for."""
+    return (n_inputs, *as_sizes(hidden_layer_sizes), n_outputs)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 

@@ -1,25 +1,116 @@
-"""A point network: hyper-parameters and estimators."""
+"""Networks of one value a weight, one or an ensemble; what all trained networks are made of."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import optax
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import NetworkParams, check_stopping, members_of
-from bayesprop.estimators.params import COUNT, NOT_NEGATIVE, SHARE
-from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    NoisyRegressor,
-    PixelClassifier,
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    layer_sizes,
 )
+from bayesprop.estimators.scikit_learn import lazily
+from bayesprop.estimators.shell import NoisyRegressor, PassParams, PixelClassifier, RegressorBase
 from bayesprop.model.task import Task
-from bayesprop.sampling.deep_ensemble import MemberNetworks
+from bayesprop.networks.gradient_method import GradientMethod
+from bayesprop.networks.likelihoods import likelihood_of
+from bayesprop.networks.training import build
+from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 from bayesprop.sampling.mc_dropout import Rates
 
 
 @hyper_parameters
-class _Params(NetworkParams):
+class NetworkParams(PassParams):
+    """Hyper-parameters of networks that take the steps of a named optimiser."""
+
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
+    momentum: float = field(default=0.9, metadata=SHARE)
+
+
+def network_of(
+    params: Any,
+    task: Task,
+    n_inputs: int,
+    n_draws: int,
+    method: Callable[..., GradientMethod],
+    *args: Any,
+    **settings: Any,
+) -> Any:
+    """Build the `method_class` of an estimator; `args` and `settings` go to the gradient method."""
+    likelihood = likelihood_of(task, params)
+    return params.method_class(
+        build(method, likelihood, params.activation, *args, **settings),
+        layer_sizes(n_inputs, params.hidden_layer_sizes, likelihood.n_outputs),
+        params.n_epochs,
+        params.batch_size,
+        n_draws,
+    )
+
+
+def optimizer_of(params: Any) -> optax.GradientTransformation:
+    """Build the optimiser that an estimator names."""
+    return make_optimizer(params.optimizer, float(params.learning_rate), float(params.momentum))
+
+
+@lru_cache(maxsize=64)
+def make_optimizer(
+    name: str, learning_rate: float, momentum: float = 0.0
+) -> optax.GradientTransformation:
+    """Build an optimiser of optax by name; momentum is heavy-ball, of "sgd" alone.
+
+    The very same for the same arguments: its identity keys JAX's compilation.
+    """
+    if name == "sgd":
+        return optax.sgd(learning_rate, momentum=momentum or None)
+    return getattr(optax, name)(learning_rate)
+
+
+def members_of(params: Any, task: Task, n_inputs: int, **settings: Any) -> MemberNetworks:
+    """Build networks that are trained together; `settings` go to `point_ensemble`."""
+    n_members = int(params.n_members)
+    networks = network_of(
+        params,
+        task,
+        n_inputs,
+        n_members,
+        point_ensemble,
+        optimizer_of(params),
+        weight_decay=float(params.weight_decay),
+        n_members=n_members,
+        activation_name=params.activation,
+        **settings,
+    )
+    if not params.early_stopping:
+        return networks
+    return replace(networks, stopping=EarlyStopping(params.validation_fraction, params.patience))
+
+
+def check_stopping(params: Any) -> None:
+    """Raise ValueError where early stopping does not go with the rest."""
+    if params.early_stopping and params.validation_fraction == 0.0:
+        raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
+    if params.early_stopping and params.warm_start:
+        raise ValueError(
+            "warm_start must be False with early_stopping=True, because training has ended "
+            "where it was best; got True"
+        )
+
+
+@hyper_parameters
+class _Point(NetworkParams):
     """What both have.
 
     Parameters
@@ -68,7 +159,7 @@ class _Params(NetworkParams):
 
 
 @hyper_parameters
-class PointNetworkRegressor(_Params, NoisyRegressor):
+class PointNetworkRegressor(_Point, NoisyRegressor):
     """A network with one value a weight, for regression.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
@@ -77,11 +168,68 @@ class PointNetworkRegressor(_Params, NoisyRegressor):
 
 
 @hyper_parameters
-class PointNetworkClassifier(_Params, PixelClassifier):
+class PointNetworkClassifier(_Point, PixelClassifier):
     """A network with one value a weight, for classification.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     class, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
+    """
+
+
+@hyper_parameters
+class _Ensemble(NetworkParams):
+    """What both have.
+
+    Parameters
+    ----------
+    n_members : int
+        Networks, trained together from different starts; the paper's is 5.
+    adversarial_step : float
+        Half the loss is that of rows moved by this much, in standard deviations of every input,
+        to where they fit worst. The paper takes 1 % of an input's range, about 0.05. 0: none.
+    random_state : int, RandomState or None
+        Seeds starts, orders and held-out rows.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Parameters and optimiser of the members, with a leading member axis; seed.
+    """
+
+    method_name = "deep-ensemble"
+    method_class: ClassVar[type] = MemberNetworks
+    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
+    n_members: int = field(default=5, metadata=COUNT)
+    early_stopping: bool = False
+    validation_fraction: float = field(default=0.1, metadata=SHARE)
+    patience: int = field(default=20, metadata=COUNT)
+    adversarial_step: float = field(default=0.0, metadata=NOT_NEGATIVE)
+
+    def check_params(self) -> None:
+        super().check_params()
+        check_stopping(self)
+
+    def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
+        return members_of(self, task, n_inputs, adversarial_step=float(self.adversarial_step))
+
+
+@hyper_parameters
+class DeepEnsembleRegressor(_Ensemble, RegressorBase):
+    """Several networks from different starts, for regression (Lakshminarayanan et al. 2017).
+
+    Every member predicts a mean and, by default, a noise variance that depends on the input; the
+    prediction is their equal mixture, and their disagreement its epistemic part.
+    """
+
+    noise: Literal["learned", "input"] | float = field(default="input", metadata=NOISE)
+
+
+@hyper_parameters
+class DeepEnsembleClassifier(_Ensemble, PixelClassifier):
+    """Several networks from different starts, for classification (Lakshminarayanan et al. 2017).
+
+    The prediction is the average of the members' probabilities, and their disagreement its
+    epistemic part.
     """
 
 

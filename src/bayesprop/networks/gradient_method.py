@@ -56,11 +56,6 @@ class State(NamedTuple):
     params: Parameters
     optimizer: optax.OptState
 
-    @classmethod
-    def start(cls, optimizer: optax.GradientTransformation, params: Parameters) -> State:
-        """Return the state before any step."""
-        return cls(params, optimizer.init(params))
-
     def descend(self, optimizer: optax.GradientTransformation, slopes: Parameters) -> State:
         """Return the state after one step along the gradient of a loss."""
         steps, memory = optimizer.update(slopes, self.optimizer, self.params)

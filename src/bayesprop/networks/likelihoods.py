@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from bayesprop.distributions.mixture import (
     MixturePredictive,
 )
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
+from bayesprop.model.task import Classes, Task
 from bayesprop.numerics import LOG_2PI, softmax_expectations
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
 
@@ -232,3 +233,26 @@ def of_output_moments(
         log_noise_var=np.minimum(v[None, :, noise], MOST_LOG_NOISE_VAR),
         dof=np.full((1, len(m), n_targets), NO_TAIL),
     )
+
+
+def likelihood_of(task: Task, params: Any) -> NetworkLikelihood:
+    """Build the likelihood of standardised targets, or of codes of classes.
+
+    params
+        Whose `noise` is, for numbers, "learned" (one variance a target), "input" (it depends on
+        the input), or a variance in y²; and of classes, where there is one, `expectation`.
+    """
+    if isinstance(task, Classes):
+        return Categorical(task.n_classes, getattr(params, "expectation", "taylor"))
+    noise, n_targets = params.noise, task.n_outputs
+    if noise == "learned":
+        return LearnedNoise(n_targets)
+    if noise == "input":
+        return InputNoise(n_targets)
+    variances = {float(noise) / float(scale) ** 2 for scale in task.scaler.scale}
+    if len(variances) > 1:
+        raise ValueError(
+            "noise must be 'learned' or 'input' for several outputs of different scales, got "
+            f"the variance {noise!r}"
+        )
+    return KnownNoise(n_targets, variances.pop())

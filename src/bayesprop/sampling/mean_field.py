@@ -62,7 +62,8 @@ def starts(
     def init(key: PRNGKeyArray, weights: PyTree) -> State:
         del key
         q = from_weights(weights, std=init_std)
-        return State.start(optimizer, Parameters(q, likelihood.init()))
+        params = Parameters(q, likelihood.init())
+        return State(params, optimizer.init(params))
 
     return init
 

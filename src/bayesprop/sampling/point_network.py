@@ -83,7 +83,8 @@ def point_network(
 
     def init(key: PRNGKeyArray, weights: PyTree) -> State:
         del key
-        return State.start(optimizer, Parameters(weights, likelihood.init()))
+        params = Parameters(weights, likelihood.init())
+        return State(params, optimizer.init(params))
 
     def update(key: PRNGKeyArray, state: State, batch: Batch) -> tuple[State, Info]:
         slopes, info = jax.grad(objective, has_aux=True)(state.params, key, batch)
