@@ -52,6 +52,7 @@ NO_TAIL = 1e6
 """Degrees of freedom of a Gaussian."""
 
 _N_NODES, _N_CRPS = 16, 48
+_N_NEWTON = 2  # steps from quantiles of the nodes, a thousandth off, to those of Student-t
 _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
 _MOST_UNKNOWN = 1.0 - 1e-9  # of a share, whose rest has a logarithm
@@ -276,18 +277,34 @@ class MixturePredictive(Predictive):
         log_noise = l_m + np.sqrt(l_v) * rng.standard_normal(shape)
         return y + np.where(chosen < k, np.exp(0.5 * log_noise) * rng.standard_t(dof), 0.0)
 
+    @property
+    def _students(self) -> StudentTPredictive | None:
+        """The members, where all are Student-t whose function and noise are known: exact then."""
+        if len(self.share) or self.f_var.any() or self.log_noise_var.any():
+            return None
+        var = np.exp(self.log_noise_mean) * self.dof / (self.dof - 2.0)
+        return StudentTPredictive(self.f_mean, np.zeros_like(var), var, self.dof)
+
     def _log_prob(self, y: Moments) -> Moments:
+        if (students := self._students) is not None:
+            y = np.broadcast_to(y, self.dof.shape)
+            return np.asarray(special.logsumexp(students.log_prob(y), axis=0, b=self.t_share))
         inside = self._elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
         return np.where(np.isinf(y), -np.inf, inside)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        if (students := self._students) is not None:
+            return np.sum(self.t_share * students.cdfs(y[:, None]), axis=1)
         return np.clip(self._elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
 
     def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         y = np.empty((len(levels), self.mean.size))
         for at in self._pieces():
             y[:, at] = gaussian_sums.quantiles(self._components(at), levels.ravel())
-        return y.reshape(len(levels), *self.mean.shape)
+        y = y.reshape(len(levels), *self.mean.shape)
+        for _ in range(_N_NEWTON if self._students is not None else 0):
+            y = y - (self.cdfs(y) - levels) / np.exp(self.log_prob(y))
+        return y
 
     def _crps(self, y: Moments) -> Moments:
         """E|x - y| - E|x - x'| / 2 (Grimit et al. 2006), of Gaussians alone in closed form.
