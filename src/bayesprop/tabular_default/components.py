@@ -57,7 +57,7 @@ class Components(NamedTuple):
         share: Values = 1.0,
         floor: Values = -np.inf,
     ) -> Components:
-        """Take components whose noise is all noise; from l_m on of any shape that fits."""
+        """Build components with no unknown share; arrays from l_m on broadcast."""
         others = (np.broadcast_to(a, m.shape) for a in (l_m, l_v, dof, share, 0.0, floor))
         return cls(m, v, *others)
 
@@ -78,7 +78,7 @@ class Components(NamedTuple):
         return Components(*(part[..., o] for part in self))
 
     def by(self, component: Int[np.ndarray, " n"]) -> Components:
-        """Take one component of every row, as if there were no other."""
+        """Return one component of every row, with weight one."""
         alone = Components(*(part[component, np.arange(len(component))][None] for part in self))
         return alone._replace(share=np.ones_like(alone.share))
 

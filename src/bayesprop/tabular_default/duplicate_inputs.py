@@ -72,7 +72,7 @@ class Distinct(NamedTuple):
 
     @property
     def one_by_one(self) -> Distinct:
-        """The same with every row on its own."""
+        """The same table with every row as an input of its own."""
         fold = None if self.fold is None else self.fold[self.number]
         return Distinct(self.table, self.table, np.arange(len(self.number)), self.unit, fold)
 

@@ -56,7 +56,7 @@ class Processes(NamedTuple):
         return len(self.processes)
 
     def components(self, x: Float[np.ndarray, "n d"]) -> Components:
-        """Predict all outputs; those without a process are nothing to be mixed."""
+        """Predict all outputs; an output without a process has zeros, and weight zero."""
         m, v = np.zeros((2, 1, len(x), self.n_outputs))
         for o, process in enumerate(self.processes):
             if process is not None:
@@ -164,7 +164,7 @@ def _around(
     n_inputs: int,
     seed: int,
 ) -> tuple[Rows, Components]:
-    """Return rows whose residuals are learnt: held-out ones first, and others; and predictions."""
+    """Return rows whose residuals are learnt, held-out rows first, and their predictions."""
     once, rows = distinct.once, held_out.rows[order]
     components = held_out.components.at(order)
     if once.group is None:  # else a member that learnt them would speak for what did not
@@ -180,7 +180,7 @@ def _around(
 def _residual(
     rng: np.random.Generator, known: Rows, components: Components, o: int, n_own: int
 ) -> tuple[ResidualProcess, Local] | None:
-    """Learn what the networks leave of a target, and say it of the first rows without each."""
+    """Fit a residual process to one target, and predict the first rows, each held out."""
     known = known._replace(y=np.float32(known.y[:, o]), weight=np.float32(known.weight))
     return ResidualProcess.fit(rng, known, components.column(o).predictive(), n_own)
 
@@ -197,7 +197,7 @@ def _local(
 
 
 class _Choice(NamedTuple):
-    """Of one output: log factor of the noise, processes that stay, and the weight of the latter."""
+    """Choices for one output: log factor of the noise, processes kept, weight of the process."""
 
     log_factor: float
     residual: tuple[ResidualProcess, Local] | None = None
@@ -251,7 +251,7 @@ def _choice(
 def _stacked(
     networks: Components, log_factor: float, measured: Rows, log_p: Float[np.ndarray, " r"]
 ) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return the weight beside networks of what gives measurements log_p, and log-likelihoods."""
+    """Return the mixture weight of log densities log_p beside networks, and log-likelihoods."""
     of_them = networks.predictive(log_factor).log_prob(measured.y)
     weight = float(weights_of(np.stack([of_them, log_p]), measured.weight)[1])
     weight = float(np.clip(weight, _LEAST_PROCESS_WEIGHT, 1.0 - _LEAST_PROCESS_WEIGHT))

@@ -78,7 +78,7 @@ MOST_LEVERAGE = 0.8
 
 
 class HeldOut(NamedTuple):
-    """What an expert predicts of some rows as if it had not seen the row that it is asked about.
+    """Held-out predictions of one expert: of every row as if the expert had not seen it.
 
     rows
         Numbers of the different inputs, (r,).
@@ -94,7 +94,7 @@ class HeldOut(NamedTuple):
 
     @property
     def near(self) -> HeldOut:
-        """Those rows alone that are near."""
+        """Rows of low leverage alone."""
         at = np.flatnonzero(self.is_near)
         return HeldOut(self.rows[at], self.components.at(at), self.is_near[at])
 
@@ -161,7 +161,7 @@ def hold_out(
 
 
 def _of_folds(networks: Networks, distinct: Distinct, seed: int) -> HeldOut | None:
-    """Ask members with independent weights of groups they have not seen; None without groups."""
+    """Predict every group by the members that have not seen it; None without groups."""
     if distinct.fold is None:
         return None
     rng = np.random.default_rng([seed % 2**32, 2])

@@ -95,7 +95,7 @@ def init_layers(
 
 
 def n_units_below(layers: Layers, depth: int) -> int:
-    """Count the inputs of a layer that the layer below puts out; those behind are the network's."""
+    """Count a layer's inputs from the layer below; inputs of the network follow them."""
     return layers[depth].w_m.shape[-2] if depth == 0 else layers[depth - 1].b_m.shape[-1]
 
 
@@ -187,7 +187,7 @@ def weight_information(layers: Layers, spread: float) -> list[np.ndarray]:
 
 
 def dead_units(layers: Layers, spread: float) -> list[bool]:
-    """Say of every hidden unit whether the weights that leave it kept their prior."""
+    """Return whether each hidden unit is dead: the weights that leave it kept their prior."""
     return [
         bool(unit)
         for depth, information in enumerate(weight_information(layers, spread))
@@ -309,7 +309,7 @@ class Networks(NamedTuple):
         is_ramped: bool = False,
         likelihood_weight: float = 1.0,
     ) -> Networks:
-        """Take networks of independent weights, and nothing that is learnt after training."""
+        """Build networks of independent weights, without what is learnt after training."""
         n_weights = sum(layer.w_m.size + layer.b_m.size for layer in members[0].mean)
         return cls(
             tuple(members),

@@ -72,7 +72,7 @@ class NumberState(NamedTuple):
     """What a fit leaves.
 
     experts, weights
-        And their mixture weights of every output, (e, o).
+        Experts, and their mixture weights for every output, (e, o).
     ramps
         Of the inputs.
     density

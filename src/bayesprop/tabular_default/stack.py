@@ -135,7 +135,7 @@ def nearest_to_best(
 
 
 def is_no_more(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
-    """Say whether their mean is no more than some standard errors above 0."""
+    """Return whether the mean of scores is at most some standard errors above 0."""
     return bool(values.mean() <= n_errors * values.std() / np.sqrt(len(values)))
 
 

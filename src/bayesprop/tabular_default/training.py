@@ -116,20 +116,20 @@ class Table(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """How many there are in an epoch, and rows in each."""
+    """Number of batches in an epoch, and rows in each batch."""
 
     number: int
     size: int
 
     @classmethod
     def of(cls, n_rows: int, batch_size: int) -> Batches:
-        """Come as close to that size as leaves out fewer rows than there are batches."""
+        """Choose the size nearest to batch_size that omits fewer rows than there are batches."""
         number = max(1, round(n_rows / batch_size))
         return cls(number, n_rows // number)
 
     @classmethod
     def over(cls, n_rows: int, batch_size: int) -> Batches:
-        """Leave out none: the last one may take some again."""
+        """Cover all rows: the last batch may repeat some."""
         return cls(-(-n_rows // batch_size), batch_size)
 
 
@@ -155,7 +155,7 @@ def row_orders(
 
 
 def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
-    """Tell the compiled loop what it needs for this member."""
+    """Return the settings of one member for the compiled loop."""
     return Rules(
         n_steps=float(settings.n_steps),
         step_size=settings.step_size,
@@ -233,13 +233,13 @@ class Job(NamedTuple):
 
     @property
     def batches(self) -> Batches:
-        """How its rows are divided."""
+        """Batches of the rows that the member learns."""
         batches = Batches.of if self.table.parts is None else Batches.over
         return batches(len(self.kept), self.settings.batch_size)
 
 
 def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
-    """Give jobs the rows that are in memory: all of them, or block after block without end."""
+    """Yield jobs with the rows in memory: all rows, or block after block without end."""
     parts = jobs[0].table.parts
     if parts is None:
         yield jobs
@@ -252,7 +252,7 @@ def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
 
 @dataclass(frozen=True)
 class _Course:
-    """How far members have come that are trained side by side, and whether to end.
+    """Progress of members that are trained side by side, and whether to end.
 
     n_jobs, n_steps
         Members that are trained, and steps of all of them.
@@ -291,7 +291,7 @@ class _Course:
 
 
 class _Training:
-    """A member that is trained, block after block of rows, and how far it has come."""
+    """Training of one member, block after block of rows."""
 
     def __init__(
         self, job: Job, seed: int, log_floor: Float32[np.ndarray, " o"], loop: Loop
@@ -482,7 +482,7 @@ def train(
 
 
 class FitInfo(NamedTuple):
-    """What training met.
+    """Losses, counts of guards and advice of a fit.
 
     losses
         As in `Training`.
