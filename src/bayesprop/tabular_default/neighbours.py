@@ -47,6 +47,7 @@ _LENGTH, _LENGTH_STD, _LONGER = 0.5, 1.5, 2.0  # prior of a length: times the ro
 _FIRST_LENGTH, _LENGTHS = 0.15, (-6.0, 9.0)  # times the root of d; bounds of logarithms
 _DECAYS, _TINY, _LAST_STEP, _AVERAGED = (0.9, 0.97), 1e-8, 0.02, 0.15  # of the steps, the last
 _NO_WEIGHT = np.float32(1e-9)
+_LAST_BITS = 0xFF  # of a float32
 _VALUES_A_STEP = 10**6
 _ENOUGH_ERRORS = 2.0  # standard errors below the least gain at which a first fold ends the search
 
@@ -71,7 +72,7 @@ def nearest(
     """Return the numbers of the k rows that are nearest to every other, in any order.
 
     Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered. As
-    float32, so that rows at one distance stay so in any company.
+    float32 without its last bits, so that rows at one distance stay so in any company and unit.
     """
     number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
     n_first = len(known) // _SHARE_OF_BOUND
@@ -81,6 +82,7 @@ def nearest(
         product += square
         product += np.square(at[part]).sum(axis=1)[:, None]
         distance = product.astype(np.float32)
+        distance.view(np.int32)[...] &= ~_LAST_BITS
         if n_first <= k:
             number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
             continue
