@@ -63,13 +63,13 @@ def settings(**changed: Any) -> Replace:
 
 
 def without(*families: int) -> Replace:
-    """Give some families of classes no share, -1: the constant. Numbers mix two predictions."""
+    """Give some families of classes no share. Numbers mix two predictions."""
 
     def replace(shares: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         def of_others(likelihood: np.ndarray, weight: np.ndarray) -> np.ndarray:
-            n = len(likelihood) - 1
-            kept = [f for f in range(n + 1) if n < 2 or (f % 4 if f < n else -1) not in families]
-            share = np.zeros(n + 1)
+            n = len(likelihood)
+            kept = [f for f in range(n) if n < 3 or f % 4 not in families]
+            share = np.zeros(n)
             share[kept] = shares(likelihood[kept], weight)
             return share
 
@@ -182,8 +182,6 @@ PARTS = {
     "label neighbours": Part(CLASSIFICATION, {"local_logits:LocalLogits.fit": constantly(None)}),
     "rows counted eight times": Part(CLASSIFICATION, {WEIGHTS: without(1, 3)}),
     "ramps, classes": Part(CLASSIFICATION, {WEIGHTS: without(2, 3)}),
-    "power": Part(CLASSIFICATION, {"tabular_default.stack:POWERS": set_to(np.ones(1))}),
-    "constant in the stack": Part(CLASSIFICATION, {WEIGHTS: without(-1)}),
     "surprise": Part(
         CLASSIFICATION,
         {"classification:predict": lambda old: lambda s, x: old(s._replace(surprise=0.0), x)},

@@ -110,7 +110,7 @@ def test_a_network_without_layers_is_refused(kind):
 def test_the_classifier_says_what_its_networks_are_worth():
     x, y = wave()
     shares = BayesianClassifier(n_epochs=10, random_state=0).fit(x, y > 40.0).shares_
-    assert len(shares) == 5
+    assert len(shares) == 4
     assert sum(shares.values()) == pytest.approx(1.0)
 
 

@@ -131,7 +131,7 @@ def fitted():
 def test_experts_with_an_order_stand_beside_the_others(fitted):
     x, codes, (state, info) = fitted
     assert [one.is_ordered for one in state.experts] == [False] * 4 + [True] * 4
-    assert len(state.weights) == 9
+    assert len(state.weights) == 8
     proba = ce.predict(state, x).proba
     log_p = np.log(proba[np.arange(150), codes])
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)

@@ -155,8 +155,8 @@ class BayesianClassifier(_Params, ClassifierBase):
     Means and variances pass through the networks in closed form. Families of networks differ in
     how inputs are given (as they are, or with piecewise-linear ramps beside them) and in how often
     a row counts (once or eight times); every network is trained without its part of the rows, and
-    what it says of these gives the families their shares and their mixture a power. A recipe of
-    this library, after Roth & Pernkopf (2016): docs/understand/default-classes.md.
+    what it says of these gives the families their shares. A recipe of this library, after
+    Roth & Pernkopf (2016): docs/understand/default-classes.md.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class BayesianClassifier(_Params, ClassifierBase):
     state_ : ClassState
         The posterior.
     shares_ : dict
-        What the rows left out made of the families and of a constant, by name; sums to one.
+        What the rows left out made of the families, by name; sums to one.
     fit_report_ : FitReport
         Course of training, sleeping units, advice.
 
@@ -204,13 +204,13 @@ class BayesianClassifier(_Params, ClassifierBase):
 
     @property
     def shares_(self) -> dict[str, float]:
-        """Shares of the families, and of a constant."""
+        """Shares of the families."""
         names = [
             f"{'ordered, ' if one.is_ordered else ''}{'ramps' if one.is_ramped else 'inputs'}"
             f", rows count {one.likelihood_weight:g}"
             for one in self.state_.experts
         ]
-        return dict(zip([*names, "constant"], self.state_.weights.tolist(), strict=True))
+        return dict(zip(names, self.state_.weights.tolist(), strict=True))
 
 
 __getattr__ = lazily(globals())

@@ -4,10 +4,10 @@ Networks with Gaussian weights, moments through every layer in closed form (Roth
 adaptive priors and a linear path, as for numbers; the likelihood is categorical. Two choices that
 no fixed value serves are made four ways at once: whether inputs have piecewise-linear ramps beside
 them, and how often the posterior believes it saw every row. Each of the four experts is several
-networks, each trained without its part of the rows. Predictions of these rows give the experts, and
-a constant beside them, their mixture weights, and the mixture an inverse temperature. Where
-held-out rows gain by it, the labels of the nearest rows move the mixture before that
-(`local_logits`). In the end the constant gets one share of n + 2, for a surprise among n rows.
+networks, each trained without its part of the rows. Predictions of these rows give the experts
+their mixture weights. Where held-out rows gain by it, the labels of the nearest rows move the
+mixture (`local_logits`). In the end the shares of the classes get a weight of one in n + 2, for a
+surprise among n rows.
 Of ordered classes there are further experts, whose likelihood is cumulative: where their order says
 nothing, their weights are small.
 """
@@ -57,19 +57,17 @@ class ClassState(NamedTuple):
     experts
         Networks without and with ramps, of every likelihood weight.
     weights
-        Mixture weights of the experts, and last of the constant, (f + 1,).
+        Mixture weights of the experts, (f,).
     ramps
         Of the inputs.
     constant
         Probabilities of the classes in the training rows, (c,).
-    inverse_temperature
-        Power that the mixture is raised to.
     points
         Standard normal draws of all logits, whose negatives belong to them, (p, c).
     seed
         The number that fixed the starts, the folds and the order of the rows.
     neighbours
-        What moves the mixture before the power; None where held-out rows want nothing.
+        What moves the mixture; None where held-out rows want nothing.
     surprise
         Weight of the constant beside all that: n rows without a surprise leave one in n + 2 (the
         rule of succession, Laplace 1774).
@@ -79,7 +77,6 @@ class ClassState(NamedTuple):
     weights: Float64[np.ndarray, " f"]
     ramps: Ramps
     constant: Float64[np.ndarray, " c"]
-    inverse_temperature: float
     points: Float32[np.ndarray, "p c"]
     seed: int
     neighbours: LocalLogits | None = None
@@ -88,12 +85,10 @@ class ClassState(NamedTuple):
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""
         n_inputs, n_classes = len(self.ramps.n_knots), len(self.constant)
-        for name, size in (("constant", n_classes), ("weights", len(self.experts) + 1)):
+        for name, size in (("constant", n_classes), ("weights", len(self.experts))):
             share = getattr(self, name)
             if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
                 raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
-        if not self.inverse_temperature > 0.0:
-            raise ValueError("inverse_temperature must be > 0")
         if not 0.0 <= self.surprise < 1.0:
             raise ValueError("surprise must be from 0 to 1")
         if not len(self.points) or self.points.shape[1] != n_classes:
@@ -165,10 +160,9 @@ def fit(
     n_rows = counts.sum()
     state = ClassState(
         tuple(experts),
-        np.full(len(experts) + 1, 1.0 / (len(experts) + 1)),
+        np.full(len(experts), 1.0 / len(experts)),
         ramps,
         constant=counts / n_rows,
-        inverse_temperature=1.0,
         points=points(n_classes),
         seed=seed,
         surprise=float(1.0 / (n_rows + 2.0)),
@@ -232,14 +226,10 @@ def _start(
 def hold_out(
     state: ClassState, views: tuple[Table, Table], fold: Int[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " r"], Float[np.ndarray, "f r c"]]:
-    """Return rows that a network has not seen, and what that of every expert predicts there.
-
-    And last, the constant.
-    """
+    """Return rows that a network has not seen, and what that of every expert predicts there."""
     n_members = state.experts[0].n_members
     rows = np.flatnonzero((fold >= 0) & (fold < n_members))
     proba = np.empty((len(state.weights), len(rows), len(state.constant)))
-    proba[-1] = state.constant
     for f, expert in enumerate(state.experts):
         for k, member in enumerate(expert.members):
             out = fold[rows] == k
@@ -272,33 +262,30 @@ def _weighed(
     logits = None if rng is None else LocalLogits.fit(rng, known, mixture)
     if logits is not None:
         _, known, mixture = logits
-    power, losses = stacking.tempered(mixture, known.y, known.weights)
-    state = state._replace(
-        weights=weights, inverse_temperature=power, neighbours=None if logits is None else logits[0]
-    )
+    losses = stacking.log_loss(mixture, known.y)
+    state = state._replace(weights=weights, neighbours=None if logits is None else logits[0])
     return state, float(np.average(losses, weights=known.weights))
 
 
 def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
     """Predict the classes of standardised rows.
 
-    The expected entropy is that of the mixture times what the power does to the whole entropy: the
-    share of the doubt that data would remove is that before the power.
+    The expected entropy is that of the mixture times what neighbours do to the whole entropy: the
+    share of the doubt that data would remove is that before they move the mixture.
     """
     views = bounded(x), state.ramps.encode(x)
-    proba = np.full((len(x), len(state.constant)), state.weights[-1] * state.constant)
-    entropy = np.full(len(x), state.weights[-1] * special.entr(state.constant).sum())
-    for expert, weight in zip(state.experts, state.weights[:-1], strict=True):
+    proba, entropy = np.zeros((len(x), len(state.constant))), np.zeros(len(x))
+    for expert, weight in zip(state.experts, state.weights, strict=True):
         for one in class_outputs(expert.members, views[expert.is_ramped], state.points):
             proba += weight / expert.n_members * one.proba
             entropy += weight / expert.n_members * one.expected_entropy
     moved = proba if state.neighbours is None else state.neighbours.moved(views[0], proba)
-    raised, share = stacking.raised(moved, state.inverse_temperature), state.surprise
-    before, after = (special.entr(p).sum(axis=1) for p in (proba, raised))
+    before, after = (special.entr(p).sum(axis=1) for p in (proba, moved))
     entropy *= after / np.maximum(before, stacking.LEAST_PROBA)
-    own = special.entr(state.constant).sum()
+    own, share = special.entr(state.constant).sum(), state.surprise
     return ClassPredictive.of_codes(
-        (1.0 - share) * raised + share * state.constant, (1.0 - share) * entropy + share * own
+        (1.0 - share) * stacking.normalised(moved) + share * state.constant,
+        (1.0 - share) * entropy + share * own,
     )
 
 

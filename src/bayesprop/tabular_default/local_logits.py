@@ -22,7 +22,6 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64, Int, Int32
 
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.neighbours import (
     LEAST_GAIN,
     LEAST_ROWS,
@@ -34,7 +33,7 @@ from bayesprop.tabular_default.neighbours import (
     most_rows,
     slope,
 )
-from bayesprop.tabular_default.stack import LEAST_PROBA
+from bayesprop.tabular_default.stack import LEAST_PROBA, log_loss
 
 _CURVATURE_BOUND = 0.1
 
@@ -55,7 +54,7 @@ class LocalLogits(Neighbours):
         """Fit the logits to rows with codes of classes, and held-out probabilities there.
 
         Return them, held-out rows, and the probabilities there with them; None unless these rows
-        gain by them, each at its best inverse temperature.
+        gain by them.
         """
         if len(rows.y) < LEAST_ROWS:
             return None
@@ -66,9 +65,7 @@ class LocalLogits(Neighbours):
             rows = rows._replace(group=None)
 
         def gains(own: np.ndarray, moved: np.ndarray) -> np.ndarray:
-            before, after = (
-                stacking.tempered(p, rows.y[own], weight[own])[1] for p in (proba[own], moved)
-            )
+            before, after = (log_loss(p, rows.y[own]) for p in (proba[own], moved))
             return before - after - LEAST_GAIN * np.average(before, weights=weight[own])
 
         n = min(len(order), MOST_HELD_OUT)
@@ -162,8 +159,7 @@ class LogitsLikelihood(Likelihood):
         of_square = of_nearness * weight * slope(shift.square)
         of_lengths = np.einsum("rk,rkd->d", of_square, np.square(shift.places))
         of_var = np.exp(-logarithms[-1]) * np.sum(share * shift.f)
-        value = -np.log(np.maximum(moved[np.arange(len(own)), code], LEAST_PROBA))
-        return value, np.r_[of_lengths, of_var]
+        return log_loss(moved, code), np.r_[of_lengths, of_var]
 
     def predict(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray

@@ -1,4 +1,4 @@
-"""What held-out rows choose: mixture weights, an inverse temperature, a factor of the noise.
+"""What held-out rows choose: mixture weights, and a factor of the noise.
 
 Weights of a mixture are those under which held-out rows are most likely (stacking: Yao et al.
 2018). The noise moves no further than to within one standard error of where held-out rows want it
@@ -17,8 +17,6 @@ from bayesprop.tabular_default.components import Components
 
 PSEUDO_ROWS = 1.0
 """Rows that every prediction is taken to have explained alone: a pull to equal weights."""
-POWERS = np.exp(np.arange(-8, 9) / 8.0)
-LOG_POWER_STD = 0.5
 LEAST_PROBA = 1e-12
 
 LOG_STEP, MOST_STEPS = 0.25, 16
@@ -59,33 +57,17 @@ def weights_of(
     return mixture_weights(np.exp(log_p - log_p.max(axis=0)), weight)
 
 
-def inverse_temperature(
-    proba: Float[np.ndarray, "n c"], codes: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-) -> float:
-    """Return the power of probabilities under which the rows are most likely, out of POWERS.
-
-    Log powers have a Gaussian prior around 0 of LOG_POWER_STD.
-    """
-    scores = [
-        weight @ np.log(raised(proba, t)[np.arange(len(codes)), codes])
-        - 0.5 * (np.log(t) / LOG_POWER_STD) ** 2
-        for t in POWERS
-    ]
-    return float(POWERS[int(np.argmax(scores))])
-
-
-def tempered(
-    proba: Float[np.ndarray, "n c"], codes: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return the best inverse temperature, and the loss of every row under it, nats."""
-    best = inverse_temperature(proba, codes, weight)
-    return best, -np.log(raised(proba, best)[np.arange(len(codes)), codes])
-
-
-def raised(proba: Float[np.ndarray, "n c"], t: float) -> Float[np.ndarray, "n c"]:
-    """Return p^t, normalised; probabilities below LEAST_PROBA are taken for that."""
-    p = np.maximum(proba, LEAST_PROBA) ** t
+def normalised(proba: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
+    """Return probabilities that sum to one, those below LEAST_PROBA taken for that."""
+    p = np.maximum(proba, LEAST_PROBA)
     return p / p.sum(axis=1, keepdims=True)
+
+
+def log_loss(
+    proba: Float[np.ndarray, "n c"], codes: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Return -log p of the class of every row, nats, normalised."""
+    return -np.log(normalised(proba)[np.arange(len(codes)), codes])
 
 
 def scores(measured: Rows, log_p: Float[np.ndarray, " r"]) -> Float[np.ndarray, " g"]:

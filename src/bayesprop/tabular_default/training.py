@@ -491,7 +491,7 @@ class FitInfo(NamedTuple):
     advice
         What a person should know, in sentences.
     left_out_loss
-        Of classes: mean log loss of held-out rows, after weights and temperature; NaN if none.
+        Of classes: mean log loss of held-out rows under the mixture; NaN if none.
     """
 
     losses: Float32[np.ndarray, "k t 2"]
