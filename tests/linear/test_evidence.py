@@ -76,10 +76,10 @@ def test_is_the_maximum_of_the_dense_log_density(name):
     assert -1e-6 < found.posterior.log_evidence[0] + best.fun < apart
     if name == "one precision":
         assert ascent.gradient < 1e-6
-        logs = np.log([found.prior_prec[0, 1], 1.0 / noise_var[0]])
+        logs = np.log([found.posterior.prior_prec[0, 1], 1.0 / noise_var[0]])
         np.testing.assert_allclose(logs, best.x, atol=1e-4)
     elif name == "relevance":
-        relevant, idle = found.prior_prec[0, [1, 3]], found.prior_prec[0, 4:]
+        relevant, idle = found.posterior.prior_prec[0, [1, 3]], found.posterior.prior_prec[0, 4:]
         assert idle.min() > 30 * relevant.max()
     assert known is None or noise_var[0] == known[0]
 
@@ -94,7 +94,7 @@ def test_matches_scikit_learn_without_intercept(theirs):
     other = theirs(**flat, fit_intercept=False, tol=1e-12, max_iter=5000, compute_score=is_ridge)
     other.fit(x, y[:, 0])
     rtol = 1e-6 if is_ridge else 1e-4
-    np.testing.assert_allclose(found.prior_prec[0], other.lambda_ * np.ones(d), rtol=rtol)
+    np.testing.assert_allclose(found.posterior.prior_prec[0], other.lambda_ * np.ones(d), rtol=rtol)
     np.testing.assert_allclose(
         found.posterior.mean[0], other.coef_, rtol=1e-6 if is_ridge else 1e-5
     )
@@ -138,9 +138,9 @@ def test_degenerate_tables_end_finite(case):
         y = (case == "no noise") * phi @ np.arange(6.0)[:, None]
     for groups in (ONE_PRECISION, RELEVANCE):
         found = regression.maximise(statistics(phi, y), np.full(6, 1e-2), groups)
-        moments = regression.predict(found.posterior, phi)
-        assert np.isfinite(moments.mean).all()
-        assert (moments.var >= 0).all()
+        mean, var = regression.predict(found.posterior, phi)
+        assert np.isfinite(mean).all()
+        assert (var >= 0).all()
         assert np.isfinite(found.posterior.log_evidence).all()
         assert found.posterior.noise_var[0] > 0
         if case in ("no noise", "constant"):
@@ -150,10 +150,12 @@ def test_degenerate_tables_end_finite(case):
 def test_a_start_near_another_maximum_ends_where_the_usual_one_does():
     phi, y = table()
     fixed, noise = np.full(6, 1e-2), np.random.default_rng(2).normal(size=y.shape)
-    silent = regression.maximise(statistics(phi[:8], noise[:8]), fixed, ONE_PRECISION)
-    near = regression.Hyper(silent.prior_prec, silent.posterior.noise_var)
-    for start in (near, regression.Hyper(near.prior_prec * 1e9, near.noise_var * 1e-9)):
+    near = regression.maximise(statistics(phi[:8], noise[:8]), fixed, ONE_PRECISION).posterior
+    far = near._replace(prior_prec=near.prior_prec * 1e9, noise_var=near.noise_var * 1e-9)
+    for start in (near, far):
         found = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION, near=start)
         usual = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
-        np.testing.assert_allclose(found.prior_prec, usual.prior_prec, rtol=1e-5)
+        np.testing.assert_allclose(
+            found.posterior.prior_prec, usual.posterior.prior_prec, rtol=1e-5
+        )
         np.testing.assert_allclose(found.posterior.mean, usual.posterior.mean, rtol=1e-6)

@@ -10,7 +10,7 @@ from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression
 
 from bayesprop.linear import logistic
-from bayesprop.linear.logistic import GaussianWeights
+from bayesprop.linear.logistic import Gaussian
 from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, quadrature
 from bayesprop.numerics.rows import Rows
 
@@ -33,27 +33,26 @@ def problem(c=2, prior_prec=0.7, **kwargs):
 @pytest.mark.parametrize("c", [2, 3])
 def test_mode_is_that_of_scikit_learn(c):
     data, prior = problem(c)
-    mode = logistic.find_mode(data, prior)
-    assert mode.info.converged
+    mode = logistic.laplace(data, prior)
+    assert mode.converged
     theirs = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=10_000)
     theirs.fit(data.x, data.y)
-    np.testing.assert_allclose(mode.weights.reshape(-1, 3), theirs.coef_, atol=1e-5)
-    assert (np.diff(mode.info.trace) > -1e-9).all()
+    np.testing.assert_allclose(mode.posterior.mean.reshape(-1, 3), theirs.coef_, atol=1e-5)
+    assert (np.diff(mode.trace) > -1e-9).all()
 
 
 @pytest.mark.parametrize("c", [2, 3])
 def test_precision_is_the_finite_difference_hessian(c):
     data, prior = problem(c)
-    mode = logistic.find_mode(data, prior)
-    p, step = len(mode.weights), 1e-4
+    mode = logistic.laplace(data, prior)
+    p, step = len(mode.posterior.mean), 1e-4
     hessian = np.zeros((p, p))
     for i, j in product(range(p), repeat=2):
         for a, b in product((-1, 1), repeat=2):
-            at = mode.weights + step * (a * np.eye(p)[i] + b * np.eye(p)[j])
+            at = mode.posterior.mean + step * (a * np.eye(p)[i] + b * np.eye(p)[j])
             hessian[i, j] += a * b * logistic.log_joint(data, prior, at) / (4 * step**2)
-    np.testing.assert_allclose(mode.prec, -hessian, atol=1e-5)
-    full = logistic.laplace(data, prior).posterior
-    np.testing.assert_allclose(full.cov @ -hessian, np.eye(p), atol=1e-4)
+    np.testing.assert_allclose(mode.posterior.prec, -hessian, atol=1e-5)
+    np.testing.assert_allclose(mode.posterior.cov @ -hessian, np.eye(p), atol=1e-4)
     diagonal = logistic.laplace(data, prior, covariance="diagonal").posterior
     np.testing.assert_allclose(diagonal.cov, np.diag(-1 / np.diag(hessian)), atol=1e-5)
 
@@ -64,13 +63,15 @@ def test_laplace_evidence_approaches_the_integral():
 
     def density(w):
         joint = logistic.log_joint(data, prior, np.array([w]))
-        return np.exp(joint - mode.info.trace[-1]) * np.sqrt(0.7 / (2 * np.pi))
+        return np.exp(joint - mode.trace[-1]) * np.sqrt(0.7 / (2 * np.pi))
 
-    mode = logistic.find_mode(data, prior)
-    std = mode.prec[0, 0] ** -0.5
-    mass = integrate.quad(density, mode.weights[0] - 8 * std, mode.weights[0] + 8 * std)[0]
-    exact = np.log(mass) + mode.info.trace[-1]
-    assert mode.info.log_evidence == pytest.approx(exact, abs=2e-3)
+    mode = logistic.laplace(data, prior)
+    std = mode.posterior.prec[0, 0] ** -0.5
+    mass = integrate.quad(
+        density, mode.posterior.mean[0] - 8 * std, mode.posterior.mean[0] + 8 * std
+    )[0]
+    exact = np.log(mass) + mode.trace[-1]
+    assert mode.log_evidence == pytest.approx(exact, abs=2e-3)
 
 
 def test_prior_may_be_any_gaussian():
@@ -78,21 +79,21 @@ def test_prior_may_be_any_gaussian():
     data, prior = problem()
     rng = np.random.default_rng(1)
     root = rng.normal(size=(3, 3))
-    prior = logistic.GaussianPrior(rng.normal(size=3), root @ root.T + np.eye(3))
-    mode = logistic.find_mode(data, prior)
+    prior = Gaussian(rng.normal(size=3), root @ root.T + np.eye(3))
+    mode = logistic.laplace(data, prior)
     best = optimize.minimize(lambda w: -logistic.log_joint(data, prior, w), np.zeros(3), tol=1e-8)
-    np.testing.assert_allclose(mode.weights, best.x, atol=1e-4)
+    np.testing.assert_allclose(mode.posterior.mean, best.x, atol=1e-4)
 
 
 @pytest.mark.parametrize("c", [2, 3])
 def test_a_search_from_far_out_ends_at_the_mode(c):
     """A whole Newton step from where probabilities are 0 and 1 leads further away."""
     data, prior = problem(c, prior_prec=0.01)
-    mode = logistic.find_mode(data, prior)
-    far = GaussianWeights(40.0 - mode.weights, np.eye(len(mode.weights)))
-    reached = logistic.find_mode(data, prior, start=far)
-    assert reached.info.converged
-    np.testing.assert_allclose(reached.weights, mode.weights, atol=1e-5)
+    mode = logistic.laplace(data, prior)
+    far = Gaussian(40.0 - mode.posterior.mean, np.eye(len(mode.posterior.mean)))
+    reached = logistic.laplace(data, prior, start=far)
+    assert reached.converged
+    np.testing.assert_allclose(reached.posterior.mean, mode.posterior.mean, atol=1e-5)
 
 
 def gaussian_logits(c, n, std=1.0):
@@ -138,9 +139,9 @@ def test_monte_carlo_agrees_with_quadrature(c):
 
 def test_certain_weights_predict_as_the_mode():
     data, prior = problem(3)
-    mode = logistic.find_mode(data, prior)
-    q = GaussianWeights(mode.weights, np.zeros_like(mode.prec))
-    plain = special.softmax(logistic.logits(mode.weights, data.x), axis=1)
+    mode = logistic.laplace(data, prior)
+    q = Gaussian(mode.posterior.mean, 1e40 * mode.posterior.prec)
+    plain = special.softmax(logistic.logits(mode.posterior.mean, data.x), axis=1)
     for integral in (quadrature, probit):
         found = integral(logistic.logit_moments(q, data.x))
         np.testing.assert_allclose(found.proba, plain, atol=1e-12)

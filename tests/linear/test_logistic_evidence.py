@@ -31,7 +31,7 @@ def table(n=60, d=2, c=2, slope=2.0, seed=0):
 
 def bound(data, prec, **settings):
     prior = logistic.isotropic_prior(np.asarray(prec, float), n_logits(data))
-    return variational(data, prior, **settings).info.log_evidence
+    return variational(data, prior, **settings).log_evidence
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -49,7 +49,7 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
         return -bound(data, [0.01, *[np.exp(log_prec)] * 2], **how)
 
     best = optimize.minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-4})
-    assert found.fitted.info.log_evidence == pytest.approx(-best.fun, abs=1e-4)
+    assert found.fitted.log_evidence == pytest.approx(-best.fun, abs=1e-4)
     assert np.log(found.prior_prec[1]) == pytest.approx(best.x, abs=0.02)
     assert found.prior_prec[1] == found.prior_prec[2]
 
@@ -113,5 +113,5 @@ def test_where_a_search_starts_does_not_matter(approximate, c):
     settings = {"tolerance": 1e-10} if approximate is variational else {}
     cold = approximate(data, one, **settings)
     warm = approximate(data, one, start=approximate(data, other).posterior, **settings)
-    assert warm.info.log_evidence == pytest.approx(cold.info.log_evidence, abs=1e-5)
+    assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-5)
     np.testing.assert_allclose(warm.posterior.mean, cold.posterior.mean, atol=1e-5)

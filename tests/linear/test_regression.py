@@ -48,11 +48,11 @@ def test_known_noise_is_the_conditional_of_the_joint_gaussian(weighted):
     weight = weight if weighted else np.ones(len(phi))
     rows = table(seed=1)[0][:7]
     found = known_noise(fitted(phi, y, weight), PREC, NOISE)
-    moments = regression.predict(found, rows)
+    means, variances = regression.predict(found, rows)
     for o in range(2):
         mean, var, evidence = dense(phi, y[:, o], weight, PREC, NOISE[o], rows)
-        np.testing.assert_allclose(moments.mean[:, o], mean, rtol=1e-8)
-        np.testing.assert_allclose(moments.var[:, o], var, rtol=1e-8)
+        np.testing.assert_allclose(means[:, o], mean, rtol=1e-8)
+        np.testing.assert_allclose(variances[:, o], var, rtol=1e-8)
         # A weight multiplies the log-likelihood: N(y; f, v)^w is N(y; f, v / w) but for a constant.
         log_v = np.log(2 * np.pi * NOISE[o])
         evidence += 0.5 * np.sum((1 - weight) * log_v - np.log(weight))
@@ -63,7 +63,7 @@ def test_conjugate_is_the_conditional_of_the_joint_student_t():
     phi, y, _ = table(o=1)
     rows, (shape, rate) = table(seed=1)[0][:5], (1.5, 0.7)
     found = regression.conjugate(fitted(phi, y), PREC[None], NoisePrior(shape, rate))
-    moments = regression.predict(found, rows)
+    means, variances = regression.predict(found, rows)
     among = phi @ np.diag(1.0 / PREC) @ phi.T + np.eye(len(phi))
     joint = stats.multivariate_t(shape=rate / shape * among, df=2 * shape)
     assert found.log_evidence[0] == pytest.approx(joint.logpdf(y[:, 0]), abs=1e-8)
@@ -72,8 +72,8 @@ def test_conjugate_is_the_conditional_of_the_joint_student_t():
     misfit = y[:, 0] @ linalg.solve(among, y[:, 0])
     dof = 2 * shape + len(y)
     scale2 = (2 * rate + misfit) / dof * (1.0 + var)
-    np.testing.assert_allclose(moments.mean[:, 0], mean, rtol=1e-8)
-    total = moments.var[:, 0] + found.noise_var
+    np.testing.assert_allclose(means[:, 0], mean, rtol=1e-8)
+    total = variances[:, 0] + found.noise_var
     np.testing.assert_allclose(total, scale2 * dof / (dof - 2), rtol=1e-8)
     assert found.dof == dof
 
@@ -82,13 +82,13 @@ def test_draws_have_the_posteriors_moments():
     phi, y, _ = table(o=1)
     found = regression.conjugate(fitted(phi, y), PREC[None], NoisePrior(1.5, 0.7))
     n = 40_000
-    drawn = regression.sample(np.random.RandomState(0), found, n)
-    w = drawn.weights[:, 0]
+    weights, noise_var = regression.sample(np.random.RandomState(0), found, n)
+    w = weights[:, 0]
     cov = found.root[0] @ found.root[0].T
     assert (np.abs(w.mean(axis=0) - found.mean[0]) < 4 * np.sqrt(np.diag(cov) / n)).all()
     np.testing.assert_allclose(np.cov(w.T), cov, atol=5 * np.diag(cov).max() / np.sqrt(n))
-    se = drawn.noise_var.std() / np.sqrt(n)
-    assert abs(drawn.noise_var.mean() - found.noise_var[0]) < 4 * se
+    se = noise_var.std() / np.sqrt(n)
+    assert abs(noise_var.mean() - found.noise_var[0]) < 4 * se
 
 
 def everything(state):
@@ -136,7 +136,7 @@ def test_degenerate_tables_have_the_dense_answer(case):
     found = known_noise(fitted(phi, y), PREC, NOISE[:1])
     rows = table(seed=1)[0][:5]
     mean, var, evidence = dense(phi, y[:, 0], np.ones(len(phi)), PREC, NOISE[0], rows)
-    moments = regression.predict(found, rows)
-    np.testing.assert_allclose(moments.mean[:, 0], mean, rtol=1e-7)
-    np.testing.assert_allclose(moments.var[:, 0], var, rtol=1e-7)
+    means, variances = regression.predict(found, rows)
+    np.testing.assert_allclose(means[:, 0], mean, rtol=1e-7)
+    np.testing.assert_allclose(variances[:, 0], var, rtol=1e-7)
     assert found.log_evidence[0] == pytest.approx(evidence, abs=1e-7)

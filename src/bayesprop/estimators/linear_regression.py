@@ -217,7 +217,7 @@ class BayesianLinearRegressor(RegressorBase):
 
     posterior_ = of_fitted("learned.state.posterior")
     statistics_ = of_fitted("learned.state.statistics")
-    prior_prec_ = of_fitted("learned.state.prior_prec")
+    prior_prec_ = of_fitted("learned.state.posterior.prior_prec")
     log_evidence_ = of_fitted("learned.state.log_evidence")
     basis_ = of_fitted("learned.state.basis")
 

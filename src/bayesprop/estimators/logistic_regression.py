@@ -69,7 +69,7 @@ class BayesianLogisticClassifier(ClassifierBase):
 
     Attributes
     ----------
-    posterior_ : GaussianWeights
+    posterior_ : Gaussian
         Of the weights of standardised inputs, the intercept first, class after class. Two classes
         have one logit, that of `classes_[1]`; more have one each.
     prior_prec_ : ndarray of shape (d + 1,)
@@ -131,7 +131,7 @@ class BayesianLogisticClassifier(ClassifierBase):
 
         check_is_fitted(self)
         columns, k = input_columns(self), self.n_features_in_ + 1
-        mean, root = self.posterior_
+        mean, root = self.posterior_.mean, self.posterior_.root
         mean, std = columns.moments(mean.reshape(-1, k), root.reshape(-1, k, len(mean)))
         classes = self.classes_[-len(mean) :]
         return weight_table("class", classes, columns.names, mean, std, coverage=coverage)

@@ -15,7 +15,7 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
-from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
+from bayesprop.linear.regression import LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, merged_report
@@ -30,8 +30,6 @@ LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Ba
 class LinearState(NamedTuple):
     """What learning leaves.
 
-    prior_prec
-        Precision of every weight, the intercept first.
     log_evidence
         log p(y | X), nats, in the original units of y, summed over outputs.
     """
@@ -39,7 +37,6 @@ class LinearState(NamedTuple):
     basis: Basis | None
     statistics: Statistics
     posterior: LinearPosterior
-    prior_prec: Float[np.ndarray, "o k"]
     log_evidence: float
 
 
@@ -98,13 +95,9 @@ class LinearModel:
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
             statistics = sums.update(statistics, phi, rows.y[part], weight)
-        return self._learned(basis, statistics, len(rows.x), started, self._near(before))
-
-    def _near(self, before: Learned | None) -> Hyper | None:
-        """Return what further rows move little; relevance that was lost would not come back."""
-        if before is None or self.prior.prec == ARD:
-            return None
-        return Hyper(before.state.prior_prec, before.state.posterior.noise_var)
+        # Further rows move precisions little; relevance that was lost would not come back.
+        near = None if before is None or self.prior.prec == ARD else before.state.posterior
+        return self._learned(basis, statistics, len(rows.x), started, near)
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt, with its basis."""
@@ -133,23 +126,22 @@ class LinearModel:
         statistics: Statistics,
         n_rows: int,
         started: float,
-        near: Hyper | None = None,
+        near: LinearPosterior | None = None,
     ) -> Learned:
         """Infer from statistics, and report."""
         best = self._infer(statistics, near)
         log_scale = statistics.weight_sum * self.log_unit
         log_evidence = float(np.sum(best.posterior.log_evidence)) - log_scale
-        state = LinearState(basis, statistics, best.posterior, best.prior_prec, log_evidence)
+        state = LinearState(basis, statistics, best.posterior, log_evidence)
         report = self._report(state, best, n_rows, time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
-    def _infer(self, statistics: Statistics, near: Hyper | None) -> Maximised:
+    def _infer(self, statistics: Statistics, near: LinearPosterior | None) -> Maximised:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
         prec = self.prior.start(k)
         if isinstance(self.noise, NoisePrior):
-            precs = np.tile(prec, (o, 1))
-            return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
+            return Maximised(regression.conjugate(statistics, np.tile(prec, (o, 1)), self.noise))
         best = regression.maximise(
             statistics,
             prec,
@@ -160,7 +152,8 @@ class LinearModel:
         )
         if not self.integrates_noise:
             return best
-        return regression.with_noise_integrated(best, statistics.weight_sum)
+        posterior = regression.with_noise_integrated(best.posterior, statistics.weight_sum)
+        return best._replace(posterior=posterior)
 
     def _report(
         self, state: LinearState, best: Maximised, n_rows: int, seconds: float
@@ -196,9 +189,9 @@ class LinearModel:
         self, state: LinearState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
     ) -> Drawn:
         """Draw n functions jointly over standardised rows."""
-        drawn = regression.sample(rng, state.posterior, n)
-        f = np.einsum("nk,sok->sno", bases.design(state.basis, x), drawn.weights)
-        return Drawn.of(f, drawn.noise_var[:, None, :], rng)
+        weights, noise_var = regression.sample(rng, state.posterior, n)
+        f = np.einsum("nk,sok->sno", bases.design(state.basis, x), weights)
+        return Drawn.of(f, noise_var[:, None, :], rng)
 
     def features(
         self, state: LinearState, x: Float[np.ndarray, "n d"]
@@ -220,8 +213,8 @@ class LinearModel:
         state, o = codec.read(LinearState, stored), self.n_outputs
         k = bases.design(state.basis, np.zeros((1, self.n_inputs))).shape[1]
         weights, per_output = np.zeros((o, k)), np.zeros(o)
-        posterior = LinearPosterior(weights, np.zeros((o, k, k)), *[per_output] * 3)
-        example = LinearState(state.basis, sums.init(k, o), posterior, weights, 0.0)
+        posterior = LinearPosterior(weights, weights, np.zeros((o, k, k)), *[per_output] * 3)
+        example = LinearState(state.basis, sums.init(k, o), posterior, 0.0)
         if codec.shapes(state) != codec.shapes(example):
             raise ValueError(f"the arrays must be those of {k} columns and {o} outputs")
         self._check_noise(state)

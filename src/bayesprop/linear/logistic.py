@@ -19,7 +19,8 @@ prior widens: there is a least precision.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,23 +39,28 @@ _START_PREC, _SLACK = 1.0, 1e-6
 _TOLERANCE = 1e-10
 
 
-class GaussianPrior(NamedTuple):
-    """Prior of all weights, one logit's after another."""
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Gaussian of all weights, one logit's after another: a prior, or a posterior."""
 
     mean: Float[np.ndarray, " p"]
     prec: Float[np.ndarray, "p p"]
 
-
-class GaussianWeights(NamedTuple):
-    """Gaussian posterior of all weights, one logit's after another: covariance = root root'."""
-
-    mean: Float[np.ndarray, " p"]
-    root: Float[np.ndarray, "p p"]
+    @cached_property
+    def root(self) -> Float[np.ndarray, "p p"]:
+        """Root of the covariance, root root'; LinAlgError unless prec is positive definite."""
+        factor = linalg.cholesky(self.prec, lower=True)
+        return linalg.solve_triangular(factor, np.eye(len(self.prec)), lower=True).T
 
     @property
     def cov(self) -> Float[np.ndarray, "p p"]:
         """Covariance of the weights."""
         return self.root @ self.root.T
+
+    @property
+    def log_det_prec(self) -> float:
+        """Log determinant of the precision."""
+        return -2.0 * float(np.sum(np.log(self.root.diagonal())))
 
     def sample(self, rng: np.random.RandomState, n_draws: int) -> Float[np.ndarray, "s p"]:
         """Draw all weights jointly."""
@@ -62,39 +68,25 @@ class GaussianWeights(NamedTuple):
         return self.mean + z @ self.root.T
 
 
-class FitInfo(NamedTuple):
-    """How an optimisation went.
+class Fitted(NamedTuple):
+    """A posterior, and how the search for it went.
 
     trace
-        What it maximises after every step, nats: log joint density at the mode, or the ELBO.
+        Maximised quantity after every step, nats: log joint density at the mode, or the ELBO.
     residual
-        What should be zero at the end: squared length of the gradient in the metric of the
-        posterior (Newton decrement), nats.
+        Squared length of the gradient at the end, in the metric of the posterior (Newton
+        decrement), nats; zero at the maximum.
     converged
-        Whether it is below the tolerance.
+        Whether the residual is below the tolerance.
     log_evidence
         Laplace's estimate of log p(y | X), or the ELBO, a lower bound; nats.
     """
 
+    posterior: Gaussian
     trace: list[float]
     residual: float
     converged: bool
     log_evidence: float
-
-
-class Fitted(NamedTuple):
-    """A posterior, and how it was found."""
-
-    posterior: GaussianWeights
-    info: FitInfo
-
-
-class Mode(NamedTuple):
-    """Mode of the posterior, and minus the second derivatives of the log joint density there."""
-
-    weights: Float[np.ndarray, " p"]
-    prec: Float[np.ndarray, "p p"]
-    info: FitInfo
 
 
 def n_logits(n_classes: int) -> int:
@@ -102,16 +94,10 @@ def n_logits(n_classes: int) -> int:
     return 1 if n_classes == 2 else n_classes
 
 
-def isotropic_prior(prior_prec: Float[np.ndarray, " k"], n_logits: int) -> GaussianPrior:
+def isotropic_prior(prior_prec: Float[np.ndarray, " k"], n_logits: int) -> Gaussian:
     """Prior with mean zero and the given precision of every column, the same for every logit."""
     prec = np.tile(prior_prec, n_logits)
-    return GaussianPrior(np.zeros(len(prec)), np.diag(prec))
-
-
-def prior_of(posterior: GaussianWeights) -> GaussianPrior:
-    """Prior of further rows: what earlier ones left."""
-    inverse = np.linalg.inv(posterior.root)
-    return GaussianPrior(posterior.mean, inverse.T @ inverse)
+    return Gaussian(np.zeros(len(prec)), np.diag(prec))
 
 
 def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> np.ndarray:
@@ -139,7 +125,7 @@ def _observed(data: Rows, n_logits: int) -> Bool[np.ndarray, "n l"]:
     return data.y[:, None] == np.arange(n_logits) + (n_logits == 1)
 
 
-def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]) -> float:
+def log_joint(data: Rows, prior: Gaussian, weights: Float[np.ndarray, " p"]) -> float:
     """Add log p(y | X, w) and log p(w), less the prior's constant; nats."""
     gap = weights - prior.mean
     return log_likelihood(data, weights) - 0.5 * float(gap @ prior.prec @ gap)
@@ -179,16 +165,19 @@ def curvature(p: Float[np.ndarray, "n l"], f: Float[np.ndarray, "n l"]) -> np.nd
     return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
 
 
-def find_mode(
+def laplace(
     data: Rows,
-    prior: GaussianPrior,
+    prior: Gaussian,
     *,
-    start: GaussianWeights | None = None,
+    covariance: str = "full",
+    start: Gaussian | None = None,
     max_steps: int = 200,
-) -> Mode:
-    """Maximise the log joint density by Newton's method with a backtracking line search.
+) -> Fitted:
+    """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
 
-    It ends where the Newton decrement g' H^-1 g is at most 1e-10 nats.
+    The mode by Newton's method with a backtracking line search, until the Newton decrement
+    g' H^-1 g is at most 1e-10 nats. The evidence, Bishop (2006), eq. 4.137, is that of the
+    structure chosen.
 
     start
         Begins at its mean; None: at the prior's.
@@ -213,45 +202,14 @@ def find_mode(
             break
         w, value = w + share * step, ahead
         trace.append(value)
-    log_evidence = _laplace_log_evidence(value, prior, prec)
-    return Mode(w, prec, FitInfo(trace, decrement, decrement <= _TOLERANCE, log_evidence))
-
-
-def _laplace_log_evidence(log_joint: float, prior: GaussianPrior, prec: np.ndarray) -> float:
-    """Bishop (2006), eq. 4.137, nats."""
-    _, log_det_prior = np.linalg.slogdet(prior.prec)
-    _, log_det = np.linalg.slogdet(prec)
-    return log_joint + 0.5 * float(log_det_prior - log_det)
-
-
-def laplace(
-    data: Rows,
-    prior: GaussianPrior,
-    *,
-    covariance: str = "full",
-    start: GaussianWeights | None = None,
-    max_steps: int = 200,
-) -> Fitted:
-    """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
-
-    The evidence is that of the structure chosen.
-    """
-    mode = find_mode(data, prior, start=start, max_steps=max_steps)
-    prec = structured(mode.prec, covariance)
-    log_evidence = _laplace_log_evidence(mode.info.trace[-1], prior, prec)
-    info = mode.info._replace(log_evidence=log_evidence)
-    return Fitted(GaussianWeights(mode.weights, inverse_root(prec)), info)
+    posterior = Gaussian(w, structured(prec, covariance))
+    log_evidence = value + 0.5 * (prior.log_det_prec - posterior.log_det_prec)
+    return Fitted(posterior, trace, decrement, decrement <= _TOLERANCE, log_evidence)
 
 
 def structured(prec: Float[np.ndarray, "p p"], covariance: str) -> Float[np.ndarray, "p p"]:
     """Return a precision whole, or of a "diagonal" covariance its diagonal alone."""
     return prec if covariance == "full" else np.diag(np.diag(prec))
-
-
-def inverse_root(prec: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
-    """Return a root of the inverse of a precision matrix."""
-    factor = linalg.cholesky(prec, lower=True)
-    return linalg.solve_triangular(factor, np.eye(len(prec)), lower=True).T
 
 
 Approximation = Callable[..., Fitted]
@@ -275,7 +233,7 @@ class Maximised(NamedTuple):
     @property
     def converged(self) -> bool:
         """Whether posterior and precisions were found."""
-        return self.fitted.info.converged and self.ascent.converged
+        return self.fitted.converged and self.ascent.converged
 
 
 def maximise(
@@ -325,7 +283,7 @@ class _Point(NamedTuple):
 
     @property
     def log_evidence(self) -> float:
-        return self.fitted.info.log_evidence
+        return self.fitted.log_evidence
 
 
 def _at(
@@ -340,12 +298,12 @@ def _at(
     by_weight = groups.spread(prec, fixed)
     start = None if before is None else before.fitted.posterior
     fitted = approximate(data, isotropic_prior(by_weight, 1), start=start)
-    mean, root = fitted.posterior
+    mean, root = fitted.posterior.mean, fitted.posterior.root
     weights = groups.weights(prec, mean**2, np.sum(root**2, axis=1))
     return _Point(fitted, by_weight, weights)
 
 
-def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"]) -> Logits:
+def logit_moments(q: Gaussian, phi: Float[np.ndarray, "n k"]) -> Logits:
     """Mean and covariance of the logits of every row under Gaussian weights."""
     k, p = phi.shape[1], len(q.mean)
     n_logits = p // k

@@ -16,6 +16,7 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
+from bayesprop.linear.logistic import Gaussian
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
@@ -39,7 +40,7 @@ class LogisticState(NamedTuple):
         Estimate of log p(y | X), nats; of a stream, summed over its calls.
     """
 
-    posterior: logistic.GaussianWeights
+    posterior: Gaussian
     prior_prec: Float[np.ndarray, " k"]
     log_evidence: float
 
@@ -93,7 +94,7 @@ class LogisticModel:
         prec = self.prior.start(k)
         if before is not None:
             _, prec, log_evidence = before.state
-            found = self._approximate(data, logistic.prior_of(before.state.posterior))
+            found = self._approximate(data, before.state.posterior)
         elif self.prior.is_known:
             found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
         else:
@@ -107,16 +108,15 @@ class LogisticModel:
                 max_steps=self.max_steps,
             )
             found, prec = best.fitted, best.prior_prec
-        state = LogisticState(found.posterior, prec, log_evidence + found.info.log_evidence)
+        state = LogisticState(found.posterior, prec, log_evidence + found.log_evidence)
         seconds = time.perf_counter() - started
-        report = self._report(state, found.info, best, len(rows.x), seconds)
+        report = self._report(state, found, best, len(rows.x), seconds)
         return Learned(state, report, report.n_epochs)
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt, with its precisions."""
         prec = learned.state.prior_prec
-        root = np.diag(1.0 / np.sqrt(np.tile(prec, self.n_logits)))
-        prior = logistic.GaussianWeights(np.zeros(len(root)), root)
+        prior = logistic.isotropic_prior(prec, self.n_logits)
         return Learned(LogisticState(prior, prec, 0.0), merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
@@ -141,16 +141,16 @@ class LogisticModel:
     def _report(
         self,
         state: LogisticState,
-        info: logistic.FitInfo,
+        found: logistic.Fitted,
         best: logistic.Maximised | None,
         n_rows: int,
         seconds: float,
     ) -> FitReport:
         """Say how a posterior was found."""
-        trace = info.trace if best is None else best.ascent.trace
+        trace = found.trace if best is None else best.ascent.trace
         n_steps, is_vi = max(len(trace) - 1, 1), self.posterior == _VI
         name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
-        is_found = info.converged if best is None else best.converged
+        is_found = found.converged if best is None else best.converged
         guards = {"not_converged": int(not is_found)}
         if best is not None:
             guards |= {"steps_repaired": best.ascent.n_repaired, "priors_at_widest": best.n_widest}
@@ -162,7 +162,7 @@ class LogisticModel:
             guards=guards,
             trace={name: trace[1:] or trace},
             log_evidence={"lower bound" if is_vi else "laplace": state.log_evidence},
-            warnings=_advice(info, best, self.max_steps),
+            warnings=_advice(found, best, self.max_steps),
             step="step",
         )
 
@@ -183,19 +183,19 @@ class LogisticModel:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
         k = self.n_inputs + 1
         p = self.n_logits * k
-        posterior = logistic.GaussianWeights(np.zeros(p), np.zeros((p, p)))
+        posterior = Gaussian(np.zeros(p), np.zeros((p, p)))
         state = codec.read(LogisticState(posterior, np.zeros(k), cast(Any, float)), stored)
-        if not (state.prior_prec > 0.0).all():
-            raise ValueError("the precisions of the prior must be > 0")
+        if not (state.prior_prec > 0.0).all() or not np.isfinite(state.posterior.root).all():
+            raise ValueError("the precisions of prior and posterior must be > 0")
         return state
 
 
-def _advice(info: logistic.FitInfo, best: logistic.Maximised | None, max_steps: int) -> list[str]:
+def _advice(found: logistic.Fitted, best: logistic.Maximised | None, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
-    if not info.converged:
+    if not found.converged:
         return [
             f"the posterior was not found in {max_steps} steps (squared gradient "
-            f"{info.residual:.2g} in its own metric): raise max_steps, or give prior_prec a "
+            f"{found.residual:.2g} in its own metric): raise max_steps, or give prior_prec a "
             "larger number"
         ]
     if best is not None and not best.converged:
@@ -207,9 +207,7 @@ def _advice(info: logistic.FitInfo, best: logistic.Maximised | None, max_steps: 
     return []
 
 
-def _product(
-    parts: Sequence[logistic.GaussianWeights], powers: Sequence[float]
-) -> tuple[logistic.GaussianWeights, float] | None:
+def _product(parts: Sequence[Gaussian], powers: Sequence[float]) -> tuple[Gaussian, float] | None:
     """Multiply Gaussians to powers that add up to 1; None where that is no distribution.
 
     Also returns the log of the product's integral, nats.
@@ -218,19 +216,17 @@ def _product(
     partition A(m, P) = (m'P m - log det P) / 2 (Minka 2005, "Divergence measures and message
     passing"; Bui et al. 2018, "Partitioned variational inference", section 2).
     """
-    priors = [logistic.prior_of(part) for part in parts]
-    pairs = list(zip(priors, powers, strict=True))
+    pairs = list(zip(parts, powers, strict=True))
     prec = np.sum([power * one.prec for one, power in pairs], axis=0)
     slope = np.sum([power * one.prec @ one.mean for one, power in pairs], axis=0)
     try:
-        root = logistic.inverse_root(0.5 * (prec + prec.T))
+        root = Gaussian(slope, prec := 0.5 * (prec + prec.T)).root
     except np.linalg.LinAlgError:
         return None
-    posterior = logistic.GaussianWeights(root @ (root.T @ slope), root)
+    posterior = Gaussian(root @ (root.T @ slope), prec)
     log_mass = _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
     return posterior, float(log_mass)
 
 
-def _log_partition(one: logistic.GaussianWeights) -> float:
-    whitened = np.linalg.solve(one.root, one.mean)
-    return 0.5 * float(whitened @ whitened) + float(np.linalg.slogdet(one.root)[1])
+def _log_partition(one: Gaussian) -> float:
+    return 0.5 * (float(one.mean @ one.prec @ one.mean) - one.log_det_prec)

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from scipy import linalg
 
 from bayesprop.linear import logistic
+from bayesprop.linear.logistic import Gaussian
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
@@ -46,8 +47,7 @@ class Expected(NamedTuple):
 
 
 class _Point(NamedTuple):
-    q: logistic.GaussianWeights
-    prec: Float[np.ndarray, "p p"]
+    q: Gaussian
     elbo: float
     slope: Float[np.ndarray, " p"]
     target: Float[np.ndarray, "p p"]
@@ -81,29 +81,24 @@ def expectations(at: Logits) -> Expected:
     return expected
 
 
-def elbo(data: Rows, prior: logistic.GaussianPrior, q: logistic.GaussianWeights) -> float:
+def elbo(data: Rows, prior: Gaussian, q: Gaussian) -> float:
     """Lower bound of log p(y | X), nats: expected log-likelihood less the divergence."""
-    at = logistic.logit_moments(q, data.x)
-    return logistic.expected_log_likelihood(data, at.mean, expectations(at).log_normaliser) - kl(
-        q, prior
-    )
+    return _at(data, prior, q).elbo
 
 
-def kl(q: logistic.GaussianWeights, prior: logistic.GaussianPrior) -> float:
+def kl(q: Gaussian, prior: Gaussian) -> float:
     """KL(q || prior) of two Gaussians, nats."""
     gap = q.mean - prior.mean
-    _, log_det_root = np.linalg.slogdet(q.root)
-    _, log_det_prior = np.linalg.slogdet(prior.prec)
     spread = float(np.sum(q.root * (prior.prec @ q.root)) + gap @ prior.prec @ gap)
-    return 0.5 * (spread - len(gap)) - float(log_det_root) - 0.5 * float(log_det_prior)
+    return 0.5 * (spread - len(gap) + q.log_det_prec - prior.log_det_prec)
 
 
 def variational(
     data: Rows,
-    prior: logistic.GaussianPrior,
+    prior: Gaussian,
     *,
     covariance: str = "full",
-    start: logistic.GaussianWeights | None = None,
+    start: Gaussian | None = None,
     max_steps: int = 200,
     tolerance: float | None = None,
 ) -> logistic.Fitted:
@@ -118,7 +113,9 @@ def variational(
     is_binary = len(prior.mean) == data.x.shape[1]
     if tolerance is None:
         tolerance = _EXACT if is_binary else max(_EXACT, _NODES_EXACT * float(data.weights.sum()))
-    point = _start(data, prior, start, covariance, max_steps)
+    if start is None:
+        start = logistic.laplace(data, prior, covariance=covariance, max_steps=max_steps).posterior
+    point = _at(data, prior, start)
     slack = _SLACK if is_binary else _NODES_SLACK
     trace, residual, share = [point.elbo], np.inf, 1.0
     before: _Move | None = None
@@ -138,27 +135,12 @@ def variational(
             break
         point, before = ahead, move
         trace.append(point.elbo)
-    info = logistic.FitInfo(trace, residual, residual <= tolerance, point.elbo)
-    return logistic.Fitted(point.q, info)
-
-
-def _start(
-    data: Rows,
-    prior: logistic.GaussianPrior,
-    start: logistic.GaussianWeights | None,
-    covariance: str,
-    max_steps: int,
-) -> _Point:
-    if start is None:
-        mean, prec, _ = logistic.find_mode(data, prior, max_steps=max_steps)
-    else:
-        mean, prec = logistic.prior_of(start)
-    return _at(data, prior, mean, logistic.structured(prec, covariance))
+    return logistic.Fitted(point.q, trace, residual, residual <= tolerance, point.elbo)
 
 
 def _move(point: _Point, covariance: str) -> _Move:
     """Newton's step for the mean, the natural gradient for the precision."""
-    gap = logistic.structured(point.target, covariance) - point.prec
+    gap = logistic.structured(point.target, covariance) - point.q.prec
     step = linalg.cho_solve(linalg.cho_factor(point.target), point.slope)
     of_mean = linalg.solve(point.q.root, step)
     of_prec = point.q.root.T @ gap @ point.q.root
@@ -174,26 +156,23 @@ def _next_share(share: float, before: np.ndarray, now: np.ndarray) -> float:
     return float(np.clip(share * (before @ before) / change, 0.1, 2.0)) if change > 0.0 else 1.0
 
 
-def _moved(
-    data: Rows, prior: logistic.GaussianPrior, point: _Point, move: _Move, share: float
-) -> _Point | None:
+def _moved(data: Rows, prior: Gaussian, point: _Point, move: _Move, share: float) -> _Point | None:
     """Go a share of the way; None where that is no Gaussian, as beyond a whole step it may be."""
+    q = Gaussian(point.q.mean + share * move.step, point.q.prec + share * move.gap)
     try:
-        return _at(data, prior, point.q.mean + share * move.step, point.prec + share * move.gap)
+        return _at(data, prior, q)
     except linalg.LinAlgError:
         return None
 
 
-def _at(data: Rows, prior: logistic.GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
-    q = logistic.GaussianWeights(mean, logistic.inverse_root(prec))
+def _at(data: Rows, prior: Gaussian, q: Gaussian) -> _Point:
     at = logistic.logit_moments(q, data.x)
     expected = expectations(at)
+    likelihood = logistic.expected_log_likelihood(data, at.mean, expected.log_normaliser)
+    uphill = logistic.gradient(data, logistic.residuals(data, expected.proba))
     return _Point(
         q=q,
-        prec=prec,
-        elbo=logistic.expected_log_likelihood(data, at.mean, expected.log_normaliser)
-        - kl(q, prior),
-        slope=logistic.gradient(data, logistic.residuals(data, expected.proba))
-        - prior.prec @ (mean - prior.mean),
+        elbo=likelihood - kl(q, prior),
+        slope=uphill - prior.prec @ (q.mean - prior.mean),
         target=prior.prec + logistic.information(data, expected.curvature),
     )

@@ -27,10 +27,9 @@ from scipy import linalg, special
 
 from bayesprop.codec import UNBOUNDED
 from bayesprop.linear.sums import Statistics, triangle
-from bayesprop.numerics import evidence
+from bayesprop.numerics import LOG_2PI, evidence
 from bayesprop.numerics.evidence import Ascent, Bounds, Groups, Weights
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
 _FURTHEST_START = 1e3
@@ -43,6 +42,8 @@ _MANY_WEIGHTS = 50  # for which fewer directions save time
 class LinearPosterior(NamedTuple):
     """Posterior of the weights, one an output.
 
+    prior_prec
+        Precision of the prior of every weight; times the noise variance where that is conjugate.
     mean
         Of the weights.
     root
@@ -55,6 +56,7 @@ class LinearPosterior(NamedTuple):
         log p(Y | X), nats, in the units of y given to `update`.
     """
 
+    prior_prec: Float[np.ndarray, "o k"]
     mean: Float[np.ndarray, "o k"]
     root: Float[np.ndarray, "o k k"]
     noise_var: Float[np.ndarray, " o"]
@@ -71,20 +73,6 @@ class NoisePrior(NamedTuple):
     def shape_after(self, weight_sum: float) -> float:
         """Shape of the posterior of the noise variance; weights have twice as many dof."""
         return self.shape + 0.5 * weight_sum
-
-
-class Moments(NamedTuple):
-    """Mean and epistemic variance of the function at every row, in y and y²."""
-
-    mean: Float[np.ndarray, "n o"]
-    var: Float[np.ndarray, "n o"]
-
-
-class Draws(NamedTuple):
-    """Joint draws of weights and noise variance."""
-
-    weights: Float[np.ndarray, "s o k"]
-    noise_var: Float[np.ndarray, "s o"]
 
 
 class Solved(NamedTuple):
@@ -135,11 +123,16 @@ def solve(root: Float[np.ndarray, "p p"], prior_prec: Float[np.ndarray, " k"]) -
 
 
 def _posterior(
-    solved: Sequence[Solved], noise_var: np.ndarray, dof: float, log_evidence: np.ndarray
+    prior_prec: np.ndarray,
+    solved: Sequence[Solved],
+    noise_var: np.ndarray,
+    dof: float,
+    log_evidence: np.ndarray,
 ) -> LinearPosterior:
     mean = np.array([one.mean for one in solved])
     root = np.array([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)])
-    return LinearPosterior(mean, root, noise_var, np.full(len(noise_var), dof), log_evidence)
+    dofs = np.full(len(noise_var), dof)
+    return LinearPosterior(prior_prec, mean, root, noise_var, dofs, log_evidence)
 
 
 def gaussian_log_evidence(
@@ -147,7 +140,7 @@ def gaussian_log_evidence(
 ) -> float:
     """Compute log p(y | X) of one output, nats; `relative_prec` as it was given to `solve`."""
     complexity = float(np.log(relative_prec).sum()) - solved.log_det
-    fit = solved.penalised / noise_var + weight_sum * (_LOG_2PI + np.log(noise_var))
+    fit = solved.penalised / noise_var + weight_sum * (LOG_2PI + np.log(noise_var))
     return 0.5 * (complexity - float(fit))
 
 
@@ -169,23 +162,27 @@ def conjugate(
         np.sum(np.log(p)) - one.log_det for p, one in zip(prior_prec, solved, strict=True)
     ]
     log_evidence = (
-        0.5 * (np.array(complexity) - state.weight_sum * _LOG_2PI)
+        0.5 * (np.array(complexity) - state.weight_sum * LOG_2PI)
         + noise_prior.shape * np.log(noise_prior.rate)
         - shape * np.log(rate)
         + special.gammaln(shape)
         - special.gammaln(noise_prior.shape)
     )
-    return _posterior(solved, rate / (shape - 1.0), 2.0 * shape, log_evidence)
+    return _posterior(prior_prec, solved, rate / (shape - 1.0), 2.0 * shape, log_evidence)
 
 
-def predict(posterior: LinearPosterior, phi: Float[np.ndarray, "n k"]) -> Moments:
+def predict(
+    posterior: LinearPosterior, phi: Float[np.ndarray, "n k"]
+) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and epistemic variance at every row; the noise comes on top. Bishop (2006), eq. 3.59."""
     var = [np.sum((phi @ root) ** 2, axis=1) for root in posterior.root]
-    return Moments(phi @ posterior.mean.T, np.stack(var, axis=1))
+    return phi @ posterior.mean.T, np.stack(var, axis=1)
 
 
-def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int) -> Draws:
-    """Draw weights and noise variance jointly from the posterior."""
+def sample(
+    rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int
+) -> tuple[Float[np.ndarray, "s o k"], Float[np.ndarray, "s o"]]:
+    """Draw weights and noise variances jointly from the posterior."""
     n_outputs, n_columns = posterior.mean.shape
     noise_var = np.broadcast_to(posterior.noise_var, (n_draws, n_outputs))
     if np.isfinite(posterior.dof).all():
@@ -193,18 +190,11 @@ def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int)
         noise_var = noise_var * (shape - 1.0) / rng.standard_gamma(shape, size=noise_var.shape)
     stretch = np.sqrt(noise_var / posterior.noise_var)
     z = rng.standard_normal((n_draws, n_outputs, n_columns)) * stretch[:, :, None]
-    return Draws(posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var)
-
-
-class Hyper(NamedTuple):
-    """Precisions of the weights and variances of the noise, which the evidence is a function of."""
-
-    prior_prec: Float[np.ndarray, "o k"]
-    noise_var: Float[np.ndarray, " o"]
+    return posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var
 
 
 class Maximised(NamedTuple):
-    """Posterior at the maximum, what maximises, and how it was found.
+    """Posterior at the maximum of the evidence, and how it was found.
 
     ascents
         One an output; none where there was nothing to find.
@@ -213,7 +203,6 @@ class Maximised(NamedTuple):
     """
 
     posterior: LinearPosterior
-    prior_prec: Float[np.ndarray, "o k"]
     ascents: tuple[Ascent, ...] = ()
     n_noiseless: int = 0
 
@@ -224,7 +213,7 @@ def maximise(
     groups: Groups,
     *,
     noise_var: Float[np.ndarray, " o"] | None = None,
-    near: Hyper | None = None,
+    near: LinearPosterior | None = None,
     max_steps: int = 1000,
 ) -> Maximised:
     """Maximise the log evidence of every output over precisions and noise, each on its own.
@@ -240,8 +229,8 @@ def maximise(
         y², where it is known; None: ascent with the precisions. Where these are `FIXED`, too, the
         posterior is that of Bishop (2006), eqs. 3.53, 3.54 and 3.86.
     near
-        What maximised the evidence of fewer rows: the ascent begins there, or where that is so far
-        from the usual start that the evidence might be flat, a factor of 1000 from it.
+        Posterior of fewer rows: the ascent begins at its precisions and noise, or where these are
+        so far from the usual start that the evidence might be flat, a factor of 1000 from it.
     """
     fixed = np.asarray(prior_prec, np.float64)
     ascents, n_noiseless, noise_is_free = [], 0, noise_var is None
@@ -270,13 +259,13 @@ def maximise(
     points = [ascent.point for ascent in ascents]
     solved, log_evidence = [one.solved for one in points], [one.log_evidence for one in points]
     noise_var = np.array([one.noise_var for one in points])
-    posterior = _posterior(solved, noise_var, np.inf, np.array(log_evidence))
     precs = np.array([one.prior_prec for one in points])
+    posterior = _posterior(precs, solved, noise_var, np.inf, np.array(log_evidence))
     searched = noise_is_free or len(groups.free) > 0
-    return Maximised(posterior, precs, tuple(ascents) if searched else (), int(n_noiseless))
+    return Maximised(posterior, tuple(ascents) if searched else (), int(n_noiseless))
 
 
-def with_noise_integrated(best: Maximised, weight_sum: float) -> Maximised:
+def with_noise_integrated(plug_in: LinearPosterior, weight_sum: float) -> LinearPosterior:
     """Integrate the noise variance out where the evidence was maximised: Student-t predictions.
 
     gamma weights are well determined by the n rows, sum (1 - prior_prec var); the residuals of
@@ -289,19 +278,17 @@ def with_noise_integrated(best: Maximised, weight_sum: float) -> Maximised:
     Deviation: of three degrees or fewer the variance is infinite or nearly so. Such a Student-t is
     replaced by that of three with the same central 90 % interval; fewer than one count as one.
     """
-    plug_in, k = best.posterior, best.prior_prec.shape[1]
     var = np.einsum("okl,okl->ok", plug_in.root, plug_in.root)
-    gamma = k - np.sum(best.prior_prec * var, axis=1)
+    gamma = var.shape[1] - np.sum(plug_in.prior_prec * var, axis=1)
     exact = np.maximum(weight_sum - gamma, 1.0)
     dof = np.maximum(exact, LEAST_DOF)
     stretch = special.stdtrit(exact, 0.95) / special.stdtrit(dof, 0.95)
     growth = np.square(stretch) * dof / (dof - 2.0)
-    posterior = plug_in._replace(
+    return plug_in._replace(
         root=plug_in.root * np.sqrt(growth)[:, None, None],
         noise_var=plug_in.noise_var * growth,
         dof=dof,
     )
-    return best._replace(posterior=posterior)
 
 
 class _Point(NamedTuple):
