@@ -67,6 +67,19 @@ def test_labels_of_every_kind(classes):
     assert set(pred.label) <= set(classes)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, object, str])
+def test_numbers_are_classes_of_text(kind):
+    """A table with the classes 0, 0.5 and 1 holds them as text."""
+    pred = ClassPredictive(
+        p := posterior(n=3, s=1, c=3)[0], np.zeros(3), np.array(["0", "0.5", "1"])
+    )
+    y = np.array([0.0, 0.5, 1.0]).astype(kind) if kind is not str else pred.classes
+    np.testing.assert_array_equal(pred.codes(y), [0, 1, 2])
+    np.testing.assert_allclose(pred.pmf(y[1]), p[:, 1])  # one label for all rows
+    with pytest.raises(ValueError, match=r"\(0, 0.5, 1\), got '?0.7"):
+        pred.pmf(0.7)
+
+
 def test_unknown_labels_are_named(pred):
     y = np.array(["a"] * 49 + ["zebra"])
     with pytest.raises(ValueError, match=r"\(a, b, c, d\), got .*zebra"):

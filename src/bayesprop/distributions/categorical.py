@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from bayesprop.distributions.prediction import OF_ALL_ROWS, Prediction, check_coverage
 from bayesprop.numerics.rows import codes_of
@@ -117,7 +118,7 @@ class ClassPredictive(Prediction):
         check_coverage(coverage)
         return self.quantile([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
 
-    def rps(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    def rps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Ranked probability score, in classes: sum over k of (P(y <= k) - [y <= k])².
 
         (Epstein 1969, without his division by the number of classes less one.) It is the CRPS of
@@ -153,23 +154,29 @@ class ClassPredictive(Prediction):
         """Whether a row has finite probabilities."""
         return np.all(np.isfinite(self.proba), axis=1)
 
-    def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
-        """Columns of the given labels; ValueError names one that is no class."""
+    def codes(self, y: ArrayLike) -> Int[np.ndarray, " n"]:
+        """Columns of labels, one a row or one for all rows; ValueError names one that is no class.
+
+        Numbers are classes of text, too: a table writes 0.0 as "0", and 0.5 as "0.5".
+        """
         y = np.asarray(y)
+        y = np.broadcast_to(y, len(self)) if y.ndim == 0 else y
         if y.shape != (len(self),):
             raise ValueError(f"y must hold one label a row, shape ({len(self)},), got {y.shape}")
+        if isinstance(self.classes[0], str) and y.dtype.kind != "U":
+            y = np.array([one if isinstance(one, str) else _as_text(one) for one in y], object)
         return codes_of(self.classes, y)
 
-    def log_prob(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Log probability of each observed label, nats; -inf where the model excluded it."""
         with np.errstate(divide="ignore"):
             return np.log(self.proba[np.arange(len(self)), self.codes(y)])
 
-    def logpmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    def logpmf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Log probability of each label, under scipy's name."""
         return self.log_prob(y)
 
-    def pmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    def pmf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Probability of each label."""
         return np.exp(self.log_prob(y))
 
@@ -178,3 +185,8 @@ class ClassPredictive(Prediction):
         edges = np.cumsum(self.proba, axis=1)
         u = rng.random((n, len(self), 1)) * edges[:, -1:]
         return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]
+
+
+def _as_text(label: object) -> str:
+    """Spell a number as a table's class: a whole one without its fraction."""
+    return str(label).removesuffix(".0")
