@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rule
-from bayesprop.model.ranking import Ranked, areas
+from bayesprop.metrics import Ranked, areas
 from bayesprop.report.calibration import chance_of_sum
 from benchmarks.doubt import (
     Predictions,
@@ -78,7 +78,8 @@ def line(files: list[Path]) -> list[str]:
     of = {name: over_splits(splits, name) for name in splits[0]}
     positive, p = of["positive"], of[OURS]
     precise = [areas(of[name], positive) for name in MODELS]
-    cells = [f"{one.average_precision:.2f} ± {one.average_precision_se:.2f}" for one in precise]
+    of_both = [[each["average_precision"] for each in one] for one in precise]
+    cells = [f"{value:.2f} ± {error:.2f}" for value, error in of_both]
     expected, std = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
     by_chance = chance_of_sum(float(np.sum(positive)), p)
     two = np.column_stack([1.0 - p, p])

@@ -34,7 +34,7 @@ ALLOWED = {
     "sampling": {"numerics", "distributions", "model", "networks"},
     "linear": {"numerics", "distributions", "model"},
     "tabular_default": {"numerics", "simd", "distributions", "model"},
-    "metrics": {"distributions", "model"},
+    "metrics": {"distributions"},
     "sealed": {"atomic"},
     "estimators": {
         "sealed", "metrics", "targets", "distributions", "model", "networks", "moments",
@@ -47,8 +47,8 @@ ALLOWED = {
         "estimators", "store", "sealed", "catalogue", "model", "targets", "networks", "numerics",
     },
     "conformal": {"estimators", "store", "sealed", "distributions"},
-    "abstention": {"estimators", "model", "distributions"},
-    "evaluation": {"model"},
+    "abstention": {"estimators", "metrics", "distributions"},
+    "evaluation": {"metrics"},
     "report": {
         "catalogue", "conformal", "evaluation", "store", "metrics", "model", "targets",
         "distributions", "table", "atomic",

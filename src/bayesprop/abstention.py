@@ -18,7 +18,7 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.estimators.any_estimator import predictives_of, tells_parts
 from bayesprop.estimators.params import finite
-from bayesprop.model.ranking import surest_first
+from bayesprop.metrics import surest_first
 
 Values = Float[np.ndarray, " n"]
 _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise

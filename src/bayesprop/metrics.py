@@ -4,10 +4,17 @@ Every function takes a prediction and what was observed at the same rows: a Pred
 or a ClassPredictive and labels. Lower is better except for accuracy, log-likelihood and coverage.
 Several outputs count as so many observations, except in the log-likelihood, where a row's density
 is the product over its outputs.
+
+How well a score puts the rows of one class before the others is told by two curves and their areas.
+Average precision is sum_k (R_k - R_{k-1}) P_k over the distinct scores from the highest down, with
+recall R and precision P; the area under the ROC curve is P(a row of the class scores higher), ties
+by half. Chance is that of drawing the rows anew (the bootstrap; Efron 1979), or the groups that
+they belong to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +23,13 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.model.ranking import Areas, areas
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
 _LEVELS = np.linspace(0.05, 0.95, 19)
 _MOSTLY_ONE_CLASS = 0.9
+N_DRAWS, _FEWEST_DRAWS, _MOST_VALUES = 200, 40, 20_000_000
+FEWEST_FOR_BANDS = 5
+_GRID = np.linspace(0.0, 1.0, 101)
 
 
 def rmse(pred: Predictive, y: Observed) -> float:
@@ -152,15 +161,6 @@ def is_mostly_one_class(y: np.ndarray) -> bool:
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
-def ranking(pred: ClassPredictive, y: np.ndarray, group: np.ndarray | None = None) -> Areas:
-    """Return average precision and area under the ROC curve of the positive one of two classes.
-
-    group
-        Labels of rows that are not independent, (n,).
-    """
-    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive, group)
-
-
 def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
     """Return the figures that a report shows, by name, the most telling first."""
     return summary(pred, y).values
@@ -199,17 +199,14 @@ def summary(
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
+    ranks = Summary({}, {})
     if is_class and len(pred.classes) == 2:
-        of = ranking(pred, y, group)
-        values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
-        errors |= {
-            "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
-            "roc_auc": _beyond_rounding(of.roc_auc_se, 1.0),
-        }
+        is_positive = _codes(pred, y) == pred.positive
+        ranks = areas(pred.proba[:, pred.positive], is_positive, group)
+    values, errors = values | ranks.values, errors | ranks.errors
     if is_class and is_mostly_one_class(y):
         accuracy = values.pop("accuracy")
-        ranks = {name: values[name] for name in ("average_precision", "roc_auc") if name in values}
-        values = ranks | values | {"accuracy": accuracy}
+        values = ranks.values | values | {"accuracy": accuracy}
     return Summary(values, {name: error for name, error in errors.items() if np.isfinite(error)})
 
 
@@ -287,3 +284,181 @@ def _codes(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, " n"]:
     if len(codes) == 0:
         raise ValueError("y must hold at least one observation, got none")
     return codes
+
+
+class Counts(NamedTuple):
+    """Rows of the class, and others, that score at least as much as each distinct score."""
+
+    hits: Float[np.ndarray, " k"]
+    false_alarms: Float[np.ndarray, " k"]
+
+    @property
+    def precision(self) -> Float[np.ndarray, " k"]:
+        """Share of these rows that are of the class; 1 where there are none."""
+        rows = self.hits + self.false_alarms
+        return np.where(rows > 0.0, self.hits / np.maximum(rows, 1e-300), 1.0)
+
+    @property
+    def recall(self) -> Float[np.ndarray, " k"]:
+        """Share of the rows of the class that are among these."""
+        return self.hits / self.hits[-1]
+
+    @property
+    def average_precision(self) -> float:
+        """Mean precision over the rows of the class."""
+        return float(np.sum(np.diff(self.recall, prepend=0.0) * self.precision))
+
+    @property
+    def roc_auc(self) -> float:
+        """Area under the ROC curve."""
+        fallout = self.false_alarms / self.false_alarms[-1]
+        recall = np.concatenate([[0.0], self.recall])
+        return float(np.sum(np.diff(fallout, prepend=0.0) * (recall[1:] + recall[:-1]) / 2.0))
+
+    @property
+    def is_of_both(self) -> bool:
+        """Whether there are rows of the class and others."""
+        return bool(self.hits[-1] > 0.0 and self.false_alarms[-1] > 0.0)
+
+
+class Ranked(NamedTuple):
+    """Rows in the order of their score, the highest first.
+
+    score
+        The distinct scores; `ends` are the places of the last row of each.
+    unit
+        Number, from 0, of what each row is drawn with: its group, or itself.
+    """
+
+    score: Float[np.ndarray, " k"]
+    ends: Int[np.ndarray, " k"]
+    positive: Bool[np.ndarray, " n"]
+    unit: Int[np.ndarray, " n"]
+
+    @classmethod
+    def of(
+        cls,
+        score: Float[np.ndarray, " n"],
+        positive: Bool[np.ndarray, " n"],
+        group: Shaped[np.ndarray, " n"] | None = None,
+    ) -> Ranked:
+        """Sort; `group` labels rows that belong together."""
+        order = np.argsort(-score, kind="stable")
+        falling = score[order]
+        ends = np.append(np.flatnonzero(np.diff(falling)), len(score) - 1)
+        own = np.arange(len(score))
+        unit = own if group is None else np.unique(group[order], return_inverse=True)[1]
+        return cls(falling[ends], ends, positive[order], unit)
+
+    @property
+    def n_units(self) -> int:
+        """How many groups there are, or rows without one."""
+        return int(np.max(self.unit)) + 1
+
+    def counts(
+        self, times: Float[np.ndarray, " n"] | Int[np.ndarray, " n"] | None = None
+    ) -> Counts:
+        """Count, every row once or so many times."""
+        times = np.ones(len(self.positive)) if times is None else times
+        hits = np.cumsum(times * self.positive)[self.ends]
+        return Counts(hits, np.cumsum(times)[self.ends] - hits)
+
+    def redrawn(self) -> Iterator[Counts]:
+        """Draw as many rows, or groups, with replacement, 200 times (fewer of many), and count.
+
+        Draws without a row of either class are left out.
+        """
+        n, rng = self.n_units, np.random.default_rng(0)
+        n_draws = _MOST_VALUES // len(self.positive)
+        for _ in range(int(np.clip(n_draws, _FEWEST_DRAWS, N_DRAWS))):
+            times = np.bincount(rng.integers(n, size=n), minlength=n)
+            counts = self.counts(times[self.unit])
+            if counts.is_of_both:
+                yield counts
+
+
+def areas(
+    score: Float[np.ndarray, " n"],
+    positive: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
+) -> Summary:
+    """Return average precision and the area under the ROC curve; NaN without both classes.
+
+    Standard errors where there are two rows or more of either class.
+
+    group
+        Labels of rows that belong together; of a single group there are no errors.
+    """
+    ranked = Ranked.of(score, positive, group)
+    counts = ranked.counts()
+    if not counts.is_of_both:
+        return Summary({"average_precision": float("nan"), "roc_auc": float("nan")}, {})
+    values, errors = {"average_precision": counts.average_precision, "roc_auc": counts.roc_auc}, {}
+    if min(counts.hits[-1], counts.false_alarms[-1], ranked.n_units) >= 2:
+        drawn = [(one.average_precision, one.roc_auc) for one in ranked.redrawn()]
+        spread = np.std(drawn, axis=0, ddof=1).tolist()
+        errors = {
+            name: _beyond_rounding(each, 1.0) for name, each in zip(values, spread, strict=True)
+        }
+    return Summary(values, errors)
+
+
+class Curve(NamedTuple):
+    """A curve and where 95 of 100 curves of rows drawn anew pass, point by point; shares."""
+
+    x: Float[np.ndarray, " g"]
+    y: Float[np.ndarray, " g"]
+    low: Float[np.ndarray, " g"]
+    high: Float[np.ndarray, " g"]
+
+
+class Curves(NamedTuple):
+    """Precision against recall, and recall against the share of false alarms among the others."""
+
+    precision_recall: Curve
+    roc: Curve
+
+
+def curves(
+    score: Float[np.ndarray, " n"],
+    positive: Bool[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"] | None = None,
+) -> Curves | None:
+    """Compute both; None where either class has fewer than five rows, or there are fewer groups."""
+    ranked = Ranked.of(score, positive, group)
+    counts = ranked.counts()
+    if min(counts.hits[-1], counts.false_alarms[-1], ranked.n_units) < FEWEST_FOR_BANDS:
+        return None
+    drawn = list(ranked.redrawn())
+    return Curves(
+        _banded(_GRID[1:], _precision_at(counts), [_precision_at(one) for one in drawn]),
+        _banded(_GRID, _recall_at(counts), [_recall_at(one) for one in drawn]),
+    )
+
+
+def _banded(x: np.ndarray, y: np.ndarray, drawn: list[np.ndarray]) -> Curve:
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+    return Curve(x, y, low, high)
+
+
+def _precision_at(counts: Counts) -> Float[np.ndarray, " g"]:
+    """Precision where a recall of 1, 2, ... 100 % is reached."""
+    return counts.precision[np.searchsorted(counts.recall, _GRID[1:] - 1e-9)]
+
+
+def _recall_at(counts: Counts) -> Float[np.ndarray, " g"]:
+    """Recall at a share of false alarms of 0, 1, ... 100 %."""
+    fallout = counts.false_alarms / counts.false_alarms[-1]
+    return np.interp(_GRID, np.append(0.0, fallout), np.append(0.0, counts.recall))
+
+
+def surest_first(
+    uncertainty: Float[np.ndarray, " n"], loss: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return uncertainties of rows, ascending, and their losses.
+
+    Among rows of equal uncertainty these are their mean: what a random order would give on average.
+    """
+    levels, tie, size = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    mean_loss = np.bincount(tie, weights=loss, minlength=len(levels)) / size
+    return np.repeat(levels, size), np.repeat(mean_loss, size)

@@ -17,7 +17,7 @@ from bayesprop.evaluation.thresholds import (
     UnreachableError,
     binomial_interval,
 )
-from bayesprop.model.ranking import Ranked
+from bayesprop.metrics import Ranked
 
 
 def calibrated(n: int, seed: int, base: float = -3.0) -> tuple[np.ndarray, np.ndarray]:

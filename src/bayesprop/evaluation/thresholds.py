@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import special
 
-from bayesprop.model.ranking import Counts, Ranked
+from bayesprop.metrics import Counts, Ranked
 
 RECALL, PRECISION, FLAGGED = RATES = ("recall", "precision", "flagged")
 _TAILS = (0.025, 0.975)

@@ -18,8 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.metrics import bins_of, grouped, sums_of_groups
-from bayesprop.model.ranking import surest_first
+from bayesprop.metrics import bins_of, grouped, sums_of_groups, surest_first
 
 MIN_ROWS = 20
 _N_BINS, _N_FINE_BINS, _MANY_ROWS = 10, 20, 2000

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bayesprop.model.ranking import Curve, Curves
+from bayesprop.metrics import Curve, Curves
 from bayesprop.report.calibration import Abstaining, Histogram, PitHistogram, Promise
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (

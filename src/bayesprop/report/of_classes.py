@@ -15,7 +15,7 @@ from bayesprop import conformal as split_conformal
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.evaluation.thresholds import FLAGGED, AtThreshold, Costs, Rule
-from bayesprop.model.ranking import Curve, Curves, Ranked, curves
+from bayesprop.metrics import Curve, Curves, Ranked, curves
 from bayesprop.report.calibration import (
     Abstaining,
     Histogram,

@@ -9,7 +9,7 @@ import pytest
 import sklearn.metrics
 from scipy import stats
 
-from bayesprop.model.ranking import Ranked, areas, curves
+from bayesprop.metrics import Ranked, areas, curves
 
 
 def drawn(n: int, seed: int, share: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
@@ -23,10 +23,11 @@ def drawn(n: int, seed: int, share: float = 0.1) -> tuple[np.ndarray, np.ndarray
 def test_areas_are_those_of_scikit_learn(digits):
     score, positive = drawn(400, seed=0)
     score = score.round(digits)
-    found = areas(score, positive)
+    values = areas(score, positive).values
     exact = sklearn.metrics.average_precision_score(positive, score)
-    assert found.average_precision == pytest.approx(exact, rel=1e-12)
-    assert found.roc_auc == pytest.approx(sklearn.metrics.roc_auc_score(positive, score), rel=1e-12)
+    assert values["average_precision"] == pytest.approx(exact, rel=1e-12)
+    exact = sklearn.metrics.roc_auc_score(positive, score)
+    assert values["roc_auc"] == pytest.approx(exact, rel=1e-12)
     times = np.random.default_rng(1).integers(0, 3, 400)
     order = np.argsort(-score, kind="stable")
     counts = Ranked.of(score, positive).counts(times[order])
@@ -38,19 +39,18 @@ def test_areas_are_those_of_scikit_learn(digits):
 
 def test_equal_scores_give_chance_and_one_class_nothing():
     positive = np.arange(10) < 3
-    found = areas(np.ones(10), positive)
-    assert (found.average_precision, found.roc_auc) == pytest.approx((0.3, 0.5))
-    assert all(map(math.isnan, areas(np.ones(10), np.ones(10, bool))))
+    found = areas(np.ones(10), positive).values
+    assert found == pytest.approx({"average_precision": 0.3, "roc_auc": 0.5})
+    assert all(map(math.isnan, areas(np.ones(10), np.ones(10, bool)).values.values()))
     assert curves(np.arange(10.0), positive) is None
-    single = areas(np.arange(10.0), np.arange(10) == 4)
-    assert math.isnan(single.average_precision_se)
+    assert areas(np.arange(10.0), np.arange(10) == 4).errors == {}
 
 
 def test_standard_errors_are_the_spread_over_tables():
     counts = [Ranked.of(*drawn(500, seed=s)).counts() for s in range(300)]
     spread = np.std([(one.average_precision, one.roc_auc) for one in counts], axis=0, ddof=1)
-    found = [areas(*drawn(500, seed=s)) for s in range(40)]
-    error = np.mean([(one.average_precision_se, one.roc_auc_se) for one in found], axis=0)
+    found = [areas(*drawn(500, seed=s)).errors for s in range(40)]
+    error = np.mean([[*one.values()] for one in found], axis=0)
     # A std of 300 values is right to 1 / sqrt(600); the bootstrap itself is off by a few %.
     np.testing.assert_allclose(error, spread, rtol=4 / np.sqrt(600) + 0.05)
 
@@ -62,12 +62,11 @@ def test_standard_errors_of_groups_are_the_spread_over_tables_of_groups():
         return [np.repeat(one, 5) for one in (*drawn(500, seed=seed), np.arange(500))]
 
     for seed in range(3):
-        alone, grouped = areas(*drawn(500, seed=seed)), areas(*repeated(seed))
         # Two bootstraps of 200 draws: each std is right to 1 / sqrt(400).
-        for one in ("average_precision_se", "roc_auc_se"):
-            assert getattr(grouped, one) == pytest.approx(getattr(alone, one), rel=4 / np.sqrt(200))
+        alone = pytest.approx(areas(*drawn(500, seed=seed)).errors, rel=4 / np.sqrt(200))
+        assert areas(*repeated(seed)).errors == alone
     score, positive = drawn(500, seed=0)
-    assert math.isnan(areas(score, positive, np.zeros(500)).roc_auc_se)
+    assert areas(score, positive, np.zeros(500)).errors == {}
     assert curves(score, positive, np.arange(500) % 4) is None
 
 
