@@ -179,7 +179,7 @@ PARTS = {
         REGRESSION, {"joint_covariance:MOST_WEIGHTS": set_to(0), "regression:fit": in_folds}
     ),
     "learnt kinks": Part(None, {"tabular_default.training:_Training.__init__": rectifiers}),
-    "label neighbours": Part(CLASSIFICATION, {"local_logits:LocalLogits.fit": constantly(None)}),
+    "label neighbours": Part(CLASSIFICATION, {"neighbours:LocalLogits.fit": constantly(None)}),
     "rows counted eight times": Part(CLASSIFICATION, {WEIGHTS: without(1, 3)}),
     "ramps, classes": Part(CLASSIFICATION, {WEIGHTS: without(2, 3)}),
     "surprise": Part(
@@ -189,8 +189,8 @@ PARTS = {
 }
 _REMEMBERED = (
     "joint_covariance:hold_out", "gaussian_process:GaussianProcess.fit",
-    "residual_process:ResidualProcess.fit", "kernel_density:KernelDensity.fit",
-    "local_logits:LocalLogits.fit",
+    "residual_process:ResidualProcess.fit", "neighbours:KernelDensity.fit",
+    "neighbours:LocalLogits.fit",
 )  # fmt: skip
 _SALTS = {  # parts that change a function beside its arguments
     "train_jobs": ("learnt kinks",),

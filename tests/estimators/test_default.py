@@ -124,7 +124,7 @@ def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float)
     model.fit(x[:120], y[:120], sample_weight=weight)
     assert model.process_shares_[0] > 0.8
     assert model.fit_report_.guards["process_rows"] == 120
-    noise_var = np.exp(model.state_.experts[1].processes[0].log_noise) * np.var(y[:120])
+    noise_var = np.exp(model.state_.experts[1].processes[0].logarithms[3]) * np.var(y[:120])
     assert 0.01 / 3.0 < noise_var < 0.01 * 3.0
     assert model.score(x[120:], y[120:]) > 0.95
 

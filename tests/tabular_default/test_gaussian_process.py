@@ -27,8 +27,8 @@ def kernel(process: GaussianProcess):
     """Covariance by scikit-learn."""
     lengths = np.exp(process.log_lengths)
     bent = Matern(lengths, nu=2.5) if process.is_rough else RBF(lengths)
-    linear = ConstantKernel(float(process.linear_var)) * DotProduct(1.0)
-    return ConstantKernel(float(np.exp(process.log_var))) * bent + linear
+    var, _, linear_var = np.exp(process.logarithms[3:6])
+    return ConstantKernel(var) * bent + ConstantKernel(linear_var) * DotProduct(1.0)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
     process = made(known, is_rough=is_rough)
     _, m, v, _ = process.held_out()
     covariance = kernel(process)
-    noise = np.exp(process.log_noise) / known.weight + 1e-10 * np.exp(process.log_var)
+    var, noise_var = np.exp(process.logarithms[3:5])
+    noise = noise_var / known.weight + 1e-10 * var
     for i in range(0, 60, 7):
         rest = np.arange(60) != i
         k = covariance(known.x[rest]) + np.diag(noise[rest])
@@ -117,7 +118,7 @@ def test_the_evidence_finds_how_groups_differ():
         x = rng.uniform(-2.0, 2.0, (320, 2))
         y = np.sin(x[:, 0]) + (0.8 * rng.standard_normal(40))[group]
         known = Rows(x, y + 0.3 * rng.standard_normal(320), np.ones(320), group)
-        found.append(GaussianProcess.fit(rng, known, LIMITS).process.group_var)
+        found.append(np.exp(GaussianProcess.fit(rng, known, LIMITS).process.logarithms[-1]))
     # The variance of 40 numbers has a relative standard error of sqrt(2 / 40), of five means half.
     assert abs(np.mean(found) / 0.64 - 1.0) < 3.0 * np.sqrt(2.0 / 40 / 5)
 
@@ -138,16 +139,14 @@ def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
 
 
 def test_hyper_parameters_are_the_most_probable(known, fitted):
-    process = fitted.process
-    of_linear = np.log(process.linear_var)
-    best = np.r_[process.log_lengths, process.log_var, process.log_noise, of_linear]
+    best, is_rough = fitted.process.logarithms, fitted.process.is_rough
 
     def loss(at: np.ndarray) -> float:
         away = at[:3] - 0.5 * np.log(3.0)
         prior = stats.norm(0.0, np.where(away > 0.0, 3.0, 1.5)).logpdf(away)
         prior += np.where(away > 0.0, np.log(2.0), 0.0)  # continuous at the middle
         prior = prior.sum()
-        return gp.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
+        return gp.negative_log_evidence(at, known, is_rough=is_rough)[0] - prior
 
     lower = optimize.minimize(loss, best, method="Nelder-Mead", options={"xatol": 1e-5})
     assert loss(best) - lower.fun < 1e-3
@@ -157,7 +156,7 @@ def test_hyper_parameters_are_the_most_probable(known, fitted):
 @BOTH
 def test_moments_and_draws_are_those_of_scikit_learn(known, is_rough, monkeypatch, log_noise, rtol):
     process = made(known, is_rough=is_rough, log_noise=log_noise)
-    noise = np.exp(process.log_noise) / known.weight
+    noise = np.exp(log_noise) / known.weight
     peer = GaussianProcessRegressor(kernel(process), alpha=noise, optimizer=None)
     peer.fit(known.x, known.y)
     at = np.vstack([known.x[:3], np.float32(np.random.default_rng(2).uniform(-4.0, 4.0, (5, 3)))])
@@ -183,7 +182,7 @@ def test_rows_left_out_choose_the_covariance():
     rng = np.random.default_rng(6)
     x = rng.uniform(-2.0, 2.0, (400, 1))
     smooth, kinked = np.sin(2.0 * x[:, 0]), np.abs(np.sin(4.0 * x[:, 0]))
-    for y, is_rough in ((smooth, 0.0), (kinked, 1.0)):
+    for y, is_rough in ((smooth, False), (kinked, True)):
         found = GaussianProcess.fit(rng, Rows(x, y, np.ones(400)), LIMITS)
         assert found.process.is_rough == is_rough
 
@@ -218,10 +217,10 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
     for bad in (
         {"y": np.full(60, 1e300)},
         {"weight": -known.weight},
-        {"log_noise": np.array(-1e30)},
-        {"is_rough": np.array(0.5)},
-        {"group_var": np.array(-0.1)},
-        {"linear_var": np.array(-0.1)},
+        {"logarithms": np.full(6, -1e30)},
+        {"logarithms": np.zeros(7)},
+        {"logarithms": np.zeros(9)},
+        {"group": np.zeros(60, int)},
     ):
         with pytest.raises(ValueError, match="the process's"):
             codec.read(Process, codec.write(replace(fitted.process, **bad), Process))

@@ -12,11 +12,10 @@ from test_residual_process import rows
 
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import kernel_density as density
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.kernel_density import DensityLikelihood, KernelDensity
+from bayesprop.tabular_default.neighbours import DensityLikelihood, KernelDensity
 from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings
 
@@ -26,10 +25,8 @@ SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
 N = 1500
 
 
-def density_of(known: Rows, least_std: float = 0.0, are_silent: float = 0.0) -> KernelDensity:
-    numbers = (np.log(COUNT), np.log(SPREAD), least_std, are_silent)
-    numbers = (np.asarray(a, np.float64) for a in numbers)
-    return KernelDensity(known.x, known.weights, np.log(LENGTHS), known.y, *numbers)
+def density_of(known: Rows, least_std: float = 0.0, are_silent: bool = False) -> KernelDensity:
+    return KernelDensity(known.x, known.weights, LOGARITHMS, known.y, least_std, are_silent)
 
 
 def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -49,15 +46,15 @@ def test_gaussians_stand_around_the_nearest_targets():
         np.testing.assert_allclose(
             share[order, i], (count / (1.0 + count.sum()))[expected], rtol=1e-4
         )
-    width = np.maximum((density.LEAST_SPREAD + SPREAD) * std, 0.1)
+    width = np.maximum((neighbours.LEAST_SPREAD + SPREAD) * std, 0.1)
     np.testing.assert_allclose(var, np.broadcast_to(width**2, var.shape))
 
 
-@pytest.mark.parametrize("are_silent", [0.0, 1.0])
-def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: float):
+@pytest.mark.parametrize("are_silent", [False, True])
+def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: bool):
     known = rows(200)
     share = density_of(known, are_silent=are_silent).gaussians(known.x[:5], np.ones(5)).share
-    assert ((share == 0.0).any(axis=0) == bool(are_silent)).all()
+    assert ((share == 0.0).any(axis=0) == are_silent).all()
 
 
 @pytest.mark.parametrize("least_std", [0.0, 0.5])
@@ -70,7 +67,7 @@ def test_likelihood_and_gradient(least_std: float):
     value, gradient = likelihood.loss(LOGARITHMS, *arguments)
     for i in own:
         count = counts_by_hand(known.x[near[i]], known.weights[near[i]], known.x[i])
-        width = max((density.LEAST_SPREAD + SPREAD) * std[i], least_std)
+        width = max((neighbours.LEAST_SPREAD + SPREAD) * std[i], least_std)
         p = np.exp(log_p[i]) + count @ stats.norm.pdf(known.y[i], known.y[near[i]], width)
         np.testing.assert_allclose(value[i], -np.log(p / (1.0 + count.sum())), rtol=1e-5)
     slopes = optimize.approx_fprime(
@@ -128,7 +125,7 @@ def test_nothing_is_kept_of_bells_around_one_mean():
 def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float):
     rng = np.random.default_rng(4)
     x, y = rng.standard_normal((500, 2)), np.round(rng.normal(0.0, 2.0, 500) / unit) * unit
-    assert density.rounding(y) == expected
+    assert neighbours.rounding(y) == expected
     found = fit_density(np.float32(x), np.float32(y))
     assert found is None or found.least_std == 0.5 * expected
 
@@ -158,7 +155,8 @@ def test_a_fit_keeps_them_where_they_help(fitted: NumberState):
 def test_draws_have_the_moments_of_the_prediction(fitted: NumberState):
     x, n, known = heights(6, 8)[0], 8000, fitted.density[0]
     assert known is not None
-    half = replace(known, log_count=np.array(-2.0))  # about half of the mixture
+    logarithms = np.r_[known.log_lengths, -2.0, known.logarithms[-1]]  # about half of the mixture
+    half = replace(known, logarithms=logarithms)
     fitted = fitted._replace(density=(half, None))
     out = nn.predict(fitted, x)
     f = sample_functions(np.random.default_rng(4), fitted, x, n)
@@ -184,10 +182,10 @@ def test_they_are_saved_and_checked():
     size = sum(array.nbytes for array in codec.write(known).arrays.values())
     assert len(pickle.dumps(known)) < 1.2 * size
     refused = {
-        "log_count must be below 60": {"log_count": np.array(99.0)},
+        "logarithms must be below 60": {"logarithms": np.full(5, 99.0)},
+        "logarithms must be of every length": {"logarithms": np.zeros(4)},
         "weight must be > 0": {"weight": np.zeros(n, np.float32)},
-        "least_std must be at least 0": {"least_std": np.array(-1.0)},
-        "are_twins_silent must be 0 or 1": {"are_twins_silent": np.array(0.5)},
+        "least_std must be at least 0": {"least_std": -1.0},
         "must be 33 to": {"x": known.x[:9], "y": known.y[:9], "weight": known.weight[:9]},
     }
     for message, parts in refused.items():

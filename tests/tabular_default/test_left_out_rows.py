@@ -420,4 +420,5 @@ def test_cells_are_levels_that_are_crossed_and_not_groups():
     state, _ = nn.fit(0, x, y, settings_for(48, n_steps=2000))
     means = y.reshape(8, 6).mean(axis=0)
     assert state.weights[1, 0] > 0.5
-    np.testing.assert_allclose(nn.predict(state, levels).mean[:, 0], means, atol=0.3)
+    again = codec.read(NumberState, codec.write(state, NumberState))
+    np.testing.assert_allclose(nn.predict(again, levels).mean[:, 0], means, atol=0.3)

@@ -17,7 +17,7 @@ from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import classification as nn
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default.classification import ClassState
-from bayesprop.tabular_default.local_logits import LocalLogits, LogitsLikelihood
+from bayesprop.tabular_default.neighbours import LocalLogits, LogitsLikelihood
 from bayesprop.tabular_default.settings import EnsembleSettings
 
 LOG_LENGTHS = np.log([0.5, 1.5, 4.0])
@@ -33,7 +33,7 @@ def rows(n: int, seed: int = 0, n_classes: int = 4) -> tuple[Rows, np.ndarray]:
 
 
 def logits_of(known: Rows, proba: np.ndarray) -> LocalLogits:
-    numbers = LOG_LENGTHS, np.int32(known.y), np.float32(proba), np.asarray(np.log(3.0))
+    numbers = LOGARITHMS, np.int32(known.y), np.float32(proba)
     return LocalLogits(known.x, np.float32(known.weights), *numbers)
 
 

@@ -40,8 +40,7 @@ def rows(n: int, seed: int = 0) -> Rows:
 
 
 def process_of(known: Rows, hyper: np.ndarray = HYPER) -> ResidualProcess:
-    numbers = (np.asarray(part, np.float64) for part in (*hyper[-2:], 0.0))
-    return ResidualProcess(known.x, known.weights, hyper[:-2], known.y, *numbers)
+    return ResidualProcess(known.x, known.weights, hyper, known.y, 0.0)
 
 
 def distances(x: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ no fixed value serves are made four ways at once: whether inputs have piecewise-
 them, and how often the posterior believes it saw every row. Each of the four experts is several
 networks, each trained without its part of the rows. Predictions of these rows give the experts
 their mixture weights. Where held-out rows gain by it, the labels of the nearest rows move the
-mixture (`local_logits`). In the end the shares of the classes get a weight of one in n + 2, for a
+mixture (`neighbours`). In the end the shares of the classes get a weight of one in n + 2, for a
 surprise among n rows.
 Of ordered classes there are further experts, whose likelihood is cumulative: where their order says
 nothing, their weights are small.
@@ -30,7 +30,7 @@ from bayesprop.tabular_default import outputs as ensemble_outputs
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.duplicate_inputs import Distinct
 from bayesprop.tabular_default.kernel_classes import N_PAIRS, advance_classes
-from bayesprop.tabular_default.local_logits import LocalLogits
+from bayesprop.tabular_default.neighbours import LocalLogits
 from bayesprop.tabular_default.networks import (
     Networks,
     dead_units,

@@ -10,10 +10,10 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
 )
-from bayesprop.tabular_default import kernel_density, residual_process
+from bayesprop.tabular_default import neighbours, residual_process
 from bayesprop.tabular_default.components import Components, scale_noise
 from bayesprop.tabular_default.experts import Processes
-from bayesprop.tabular_default.kernel_density import Gaussians
+from bayesprop.tabular_default.neighbours import Gaussians
 from bayesprop.tabular_default.networks import Networks, apply, draw
 from bayesprop.tabular_default.outputs import moves, outputs
 from bayesprop.tabular_default.regression import NumberState, without_density
@@ -51,7 +51,7 @@ def sample_functions(
             draws[of_expert] = np.where(is_own, values, draws[of_expert])
     if not any(state.density):
         return draws
-    beside = kernel_density.gaussians(state.density, x, without_density(state, x).std)
+    beside = neighbours.gaussians(state.density, x, without_density(state, x).std)
     return _or_nearby(rng, draws, beside, include_noise=include_noise)
 
 

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64, Int, Int64
 from scipy import linalg
 
 from bayesprop.distributions.predictive import GaussianPredictive
@@ -73,25 +73,39 @@ _MOST_LOGARITHM, _MOST = 60.0, 1e15  # in a file; the square of the latter is a 
 
 @dataclass(frozen=True, eq=False)
 class KnownRows:
-    """Rows that an expert knows, and logarithms of lengths: a record of arrays."""
+    """Rows that an expert knows, and what its fit chooses: logarithms of lengths, then of others.
+
+    N_ROWS, N_OTHERS
+        Least and most rows; numbers of other logarithms that there may be.
+    """
 
     OWNER: ClassVar[str]
     N_ROWS: ClassVar[tuple[int, int]]
+    N_OTHERS: ClassVar[tuple[int, ...]]
     x: Float[np.ndarray, "n d"]
     weight: Float[np.ndarray, " n"]
-    log_lengths: Float[np.ndarray, " d"]
+    logarithms: Float64[np.ndarray, " h"]
 
     def validate(self) -> None:
         """Raise ValueError where numbers are too large, or rows too few or too many."""
         for field in fields(self):
-            most = _MOST_LOGARITHM if field.name.startswith("log_") else _MOST
-            if not (np.abs(getattr(self, field.name)) < most).all():
+            value, most = getattr(self, field.name), _MOST
+            if field.name.startswith("log"):
+                most = _MOST_LOGARITHM
+            if value is not None and not (np.abs(value) < most).all():
                 raise ValueError(f"{self.OWNER} {field.name} must be below {most:g}")
         (least, most), n = self.N_ROWS, len(self.weight)
         if not least <= n <= most:
             raise ValueError(f"{self.OWNER} rows must be {least} to {most}, got {n}")
         if (self.weight <= 0.0).any():
             raise ValueError(f"{self.OWNER} weight must be > 0")
+        if len(self.logarithms) - self.x.shape[1] not in self.N_OTHERS:
+            raise ValueError(f"{self.OWNER} logarithms must be of every length, and others")
+
+    @property
+    def log_lengths(self) -> Float64[np.ndarray, " d"]:
+        """Logarithms of the lengths."""
+        return self.logarithms[: self.x.shape[1]]
 
     def __reduce__(self) -> tuple:
         """Leave out what can be computed again."""
@@ -116,40 +130,28 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess(KnownRows):
-    """Rows that it knows, (n, d) and (n,), and logarithms of lengths (d,), a² and s; float64.
+    """Rows that it knows, float64; other logarithms are of a², s, b² and, of groups, u.
 
     What follows from these is computed when it is first needed.
 
     is_rough
-        1 if its covariance is Matérn 5/2, 0 if it is the Gaussian.
-    group, group_var
-        Numbers of the rows' groups, (n,), all different where they have none; and u.
-    linear_var
-        b²; 0 where there is no linear model.
+        Whether its covariance is Matérn 5/2, not the Gaussian.
+    group
+        Numbers of the rows' groups; None: every row is one.
     """
 
-    OWNER, N_ROWS = "the process's", (1, MOST_ROWS)
+    OWNER, N_ROWS, N_OTHERS = "the process's", (1, MOST_ROWS), (3, 4)
     x: Float64[np.ndarray, "n d"]
     weight: Float64[np.ndarray, " n"]
-    log_lengths: Float64[np.ndarray, " d"]
     y: Float64[np.ndarray, " n"]
-    log_var: Float64[np.ndarray, ""]
-    log_noise: Float64[np.ndarray, ""]
-    is_rough: Float64[np.ndarray, ""]
-    group: Float64[np.ndarray, " n"]
-    group_var: Float64[np.ndarray, ""]
-    linear_var: Float64[np.ndarray, ""]
+    is_rough: bool
+    group: Int64[np.ndarray, " n"] | None
 
     @classmethod
     def of(cls, rows: Rows, logarithms: Float[np.ndarray, " h"], is_rough: bool) -> GaussianProcess:
         """Take the logarithms of `negative_log_evidence`."""
-        log_lengths, others = np.split(logarithms, [rows.x.shape[1]])
-        log_var, log_noise, log_linear, *log_group = others
-        group = np.arange(len(rows.y)) if rows.group is None else rows.group
-        group_var = np.exp(log_group[0]) if log_group else 0.0
-        numbers = log_var, log_noise, is_rough, group, group_var, np.exp(log_linear)
-        numbers = (np.asarray(n, np.float64) for n in numbers)
-        return cls(rows.x, rows.weights, log_lengths, rows.y, *numbers)
+        x, weight, y = (np.asarray(part, np.float64) for part in (rows.x, rows.weights, rows.y))
+        return cls(x, weight, logarithms, y, is_rough, rows.group)
 
     @classmethod
     def fit(cls, rng: np.random.Generator, rows: Rows, limits: Limits) -> Fitted:
@@ -197,15 +199,22 @@ class GaussianProcess(KnownRows):
     def validate(self) -> None:
         """Raise ValueError where these are not a process."""
         super().validate()
-        if self.is_rough not in (0.0, 1.0):
-            raise ValueError("the process's is_rough must be 0 or 1")
-        if self.group_var < 0.0 or self.linear_var < 0.0:
-            raise ValueError("the process's group_var and linear_var must be at least 0")
+        if (self.group is None) != (len(self._others) == 3):
+            raise ValueError("the process's logarithms must be of groups where rows have groups")
 
     @property
-    def log_own_noise(self) -> Float[np.ndarray, ""]:
+    def _others(self) -> Float64[np.ndarray, " o"]:
+        return self.logarithms[self.x.shape[1] :]
+
+    @property
+    def log_own_noise(self) -> float:
         """Log variance of a new row around g, of a group not seen: log(s + u)."""
-        return np.log(np.exp(self.log_noise) + self.group_var) if self.group_var else self.log_noise
+        log_noise = self._others[1]
+        return log_noise if self.group is None else np.log(np.exp(log_noise) + self._group_var)
+
+    @property
+    def _group_var(self) -> float:
+        return 0.0 if self.group is None else np.exp(self._others[3])
 
     def log_density(
         self, y: Float[np.ndarray, " m"], m: Float[np.ndarray, " m"], v: Float[np.ndarray, " m"]
@@ -215,9 +224,9 @@ class GaussianProcess(KnownRows):
 
     @cached_property
     def _row_noise(self) -> Float[np.ndarray, " n"]:
-        of_linear = self._linear_variance(self._measured(self.x))
-        jitter = JITTER * np.exp(self.log_var) + LINEAR_JITTER * of_linear
-        return np.exp(self.log_noise) / self.weight + jitter
+        var, noise = np.exp(self._others[:2])
+        jitter = JITTER * var + LINEAR_JITTER * self._linear_variance(self._measured(self.x))
+        return noise / self.weight + jitter
 
     @cached_property
     def _root(self) -> Float[np.ndarray, "n n"]:
@@ -226,15 +235,15 @@ class GaussianProcess(KnownRows):
             at = self._measured(self.x)
             total = self._covariance(at, at)
             total[np.diag_indices(len(total))] += self._row_noise
-            if self.group_var:
-                total += self.group_var * np.equal.outer(self.group, self.group)
+            if self.group is not None:
+                total += self._group_var * np.equal.outer(self.group, self.group)
             return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
 
     @cached_property
     def _known(self) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n n"]]:
         """Rows in lengths, and the root, as precise as predictions want them."""
         at = self._measured(self.x)
-        is_noisy = self.log_noise - np.log(self._variance(at).max()) > _NOISY
+        is_noisy = self._others[1] - np.log(self._variance(at).max()) > _NOISY
         dtype = np.float32 if is_noisy and len(at) > _FEW_ROWS else np.float64
         return at.astype(dtype), np.asfortranarray(self._root, dtype)
 
@@ -245,24 +254,22 @@ class GaussianProcess(KnownRows):
 
     @cached_property
     def _units(self) -> Float[np.ndarray, " f"]:
-        b = np.sqrt(self.linear_var)
-        return np.append(np.exp(-self.log_lengths), np.full(self.x.shape[1] + 1 if b else 0, b))
+        b = np.sqrt(np.exp(self._others[2]))
+        return np.append(np.exp(-self.log_lengths), np.full(self.x.shape[1] + 1, b))
 
     def _measured(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m f"]:
         """Measure rows, as float32 as those that it knows, in lengths; behind them b (1, x)."""
         x = np.asarray(np.float32(x), np.float64)
-        parts = [x, one_and(x)] if self.linear_var else [x]
-        return np.concatenate(parts, axis=1) * self._units
+        return np.concatenate([x, one_and(x)], axis=1) * self._units
 
     def _covariance(
         self, a: Float[np.ndarray, "n f"], b: Float[np.ndarray, "m f"]
     ) -> Float[np.ndarray, "n m"]:
         d = self.x.shape[1]
         square = square_of(a[:, :d], b[:, :d])
-        k, _ = correlation_and_slope(square, is_rough=bool(self.is_rough))
-        k *= np.exp(self.log_var)
-        if self.linear_var:
-            k += a[:, d:] @ b[:, d:].T
+        k, _ = correlation_and_slope(square, is_rough=self.is_rough)
+        k *= np.exp(self._others[0])
+        k += a[:, d:] @ b[:, d:].T
         return k
 
     def _linear_variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
@@ -270,7 +277,7 @@ class GaussianProcess(KnownRows):
 
     def _variance(self, at: Float[np.ndarray, "m f"]) -> Float[np.ndarray, " m"]:
         """Variance of g at rows before any is seen."""
-        return np.exp(self.log_var) + self._linear_variance(at)
+        return np.exp(self._others[0]) + self._linear_variance(at)
 
     def held_out(self) -> Fitted:
         """Predict every known row from all of other groups.
@@ -280,13 +287,13 @@ class GaussianProcess(KnownRows):
         """
         inverse = inverse_triangle(self._root)
         m, v = self.y - self._pulls / np.diag(inverse), 1.0 / np.diag(inverse)
-        for rows in same(self.group):
+        for rows in [] if self.group is None else same(self.group):
             if len(rows) > 1:
                 block = np.tril(inverse[np.ix_(rows, rows)])
                 covariance = linalg.inv(block + np.tril(block, -1).T)
                 m[rows] = self.y[rows] - covariance @ self._pulls[rows]
                 v[rows] = np.diag(covariance)
-        v = np.maximum(v - self._row_noise - self.group_var, 0.0)
+        v = np.maximum(v - self._row_noise - self._group_var, 0.0)
         return Fitted(self, m, v, self.log_density(self.y, m, v))
 
     def moments(

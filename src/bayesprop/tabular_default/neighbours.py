@@ -1,27 +1,51 @@
-"""Experts that look a row's 32 nearest rows up: search, lengths, and held-out predictions of all.
+"""Experts that look a row's 32 nearest rows up: search, lengths, and two heads.
 
 The distance is r² = sum_d (x_d - x'_d)² / l_d². Lengths l and a few other logarithms maximise the
 likelihood of rows given their nearest (Vecchia 1988; Stein, Chi & Welty 2004), times log-normal
 priors, by Adam on a few rows at a time, whose nearest are looked up at every step, as lengths
 change. Whether an expert stays, rows decide that its lengths were fitted without. Rows near count
 by k(r) = (1 + √3 r) exp(-√3 r), of Matérn 3/2.
+
+Kernel density, of numbers. A mixture of networks and processes is nearly one bell. Where targets
+come in several heights, or come back exactly, the nearest rows say so. Let p(y) be the prediction,
+with standard deviation σ. With w_j the weights of rows, the mixture is
+
+    (p(y) + sum_j ω w_j k(r_j) N(y; y_j, (s σ)²)) / (1 + sum_j ω w_j k(r_j)),
+
+the mean of a Dirichlet process with base p, where a near row counts as ω k observations (Ferguson
+1973; Dunson, Pillai & Park 2007, "Bayesian density regression"). No Gaussian is narrower than half
+of the unit that targets are rounded to: nothing is gained by knowing that.
+
+Local logits, of classes. Let networks predict the classes of a row with probabilities p. Its logits
+move by f, which maximises the local likelihood of the labels around it (Tibshirani & Hastie 1987),
+times a prior:
+
+    sum_j w_j k(r_j) log p(y_j | logits of row j + f) - |f|² / (2 a²).
+
+One step of Fisher's scoring from f = 0, with the diagonal of the curvature, is
+
+    f_c = sum_j w_j k_j (1[y_j = c] - p_jc) / (1 / a² + sum_j w_j k_j h(p_jc)),
+
+with h(p) = .9 p (1 - p) + .1 / 4: of p (1 - p) alone one label could move confident logits without
+end. The p_j are those of networks trained without row j.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Float64, Int
+from jaxtyping import Bool, Float, Float32, Int, Int32
 
 from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default.duplicate_inputs import bits
 from bayesprop.tabular_default.gaussian_process import KnownRows
-from bayesprop.tabular_default.stack import is_no_more
+from bayesprop.tabular_default.stack import LEAST_PROBA, is_no_more, log_loss
 
 N_NEAREST = 32
 
@@ -41,6 +65,10 @@ ROWS_OF_FIT, N_STEPS, N_ROWS, STEP_SIZE = 20_000, 200, (16, 64), 0.15
 """Of Adam: rows among which the nearest are looked up, at most; steps; rows in each, the fewer the
 more columns; the first step of a logarithm, which falls by a cosine to nearly nothing."""
 
+LEAST_SPREAD = 0.1
+"""Least s of a density, to which the fitted one is added."""
+
+_CURVATURE_BOUND = 0.1  # the share of h of local logits that does not depend on p
 _MOST_VALUES, _ENOUGH_ROWS, _FEW_COLUMNS = 10**7, 10_000, 20  # of more columns a tree is no help
 _ROWS_IN_CACHE, _SHARE_OF_BOUND = 64, 16
 _LENGTH, _LENGTH_STD, _LONGER = 0.5, 1.5, 2.0  # prior of a length: times the root of d; of its log
@@ -126,22 +154,15 @@ def displaced(
 
 @dataclass(frozen=True, eq=False)
 class Neighbours(KnownRows):
-    """Rows that are looked up among, float32, and logarithms of lengths and others, float64.
+    """Rows that are looked up among; inputs and weights float32.
 
     x
         The first columns of a network's inputs, without the piecewise-linear encoding.
     """
 
     OWNER, N_ROWS = "the neighbours'", (N_NEAREST + 1, MOST_ROWS)
-    OTHERS: ClassVar[tuple[str, ...]]
     x: Float32[np.ndarray, "n d"]
     weight: Float32[np.ndarray, " n"]
-    log_lengths: Float64[np.ndarray, " d"]
-
-    @property
-    def logarithms(self) -> Float[np.ndarray, " h"]:
-        """Logarithms of the lengths, then the OTHERS."""
-        return np.r_[self.log_lengths, *(getattr(self, name) for name in self.OTHERS)]
 
     @cached_property
     def _tree(self) -> Any:
@@ -180,23 +201,15 @@ class Likelihood(ABC):
 
     @abstractmethod
     def loss(
-        self,
-        logarithms: Float[np.ndarray, " h"],
-        own: Int[np.ndarray, " r"],
-        near: Int[np.ndarray, "r k"],
-        weight: Float[np.ndarray, "r k"],
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
-        """Return -log p of rows given k around each, and the gradient of their sum."""
+        """Return -log p of rows given k around each, (r, k), and the gradient of their sum."""
 
     @abstractmethod
     def predict(
-        self,
-        logarithms: Float[np.ndarray, " h"],
-        own: Int[np.ndarray, " r"],
-        near: Int[np.ndarray, "r k"],
-        weight: Float[np.ndarray, "r k"],
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> Float[np.ndarray, "r v"]:
-        """Return values of rows given k around each."""
+        """Return values of rows given k around each, (r, k)."""
 
     def chosen(self, is_rest: Bool[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
         """Return rows to look up among, and rows whose likelihood counts, when a fold is out."""
@@ -300,3 +313,280 @@ def deal_folds(rows: Rows, n_held: int, n_folds: int) -> Int[np.ndarray, " n"]:
     """Deal the groups of the first rows out to folds; -1: never left out."""
     group = np.arange(len(rows.x)) if rows.group is None else rows.group
     return np.where(np.isin(group, group[:n_held]), group % n_folds, -1)
+
+
+def known_rows(rows: Rows, order: Int[np.ndarray, " k"]) -> Rows:
+    """Return some rows with weights of mean 1, and without groups where each is of its own."""
+    rows = rows.at(order)
+    is_alone = rows.group is None or len(np.unique(rows.group)) == len(order)
+    weight = rows.weights / rows.weights.mean()
+    return rows._replace(weight=weight, group=None if is_alone else rows.group)
+
+
+class Gaussians(NamedTuple):
+    """Gaussians that join a prediction: means, variances and shares, (k, n) or (k, n, o)."""
+
+    y: np.ndarray
+    var: np.ndarray
+    share: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDensity(Neighbours):
+    """The density: targets (n,), float32; its other logarithms are of ω and of s less LEAST_SPREAD.
+
+    least_std
+        Of a Gaussian, as a share of the target's.
+    are_twins_silent
+        Whether rows of exactly the predicted inputs have no Gaussian, as none had in the fit: a row
+        of the table is predicted as a new one is.
+    """
+
+    N_OTHERS = (2,)
+    y: Float32[np.ndarray, " n"]
+    least_std: float
+    are_twins_silent: bool
+
+    @classmethod
+    def fit(
+        cls,
+        rng: np.random.Generator,
+        rows: Rows,
+        held: Int[np.ndarray, " r"],
+        log_p: Float[np.ndarray, " r"],
+        std: Float[np.ndarray, " r"],
+    ) -> KernelDensity | None:
+        """Fit a density of one output; None unless held-out rows gain by it.
+
+        held, log_p, std
+            Numbers of held-out rows; log density, nats, and standard deviation of all else there.
+        """
+        if len(held) < LEAST_ROWS:
+            return None
+        some = rng.permutation(len(held))[:MOST_HELD_OUT]
+        held, log_p, std = held[some], log_p[some], std[some]
+        rest = np.setdiff1d(np.flatnonzero(rows.weights), held)
+        order = np.r_[held, rng.permutation(rest)][: most_rows(rows.x.shape[1])]
+        rows = known_rows(rows, order)
+        silent = rows.group is not None or len(np.unique(bits(rows.x))) == len(rows.x)
+        n, least_std = len(held), 0.5 * rounding(rows.y)
+        likelihood = DensityLikelihood(rows, log_p=log_p, std=std, least_std=least_std)
+        found = likelihood.fit_if_better(rng, n, lambda _, gain: gain[:, 0] - LEAST_GAIN)
+        if found is None:
+            return None
+        return cls(rows.x, rows.weights, found[0], rows.y, least_std, silent)
+
+    def validate(self) -> None:
+        """Raise ValueError where these are no targets."""
+        super().validate()
+        if self.least_std < 0.0:
+            raise ValueError("the neighbours' least_std must be at least 0")
+
+    def gaussians(self, x: Float[np.ndarray, "m f"], std: Float[np.ndarray, " m"]) -> Gaussians:
+        """Put Gaussians around the nearest targets; `std`: of the prediction that they join."""
+        y, share = np.empty((2, N_NEAREST, len(x)))
+        for part, at, number in self._pieces(x):
+            square, _ = displaced(self.x[number], at, self.log_lengths)
+            weight = self.weight[number] * (square > 0.0 if self.are_twins_silent else 1.0)
+            count = np.exp(self.logarithms[-2]) * weight * correlation(square)
+            y[:, part] = self.y[number].T
+            share[:, part] = (count / (1.0 + count.sum(axis=1, keepdims=True))).T
+        width = np.maximum((LEAST_SPREAD + np.exp(self.logarithms[-1])) * std, self.least_std)
+        return Gaussians(y, np.broadcast_to(np.square(width), y.shape), share)
+
+
+def gaussians(
+    each: Sequence[KernelDensity | None],
+    x: Float[np.ndarray, "n d"],
+    std: Float[np.ndarray, "n o"],
+) -> Gaussians:
+    """Put Gaussians beside every output, of no share where it has no density."""
+    parts = np.zeros((3, N_NEAREST, *std.shape))
+    parts[1] = 1.0
+    for o, density in enumerate(each):
+        if density is not None:
+            parts[..., o] = density.gaussians(x, std[:, o])
+    return Gaussians(*parts)
+
+
+def rounding(y: Float[np.ndarray, " n"]) -> float:
+    """Return the median distance of a target to the next other value."""
+    values, at = np.unique(y, return_inverse=True)
+    if len(values) < 2:
+        return 0.0
+    steps = np.diff(values.astype(np.float64))
+    return float(np.median(np.minimum(np.r_[steps, np.inf], np.r_[np.inf, steps])[at]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityLikelihood(Likelihood):
+    """Of targets of the first rows under the density; predicts their gains in log p, (r, 1).
+
+    log_p, std
+        Of all else there, (r,); least_std is that of the narrowest Gaussian.
+    """
+
+    FIRST, STDS, BOUNDS = (0.0, -1.0), (2.0, 1.0), ((-7.0, -7.0), (9.0, 3.0))
+    log_p: Float[np.ndarray, " r"]
+    std: Float[np.ndarray, " r"]
+    least_std: float
+
+    def chosen(self, is_rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Look up among the first rows of the rest."""
+        counts = is_rest & (np.arange(len(is_rest)) < len(self.log_p))
+        return np.flatnonzero(is_rest)[:ROWS_OF_FIT], counts
+
+    def loss(
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
+    ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
+        """Return -log p of targets given k rows around each, and the gradient of their sum."""
+        x, y, log_p, std = self.rows.x, self.rows.y.astype(np.float64), self.log_p[own], self.std
+        square, places = displaced(x[near], x[own], logarithms[:-2])
+        nearness = np.exp(logarithms[-2]) * weight.astype(np.float64)
+        count = nearness * correlation(square)
+        added, total = np.exp(logarithms[-1]) * std[own], 1.0 + count.sum(axis=1)
+        width = LEAST_SPREAD * std[own] + added
+        is_free, width = width > self.least_std, np.maximum(width, self.least_std)
+        z = (y[own, None] - y[near]) / width[:, None]
+        log_near = -0.5 * (np.log(2.0 * np.pi) + np.square(z)) - np.log(width)[:, None]
+        highest = np.maximum(log_p, log_near.max(axis=1))
+        of_near = np.exp(log_near - highest[:, None])
+        density = np.exp(log_p - highest) + np.sum(count * of_near, axis=1)
+        of_count = 1.0 / total[:, None] - of_near / density[:, None]
+        of_square = of_count * nearness * slope(square)
+        of_lengths = np.einsum("rk,rkd->d", of_square, np.square(places))
+        of_width = np.sum(count * of_near * (1.0 - np.square(z)), axis=1) / density / width
+        of_spread = np.sum(of_width * added * is_free)
+        value = np.log(total) - np.log(density) - highest
+        return value, np.r_[of_lengths, np.sum(of_count * count), of_spread]
+
+    def predict(
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
+    ) -> Float[np.ndarray, "r v"]:
+        """Return the gains in log p, nats."""
+        return (-self.loss(logarithms, own, near, weight)[0] - self.log_p[own])[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalLogits(Neighbours):
+    """The logits: classes (n,), int32; held-out probabilities of networks, float32; last log a²."""
+
+    N_OTHERS = (1,)
+    code: Int32[np.ndarray, " n"]
+    proba: Float32[np.ndarray, "n c"]
+
+    @classmethod
+    def fit(
+        cls, rng: np.random.Generator, rows: Rows, proba: Float[np.ndarray, "n c"]
+    ) -> tuple[LocalLogits, Rows, Float[np.ndarray, "r c"]] | None:
+        """Fit the logits to rows with codes of classes, and held-out probabilities there.
+
+        Return them, held-out rows, and the probabilities there with them; None unless these rows
+        gain by them.
+        """
+        if len(rows.y) < LEAST_ROWS:
+            return None
+        order = rng.permutation(len(rows.y))[: most_rows(rows.x.shape[1])]
+        rows, proba = known_rows(rows, order), proba[order]
+
+        def gains(own: np.ndarray, moved: np.ndarray) -> np.ndarray:
+            before, after = (log_loss(p, rows.y[own]) for p in (proba[own], moved))
+            return before - after - LEAST_GAIN * np.average(before, weights=rows.weights[own])
+
+        n = min(len(order), MOST_HELD_OUT)
+        found = LogitsLikelihood(rows, proba=proba).fit_if_better(rng, n, gains)
+        if found is None:
+            return None
+        x, weight, known = (np.asarray(a, np.float32) for a in (rows.x, rows.weights, proba))
+        logits = cls(x, weight, found[0], rows.y.astype(np.int32), known)
+        return logits, rows.at(slice(n)), found[1]
+
+    def validate(self) -> None:
+        """Raise ValueError where these are no labels."""
+        super().validate()
+        if (self.proba < 0.0).any() or (self.proba > 1.0).any():
+            raise ValueError("the neighbours' proba must be 0 to 1")
+        n_classes = self.proba.shape[1]
+        if (self.code < 0).any() or (self.code >= n_classes).any():
+            raise ValueError(f"the neighbours' code must be 0 to {n_classes - 1}")
+
+    def moved(
+        self, x: Float[np.ndarray, "m f"], proba: Float[np.ndarray, "m c"]
+    ) -> Float[np.ndarray, "m c"]:
+        """Move the probabilities of rows."""
+        known = LogitsLikelihood(Rows(self.x, self.code, self.weight), proba=self.proba)
+        moved = np.empty_like(proba)
+        for part, at, near in self._pieces(x):
+            shift = known.shift(self.logarithms, at, near, self.weight[near])
+            moved[part] = move(proba[part], shift.f)
+        return moved
+
+
+class Shift(NamedTuple):
+    """Shifts of the logits of r rows, (r, c), and the curvatures by which these were divided.
+
+    pulls, curvatures
+        Terms of k rows in both, before their nearness, (r, k, c).
+    square, places
+        Squared distances of these, (r, k), and differences, in lengths, (r, k, d).
+    """
+
+    f: Float[np.ndarray, "r c"]
+    curvature: Float[np.ndarray, "r c"]
+    pulls: Float[np.ndarray, "r k c"]
+    curvatures: Float[np.ndarray, "r k c"]
+    square: Float[np.ndarray, "r k"]
+    places: Float[np.ndarray, "r k d"]
+
+
+def move(proba: Float[np.ndarray, "r c"], f: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "r c"]:
+    """Shift the logits of probabilities."""
+    logits = np.log(np.maximum(proba, LEAST_PROBA)) + f
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _less_one(proba: Float[np.ndarray, "*r c"], code: Int[np.ndarray, "*r"]) -> np.ndarray:
+    """Return the slopes of minus the log-likelihood in the logits."""
+    return proba - (code[..., None] == np.arange(proba.shape[-1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitsLikelihood(Likelihood):
+    """Of the classes, y, under the local logits; predicts their probabilities, (r, c)."""
+
+    FIRST, STDS, BOUNDS = (0.0,), (2.0,), ((-6.0,), (9.0,))
+    proba: Float[np.ndarray, "n c"]
+
+    def shift(
+        self, logarithms: np.ndarray, x: np.ndarray, near: np.ndarray, weight: np.ndarray
+    ) -> Shift:
+        """Sum over k rows around each of r, whose inputs are x."""
+        square, places = displaced(self.rows.x[near], x, logarithms[:-1])
+        nearness, p = weight * correlation(square), self.proba[near].astype(np.float64)
+        curvatures = (1.0 - _CURVATURE_BOUND) * p * (1.0 - p) + 0.25 * _CURVATURE_BOUND
+        pulls = _less_one(p, self.rows.y[near])
+        curvature = np.exp(-logarithms[-1]) + np.einsum("rk,rkc->rc", nearness, curvatures)
+        f = -np.einsum("rk,rkc->rc", nearness, pulls) / curvature
+        return Shift(f, curvature, pulls, curvatures, square, places)
+
+    def loss(
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
+    ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
+        """Return -log p of classes given k rows around each, and the gradient of their sum."""
+        shift = self.shift(logarithms, self.rows.x[own], near, weight)
+        code = self.rows.y[own]
+        moved = move(self.proba[own], shift.f)
+        share = _less_one(moved, code) / shift.curvature
+        of_nearness = -np.einsum("rc,rkc->rk", share, shift.pulls)
+        of_nearness -= np.einsum("rc,rkc->rk", share * shift.f, shift.curvatures)
+        of_square = of_nearness * weight * slope(shift.square)
+        of_lengths = np.einsum("rk,rkd->d", of_square, np.square(shift.places))
+        of_var = np.exp(-logarithms[-1]) * np.sum(share * shift.f)
+        return log_loss(moved, code), np.r_[of_lengths, of_var]
+
+    def predict(
+        self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
+    ) -> Float[np.ndarray, "r v"]:
+        """Return the probabilities of classes."""
+        return move(self.proba[own], self.shift(logarithms, self.rows.x[own], near, weight).f)

@@ -21,9 +21,7 @@ from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.dense import one_blas_thread
 from bayesprop.numerics.machine import n_cores, side_by_side
-from bayesprop.tabular_default import (
-    kernel_density,
-)
+from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.duplicate_inputs import Distinct
 from bayesprop.tabular_default.experts import (
@@ -39,7 +37,7 @@ from bayesprop.tabular_default.joint_covariance import (
     hold_out,
     rows_to_look_at,
 )
-from bayesprop.tabular_default.kernel_density import KernelDensity
+from bayesprop.tabular_default.neighbours import KernelDensity
 from bayesprop.tabular_default.networks import (
     Networks,
     dead_units,
@@ -284,7 +282,7 @@ def predict(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictiv
     predicted = without_density(state, x)
     if not any(state.density):
         return predicted
-    return predicted.with_gaussians(*kernel_density.gaussians(state.density, x, predicted.std))
+    return predicted.with_gaussians(*neighbours.gaussians(state.density, x, predicted.std))
 
 
 def without_density(state: NumberState, x: Float[np.ndarray, "n d"]) -> MixturePredictive:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
+from jaxtyping import Float, Float32
 
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.numerics.machine import chunks
@@ -53,17 +53,15 @@ _LEAST_SQUARE, _LEAST_VAR = 1e-9, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ResidualProcess(Neighbours):
-    """The residual process: g (n,), float32; log a², log s, and a limit of epistemic variance.
+    """The residual process: g (n,), float32; its other logarithms are of a² and s.
 
     log_doubt
         Log of the networks' epistemic variance beyond which it isn't part of the unit of g.
     """
 
-    OTHERS = ("log_var", "log_noise")
+    N_OTHERS = (2,)
     g: Float32[np.ndarray, " n"]
-    log_var: Float64[np.ndarray, ""]
-    log_noise: Float64[np.ndarray, ""]
-    log_doubt: Float64[np.ndarray, ""]
+    log_doubt: float
 
     @classmethod
     def fit(
@@ -77,10 +75,8 @@ class ResidualProcess(Neighbours):
         found = likelihood.held_out(rng, n_held, fold)
         if found is None:
             return None
-        *lengths, log_var, log_noise = np.mean(found[0], axis=0)
+        process = cls(rows.x, rows.weights, np.mean(found[0], axis=0), g, float(np.log(doubt)))
         m, v, noise = found[1].T
-        numbers = (np.asarray(a, np.float64) for a in (log_var, log_noise, np.log(doubt)))
-        process = cls(rows.x, rows.weights, np.array(lengths), g, *numbers)
         return process, Local(m, v, noise, doubt)
 
     def moments(
@@ -109,7 +105,7 @@ class ResidualProcess(Neighbours):
         *u, tail = np.clip(u, _LEAST_U, 1.0 - _LEAST_U).T
         frequencies = special.ndtri(u) * np.sqrt(1.5 / special.gammaincinv(1.5, tail))
         steps = rng.standard_normal((2, _N_FREQUENCIES, n))
-        steps *= np.sqrt(np.exp(self.log_var) / _N_FREQUENCIES)
+        steps *= np.sqrt(np.exp(self.logarithms[-2]) / _N_FREQUENCIES)
 
         def draw_prior(at: np.ndarray) -> Float[np.ndarray, "m s"]:
             f = np.empty((len(at), n))
@@ -123,7 +119,7 @@ class ResidualProcess(Neighbours):
         for part, near, own, _ in self._kriged(x):
             number[part], shares[part] = near, own
         known, which = np.unique(number, return_inverse=True)
-        noise_std = np.sqrt(np.exp(self.log_noise) / self.weight[known])
+        noise_std = np.sqrt(np.exp(self.logarithms[-1]) / self.weight[known])
         error = self.g[known, None] - draw_prior(self.x[known])
         error -= noise_std[:, None] * rng.standard_normal(error.shape)
         ends = np.arange(0, number.size + 1, N_NEAREST)
@@ -235,7 +231,7 @@ class Local(NamedTuple):
     @classmethod
     def of(cls, process: ResidualProcess, x: Float[np.ndarray, "n d"]) -> Local:
         """Predict g from the nearest rows."""
-        noise = np.full(len(x), np.exp(process.log_noise))
+        noise = np.full(len(x), np.exp(process.logarithms[-1]))
         return cls(*process.moments(x), noise, float(np.exp(process.log_doubt)))
 
     @property
