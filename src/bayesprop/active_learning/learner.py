@@ -36,7 +36,7 @@ from bayesprop.estimators.any_estimator import (
     predictive_of,
     tells_parts,
 )
-from bayesprop.estimators.params import check_choice, check_int
+from bayesprop.estimators.params import check_int, one_of
 from bayesprop.sealed import ModelFileError, believing
 from bayesprop.store import load_model, save_model
 
@@ -263,8 +263,8 @@ class ActiveLearner:
 
     def _check_settings(self) -> None:
         check_estimator(self.estimator)
-        check_choice("batch", self.batch, ("auto", *BATCHES))
-        check_choice("update", self.update, ("refit", "stream"))
+        one_of("auto", *BATCHES).check("batch", self.batch)
+        one_of("refit", "stream").check("update", self.update)
         check_int("n_draws", self.n_draws, least=2)
         check_int("random_state", self.random_state, least=0)
         if self.update == "stream" and not hasattr(self.estimator, "partial_fit"):

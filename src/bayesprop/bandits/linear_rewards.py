@@ -9,7 +9,7 @@ has the same posterior by QR, whose condition is not squared; here a row costs p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,10 +19,10 @@ from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import POSITIVE, numbers
+from bayesprop.estimators.params import Positive, number
 
 _REFRESH = 512
-ABOVE_ONE = numbers("a finite number > 1", lambda number: 1.0 < number < float("inf"))
+AboveOne = Annotated[float, number("a finite number > 1", lambda value: value > 1.0)]
 
 
 class Statistics(NamedTuple):
@@ -155,8 +155,8 @@ class Regressions:
     ) -> StudentT:
         """Return the function of one regression at each row; `noise` is the prior of the noise."""
         mean, scale, dof = np.empty((3, len(numbers)))
-        for place, number in enumerate(numbers.tolist()):
-            posterior, (shape, rate) = self[number], self.noise_of(number, noise)
+        for place, arm in enumerate(numbers.tolist()):
+            posterior, (shape, rate) = self[arm], self.noise_of(arm, noise)
             spread = max(0.0, float(x[place] @ posterior.cov @ x[place]))
             mean[place], dof[place] = x[place] @ posterior.mean, 2.0 * shape
             scale[place] = np.sqrt(rate / shape * spread)
@@ -180,9 +180,9 @@ class LinearRewards(Rewards):
         rewards squared. A rate near the variance of rewards lets it explore from the start.
     """
 
-    prior_prec: float = field(default=1.0, metadata=POSITIVE)
-    noise_shape: float = field(default=2.0, metadata=ABOVE_ONE)
-    noise_rate: float = field(default=1.0, metadata=POSITIVE)
+    prior_prec: Positive = 1.0
+    noise_shape: AboveOne = 2.0
+    noise_rate: Positive = 1.0
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior; no random number is needed."""

@@ -11,10 +11,9 @@ import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import InitVar, dataclass, field, fields
-from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
@@ -25,14 +24,14 @@ from bayesprop.bandits import reward_models
 from bayesprop.bandits.arms import Arms, Choices, choices_in
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import (
-    COUNT,
-    NOT_NEGATIVE,
+    Count,
+    NotNegative,
+    Whole,
     bounded,
     check_fields,
     check_int,
     finite,
-    numbers,
-    rule,
+    number,
 )
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
@@ -42,7 +41,9 @@ Shares = Float[np.ndarray, " k"]
 
 _MOST_PENDING = 100_000
 _SELECT, _TRY = 0, 1
-_PROBABILITY = numbers("a probability from 0 to 1", lambda chance: 0.0 <= chance <= 1.0)
+Probability = Annotated[
+    float, number("a probability from 0 to 1", lambda chance: 0.0 <= chance <= 1.0)
+]
 
 
 class Decision(NamedTuple):
@@ -125,7 +126,7 @@ class Bandit(ABC):
     arms: Any = field(kw_only=False)
     arm_features: InitVar[Any] = None
     room: InitVar[int | None] = None
-    random_state: int = field(default=0, metadata=rule(partial(check_int, least=0)))
+    random_state: Whole = 0
 
     def __post_init__(self, arm_features: Any, room: int | None) -> None:
         check_fields(self)
@@ -311,7 +312,7 @@ class ThompsonSampler(Bandit):
     array([1., 0.])
     """
 
-    n_averaged: int = field(default=1, metadata=COUNT)
+    n_averaged: Count = 1
 
     def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         return self.rewards.draw(rng, choices, self.n_averaged).mean(axis=0)
@@ -345,7 +346,7 @@ class EpsilonGreedy(Greedy):
         From 0 to 1.
     """
 
-    epsilon: float = field(default=0.05, metadata=_PROBABILITY)
+    epsilon: Probability = 0.05
 
     def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         probabilities = self._probabilities(rng, choices, 1)
@@ -370,7 +371,7 @@ class UpperConfidence(Bandit):
         Standard deviations of the expected reward, not of its noise; 0 is greedy.
     """
 
-    width: float = field(default=2.0, metadata=NOT_NEGATIVE)
+    width: NotNegative = 2.0
 
     def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         del rng

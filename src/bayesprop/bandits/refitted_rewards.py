@@ -23,7 +23,7 @@ from bayesprop.estimators.any_estimator import (
     predictive_of,
     unwrapped,
 )
-from bayesprop.estimators.params import COUNT, POSITIVE
+from bayesprop.estimators.params import Count, Positive
 from bayesprop.store import estimator_from_stored
 
 _SEEDS = 2**32
@@ -76,10 +76,10 @@ class RefittedRewards(Rewards):
     """
 
     estimator: Any = field(kw_only=False)
-    buffer_size: int = field(default=4096, metadata=COUNT)
+    buffer_size: Count = 4096
     keep: Literal["sample", "last"] = "sample"
-    first: int = field(default=20, metadata=COUNT)
-    growth: float = field(default=0.2, metadata=POSITIVE)
+    first: Count = 20
+    growth: Positive = 0.2
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Know nothing."""

@@ -20,10 +20,10 @@ from jaxtyping import Float
 
 from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.bandits.linear_rewards import ABOVE_ONE, Noise, Regressions, StudentT, start
+from bayesprop.bandits.linear_rewards import AboveOne, Noise, Regressions, StudentT, start
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
-from bayesprop.estimators.params import COUNT, POSITIVE, bounded
+from bayesprop.estimators.params import Count, Positive, bounded
 from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
@@ -54,11 +54,11 @@ class ReplayedRewards(Rewards):
     """
 
     estimator: Any = field(kw_only=False)
-    reward_scale: float = field(default=1.0, metadata=POSITIVE)
-    buffer_size: int = field(default=4096, metadata=COUNT)
-    n_steps: int = field(default=64, metadata=COUNT)
-    batch_size: int = field(default=64, metadata=COUNT)
-    every: int = field(default=1, metadata=COUNT)
+    reward_scale: Positive = 1.0
+    buffer_size: Count = 4096
+    n_steps: Count = 64
+    batch_size: Count = 64
+    every: Count = 1
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network."""
@@ -178,11 +178,11 @@ class NeuralLinearRewards(ReplayedRewards):
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
-    every: int = field(default=20, metadata=COUNT)
-    prior_prec: float = field(default=0.25, metadata=POSITIVE)
-    noise_shape: float = field(default=2.0, metadata=ABOVE_ONE)
-    noise_rate: float = field(default=1.0, metadata=POSITIVE)
-    least_noise: float = field(default=0.1, metadata=POSITIVE)
+    every: Count = 20
+    prior_prec: Positive = 0.25
+    noise_shape: AboveOne = 2.0
+    noise_rate: Positive = 1.0
+    least_noise: Positive = 0.1
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""

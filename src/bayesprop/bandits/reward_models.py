@@ -12,7 +12,7 @@ from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewa
 from bayesprop.bandits.rewards import Rewards
 from bayesprop.bandits.streamed_rewards import StreamedRewards, can_stream
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import check_choice
+from bayesprop.estimators.params import one_of
 from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.store import unfitted_from_stored
 
@@ -45,7 +45,7 @@ def rewards_of(model: Any) -> Rewards:
         return _ALONE[model]()
     if isinstance(model, str):
         regressors = [m.name for m in catalogue.METHODS.values() if catalogue.REGRESSION in m.homes]
-        check_choice("rewards", model, tuple(dict.fromkeys([*_ALONE, *regressors])))
+        one_of(*dict.fromkeys([*_ALONE, *regressors])).check("rewards", model)
         model = catalogue.make(model)
     if isinstance(model, type):
         raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored
-from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
+from bayesprop.estimators.params import Count, Positive, Whole
 from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
@@ -84,10 +83,10 @@ class StreamedRewards(Rewards):
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
-    reward_scale: float = field(default=1.0, metadata=POSITIVE)
-    n_recalled: int = field(default=20, metadata=rule(partial(check_int, least=0)))
-    recall_weight: float = field(default=1.0, metadata=POSITIVE)
-    refresh_every: int = field(default=100, metadata=COUNT)
+    reward_scale: Positive = 1.0
+    n_recalled: Whole = 20
+    recall_weight: Positive = 1.0
+    refresh_every: Count = 100
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, its means drawn at random."""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from math import inf, isfinite
+from typing import Annotated
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, numbers
+import numpy as np
+
+from bayesprop.estimators.params import (
+    Count,
+    Positive,
+    Sizes,
+    hyper_parameters,
+    number,
+    numbers,
+)
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     RegressorBase,
@@ -16,12 +24,13 @@ from bayesprop.model.task import Numbers
 from bayesprop.moments.batch_ep.network import BatchEPNetwork
 from bayesprop.moments.batch_ep.sites import Prior
 
-_PRIOR = numbers(
-    "(mean, std > 0) of a log variance", lambda mean, std: isfinite(mean) and 0.0 < std < inf
-)
-
-
-_SHARE_OF_WAY = numbers("a number > 0 and at most 1", lambda share: 0.0 < share <= 1.0)
+_Prior = Annotated[
+    tuple[float, float],
+    numbers("(mean, std > 0) of a log variance", lambda _, std: std > 0.0),
+]
+_ShareOfWay = Annotated[
+    float, number("a number > 0 and at most 1", lambda value: 0.0 < value <= 1.0)
+]
 
 
 @hyper_parameters
@@ -83,22 +92,22 @@ class BatchEPRegressor(RegressorBase):
 
     method_name = "batch-ep"
     method_class = BatchEPNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    damping: float = field(default=0.5, metadata=_SHARE_OF_WAY)
-    tol: float = field(default=5e-3, metadata=POSITIVE)
-    n_starts: int = field(default=3, metadata=COUNT)
+    hidden_layer_sizes: Sizes = field(default=(10,), kw_only=False)
+    n_epochs: Count = field(default=200, kw_only=False)
+    damping: _ShareOfWay = 0.5
+    tol: Positive = 5e-3
+    n_starts: Count = 3
     relevance: bool = False
-    weight_scale_prior: tuple[float, float] = field(default=(1.0, 1.0), metadata=_PRIOR)
-    output_variance: float = field(default=4.0, metadata=POSITIVE)
-    noise_prior: tuple[float, float] = field(default=(-4.0, 1.5), metadata=_PRIOR)
+    weight_scale_prior: _Prior = (1.0, 1.0)
+    output_variance: Positive = 4.0
+    noise_prior: _Prior = (-4.0, 1.5)
     random_state: Seed = None
     verbose: int = 0
 
     def check_params(self) -> None:
         """Raise ValueError for a hyper-parameter out of its range, or more than one layer."""
         super().check_params()
-        if len(as_sizes(self.hidden_layer_sizes)) != 1:
+        if np.size(self.hidden_layer_sizes) != 1:
             raise ValueError(
                 f"hidden_layer_sizes must be one layer, got {self.hidden_layer_sizes!r}: "
                 "take PBPRegressor for more, BayesianLinearRegressor for none"
@@ -106,7 +115,7 @@ class BatchEPRegressor(RegressorBase):
 
     def build_method(self, task: Numbers, n_inputs: int) -> BatchEPNetwork:
         """Return the method that the hyper-parameters describe."""
-        (n_units,) = as_sizes(self.hidden_layer_sizes)
+        n_units = int(np.squeeze(self.hidden_layer_sizes))
         return BatchEPNetwork(
             (n_inputs, n_units, task.n_outputs),
             Prior.of(self.weight_scale_prior, self.output_variance, self.noise_prior),

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import optax
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    POSITIVE,
-    check_choice,
-    numbers,
-    rule,
-)
+from bayesprop.estimators.params import Activation, Count, Positive, Rule, hyper_parameters, numbers
 from bayesprop.estimators.point_network import make_optimizer, network_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -30,11 +22,17 @@ from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mean_field import PrunableNetwork, mean
 
-OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
-_IS_MIXTURE = numbers(
-    "(share, wide_std, narrow_std) with 0 < share < 1 and 0 < narrow_std < wide_std",
-    lambda share, wide, narrow: 0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf"),
-)
+_Transformation = Annotated[
+    optax.GradientTransformation,
+    Rule("optax's", lambda value: isinstance(value, optax.GradientTransformation)),
+]
+_Mixture = Annotated[
+    Sequence[float],
+    numbers(
+        "(share, wide_std, narrow_std) with 0 < share < 1 and 0 < narrow_std < wide_std",
+        lambda share, wide, narrow: 0.0 < share < 1.0 and 0.0 < narrow < wide,
+    ),
+]
 
 
 def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
@@ -45,11 +43,6 @@ def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
         return mean(state)
 
     return bayes_by_backprop(*args, **settings)._replace(sample=sample)
-
-
-def _check_optimizer(name: str, value: Any) -> None:
-    if not isinstance(value, optax.GradientTransformation):
-        check_choice(name, value, OPTIMIZERS)
 
 
 @hyper_parameters
@@ -86,20 +79,20 @@ class _Params(PassParams):
 
     method_name = "bayes-by-backprop"
     method_class: ClassVar[type] = PrunableNetwork
-    n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=3e-3, metadata=POSITIVE)
-    optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
+    n_epochs: Count = field(default=400, kw_only=False)
+    batch_size: Count = 32
+    activation: Activation = "relu"
+    learning_rate: Positive = 3e-3
+    optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adagrad"] | _Transformation = "adam"
     prior: Literal["normal", "mixture"] = "normal"
-    prior_std: float = field(default=0.3, metadata=POSITIVE)
-    prior_mixture: Sequence[float] = field(default=(0.5, 1.0, 0.0024787522), metadata=_IS_MIXTURE)
+    prior_std: Positive = 0.3
+    prior_mixture: _Mixture = (0.5, 1.0, 0.0024787522)
     kl_weights: Literal["uniform", "geometric"] = "uniform"
-    n_samples: int = field(default=1, metadata=COUNT)
-    init_std: float = field(default=0.05, metadata=POSITIVE)
+    n_samples: Count = 1
+    init_std: Positive = 0.05
     local_reparameterisation: bool = False
     prediction: Literal["draws", "mean"] = "draws"
-    n_draws: int = field(default=100, metadata=COUNT)
+    n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         prior = NormalPrior(float(self.prior_std) ** 2)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
-from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOT_NEGATIVE,
-    POSITIVE,
+    Activation,
+    Count,
+    NotNegative,
+    Positive,
+    hyper_parameters,
     layer_sizes,
-    number_or,
 )
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -73,19 +72,17 @@ class _Params(PassParams):
 
     method_name = "closed-form-vi"
     method_class: ClassVar[type] = ClosedFormNetwork
-    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    activation: str = field(default="relu", metadata=ACTIVATION)
+    n_epochs: Count = field(default=200, kw_only=False)
+    batch_size: Count = 32
+    learning_rate: Positive = 1e-2
+    activation: Activation = "relu"
     prior: Literal["normal", "laplace"] = "normal"
-    prior_scale: Literal["fan_in", "empirical"] | float = field(
-        default="fan_in", metadata=number_or("fan_in", "empirical")
-    )
-    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
+    prior_scale: Positive | Literal["fan_in", "empirical"] = "fan_in"
+    likelihood_weight: Positive = 1.0
     optimizer: Literal["adam", "rmsprop", "lbfgs"] = "adam"
-    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
+    kl_warm_up: NotNegative = 100.0
     prediction: Literal["expected", "mean", "draws"] = "expected"
-    n_draws: int = field(default=100, metadata=COUNT)
+    n_draws: Count = 100
 
     def check_params(self) -> None:
         super().check_params()
@@ -152,9 +149,9 @@ class ClosedFormVIClassifier(_Params, PixelClassifier):
     >>> model = ClosedFormVIClassifier(n_epochs=20, kl_warm_up=10, random_state=0)
     """
 
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
-    kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    n_epochs: Count = field(default=100, kw_only=False)
+    likelihood_weight: Positive = 10.0
+    kl_warm_up: NotNegative = 0.0
     expectation: Literal["exact", "taylor"] = "exact"
 
     gradient_norm_ = property(_gradient_norm)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import BELOW_ONE, COUNT, FLAG, SIZES, as_sizes, optional
+from bayesprop.estimators.params import BelowOne, Count, Sizes, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     ClassifierBase,
@@ -41,14 +40,12 @@ class _Params(EstimatorBase):
     """
 
     method_name = "default"
-    hidden_layer_sizes: tuple[int, ...] | None = field(
-        default=None, kw_only=False, metadata=optional(SIZES)
-    )
-    n_epochs: int | None = field(default=None, kw_only=False, metadata=optional(COUNT))
-    n_members: int | None = field(default=None, metadata=optional(COUNT))
-    batch_size: int | None = field(default=None, metadata=optional(COUNT))
-    learning_rate: float = field(default=1e-2, metadata=BELOW_ONE)
-    learn_processes: bool = field(default=True, metadata=FLAG)
+    hidden_layer_sizes: Sizes | None = field(default=None, kw_only=False)
+    n_epochs: Count | None = field(default=None, kw_only=False)
+    n_members: Count | None = None
+    batch_size: Count | None = None
+    learning_rate: BelowOne = 1e-2
+    learn_processes: bool = True
     random_state: Seed = None
     verbose: int = 0
 
@@ -64,7 +61,7 @@ class _Params(EstimatorBase):
         """Return what was set of any ensemble, as its method calls it."""
         sizes = self.hidden_layer_sizes
         return {
-            "hidden_layer_sizes": None if sizes is None else as_sizes(sizes),
+            "hidden_layer_sizes": None if sizes is None else tuple(map(int, np.atleast_1d(sizes))),
             "n_epochs": self.n_epochs,
             "n_members": self.n_members,
             "batch_size": self.batch_size,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, as_sizes
+from bayesprop.estimators.params import Count, hyper_parameters, layer_sizes
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     ClassifierBase,
@@ -47,14 +46,14 @@ class EBPClassifier(PassParams, ClassifierBase):
 
     method_name = "ebp"
     method_class = EBPNetwork
-    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
+    n_epochs: Count = field(default=20, kw_only=False)
     weights: Literal["binary", "real"] = "real"
     prediction: Literal["posterior", "map"] = "posterior"
 
     def build_method(self, task: Classes, n_inputs: int) -> EBPNetwork:
         """Return the method that the hyper-parameters describe."""
         n_outputs = 1 if task.n_classes == 2 else task.n_classes
-        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
+        sizes = layer_sizes(n_inputs, self.hidden_layer_sizes, n_outputs)
         return EBPNetwork(sizes, self.n_epochs, self.weights, is_map=self.prediction == "map")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE
+from bayesprop.estimators.params import Count, Positive, hyper_parameters
 from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -35,9 +34,9 @@ class _Params(NetworkParams):
 
     method_name = "graves-vi"
     method_class: ClassVar[type] = PrunableNetwork
-    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    init_std: float = field(default=0.05, metadata=POSITIVE)
-    n_draws: int = field(default=100, metadata=COUNT)
+    n_epochs: Count = field(default=200, kw_only=False)
+    init_std: Positive = 0.05
+    n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         how = {"init_std": float(self.init_std)}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar, Literal
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE, layer_sizes, number_or
+from bayesprop.estimators.params import Count, Positive, hyper_parameters, layer_sizes
 from bayesprop.estimators.point_network import NetworkParams, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import NoisyRegressor, PixelClassifier
@@ -64,13 +62,11 @@ class _Params(NetworkParams):
     method_name = "laplace"
     method_class: ClassVar[type] = LaplaceNetwork
     structure: Literal["full", "kron", "diagonal"] = "kron"
-    prior_prec: Literal["by-layer", "one"] | float = field(
-        default="by-layer", metadata=number_or(*PRIORS)
-    )
-    n_rounds: int = field(default=4, metadata=COUNT)
+    prior_prec: Positive | Literal["by-layer", "one"] = "by-layer"
+    n_rounds: Count = 4
     prediction: Literal["linearised", "draws"] = "linearised"
-    n_draws: int = field(default=100, metadata=COUNT)
-    max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
+    n_draws: Count = 100
+    max_gigabytes: Positive = 8.0
 
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
         likelihood = likelihood_of(task, self)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from scipy import special
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, number_or, optional, rule
+from bayesprop.estimators.params import Count, GammaPrior, Positive, Rule, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     RegressorBase,
@@ -18,7 +17,6 @@ from bayesprop.estimators.shell import (
 )
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
 from bayesprop.linear.bases import (
-    ARD,
     EVIDENCE,
     Basis,
     PriorChoice,
@@ -34,16 +32,17 @@ from bayesprop.model.task import Numbers
 _CONJUGATE, _INTEGRATED = "conjugate", "integrated"
 _MOST_COLUMNS = 20_000
 _CLUSTERED_ROWS = 10_000
-
-
-def _check_basis(name: str, value: Any) -> None:
-    if value is None or value in ("polynomial", "radial"):
-        return
-    if not (callable(value) or hasattr(value, "transform")):
-        raise ValueError(
-            f"{name} must be None, 'polynomial', 'radial', a function of rows or a scikit-learn "
-            f"transformer, got {value!r}"
-        )
+_BasisChoice = (
+    Literal["polynomial", "radial"]
+    | Annotated[
+        Any,
+        Rule(
+            "a function of rows, a scikit-learn transformer",
+            lambda value: callable(value) or hasattr(value, "transform"),
+        ),
+    ]
+    | None
+)
 
 
 @dataclass(frozen=True)
@@ -164,17 +163,17 @@ class BayesianLinearRegressor(RegressorBase):
 
     method_name = "linear"
     method_class = LinearModel
-    prior_prec: Any = field(default=EVIDENCE, kw_only=False, metadata=number_or(EVIDENCE, ARD))
-    noise: Any = field(
-        default=_INTEGRATED, kw_only=False, metadata=number_or(_INTEGRATED, EVIDENCE, _CONJUGATE)
+    prior_prec: Positive | Literal["evidence", "ard"] = field(default=EVIDENCE, kw_only=False)
+    noise: Positive | Literal["integrated", "evidence", "conjugate"] = field(
+        default=_INTEGRATED, kw_only=False
     )
-    basis: Any = field(default=None, metadata=rule(_check_basis))
-    degree: int = field(default=3, metadata=COUNT)
-    n_centres: int = field(default=10, metadata=COUNT)
-    width: float | None = field(default=None, metadata=optional(POSITIVE))
-    intercept_prec: float = field(default=1e-4, metadata=POSITIVE)
-    noise_prior: tuple[float, float] = field(default=(1.1, 0.01), metadata=GAMMA)
-    max_steps: int = field(default=1000, metadata=COUNT)
+    basis: _BasisChoice = None
+    degree: Count = 3
+    n_centres: Count = 10
+    width: Positive | None = None
+    intercept_prec: Positive = 1e-4
+    noise_prior: GammaPrior = (1.1, 0.01)
+    max_steps: Count = 1000
     random_state: Seed = None
 
     def check_params(self) -> None:

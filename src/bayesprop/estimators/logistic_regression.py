@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE, number_or
+from bayesprop.estimators.params import Count, Positive, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     ClassifierBase,
@@ -17,7 +16,7 @@ from bayesprop.estimators.shell import (
     of_fitted,
 )
 from bayesprop.estimators.weight_table import input_columns, weight_table
-from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
+from bayesprop.linear.bases import EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits
 from bayesprop.linear.logistic_model import LogisticModel
 from bayesprop.model.task import Classes
@@ -88,10 +87,10 @@ class BayesianLogisticClassifier(ClassifierBase):
     posterior: Literal["vi", "laplace"] = field(default="vi", kw_only=False)
     covariance: Literal["full", "diagonal"] = "full"
     prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
-    prior_prec: Any = field(default=EVIDENCE, metadata=number_or(EVIDENCE, ARD))
-    intercept_prec: float = field(default=0.01, metadata=POSITIVE)
-    n_draws: int = field(default=1000, metadata=COUNT)
-    max_steps: int = field(default=200, metadata=COUNT)
+    prior_prec: Positive | Literal["evidence", "ard"] = EVIDENCE
+    intercept_prec: Positive = 0.01
+    n_draws: Count = 1000
+    max_steps: Count = 200
     random_state: Seed = None
 
     def build_method(self, task: Classes, n_inputs: int) -> LogisticModel:

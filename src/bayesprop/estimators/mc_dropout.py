@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, POSITIVE, SHARE
+from bayesprop.estimators.params import Count, Positive, Share, hyper_parameters
 from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -46,10 +44,10 @@ class _Params(NetworkParams):
 
     method_name = "mc-dropout"
     method_class: ClassVar[type] = TrainedNetwork
-    dropout: float = field(default=0.05, metadata=SHARE)
-    input_dropout: float = field(default=0.0, metadata=SHARE)
-    length_scale: float = field(default=3.0, metadata=POSITIVE)
-    n_draws: int = field(default=100, metadata=COUNT)
+    dropout: Share = 0.05
+    input_dropout: Share = 0.0
+    length_scale: Positive = 3.0
+    n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
         return network_of(

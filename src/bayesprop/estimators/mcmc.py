@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from math import inf
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
-    ACTIVATION,
-    BELOW_ONE,
-    COUNT,
-    SIZES,
+    Activation,
+    BelowOne,
+    Count,
+    Positive,
+    Sizes,
     check_int,
+    hyper_parameters,
     layer_sizes,
     numbers,
 )
@@ -33,14 +33,10 @@ from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import Plan, Sampler
 from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
 
-_PRIOR = numbers(
-    "(shape > 0, rate > 0) of a Gamma prior",
-    lambda shape, rate: 0.0 < shape < inf and 0.0 < rate < inf,
-)
-_PRECISION = numbers(
-    "a number > 0 or (shape > 0, rate > 0) of a Gamma prior",
-    lambda *prior: len(prior) <= 2 and all(0.0 < number < inf for number in prior),
-)
+_GammaPrior = Annotated[
+    tuple[float, float],
+    numbers("(shape > 0, rate > 0) of a Gamma prior", lambda shape, rate: min(shape, rate) > 0.0),
+]
 
 
 def _floats(value: Any) -> Any:
@@ -93,16 +89,16 @@ class _Params(EstimatorBase):
 
     method_name = "mcmc"
     method_class: ClassVar[type] = MarkovChains
-    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
+    hidden_layer_sizes: Sizes = field(default=(10,), kw_only=False)
     sampler: Sampler = "nuts"
-    n_chains: int = field(default=4, metadata=COUNT)
+    n_chains: Count = 4
     n_warmup: int = 500
-    n_draws: int = field(default=250, metadata=COUNT)
-    thin: int = field(default=1, metadata=COUNT)
-    target_acceptance: float = field(default=0.8, metadata=BELOW_ONE)
-    n_leapfrog: int = field(default=20, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    weight_precision: tuple[float, float] | float = field(default=SIX, metadata=_PRECISION)
+    n_draws: Count = 250
+    thin: Count = 1
+    target_acceptance: BelowOne = 0.8
+    n_leapfrog: Count = 20
+    activation: Activation = "relu"
+    weight_precision: Positive | _GammaPrior = SIX
     random_state: Seed = None
 
     def check_params(self) -> None:
@@ -169,7 +165,7 @@ class MCMCRegressor(_Chains, _Params, NoisyRegressor):
     (42,)
     """
 
-    noise_prior: tuple[float, float] = field(default=SIX, metadata=_PRIOR)
+    noise_prior: _GammaPrior = SIX
 
 
 @hyper_parameters

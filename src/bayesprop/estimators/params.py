@@ -1,52 +1,217 @@
-"""Hyper-parameters as fields of a dataclass, each with the rule that it must keep.
+"""Hyper-parameters: fields of a dataclass, whose annotations are the rules that they must keep.
 
-`n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks,
-and so does `prior: Literal["normal", "laplace"] = "normal"`; `check_int` and its like check a value
-by name. Errors name parameter, rule and value.
+`n_epochs: Count = 100` declares a field that `check_fields` checks, and so do
+`prior: Literal["normal", "laplace"] = "normal"`, `n_members: Count | None = None` and truth values;
+an annotation without a rule is not checked. Errors name parameter, rule and value. An estimator's
+docstring describes all of its fields; what many estimators share is written once, in the docstrings
+of the classes above them.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from ast import literal_eval
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import cache, partial
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cache
 from math import inf
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from jaxtyping import Float
 
-Metadata = Mapping[str, Any]
+_HEADING = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
+_ENTRY = re.compile(r"\n(?=\S)")
+T = TypeVar("T")
 
 
-def check_int(name: str, value: Any, *, of: str = "be an int", least: int = 1) -> None:
+@dataclass(frozen=True)
+class Rule:
+    """Condition on the value of a parameter.
+
+    words
+        The condition as it follows "must be" in an error.
+    holds
+        Whether a value satisfies it; one that it cannot be asked of does not.
+    """
+
+    words: str
+    holds: Callable[..., bool]
+
+    def is_kept_by(self, value: object) -> bool:
+        """Whether a value satisfies the condition."""
+        try:
+            return bool(self.holds(value))
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ValueError that names the parameter unless the value satisfies the condition."""
+        if not self.is_kept_by(value):
+            raise ValueError(f"{name} must be {self.words}, got {value!r}")
+
+
+def whole(least: int) -> Rule:
+    """Rule of whole numbers from `least` on."""
+    return Rule(f"an int >= {least}", lambda value: _is_whole(value, least))
+
+
+def number(words: str, holds: Callable[[float], bool]) -> Rule:
+    """Rule of a finite number."""
+    return Rule(words, lambda value: _is_number(value) and holds(value))
+
+
+def numbers(words: str, holds: Callable[..., bool]) -> Rule:
+    """Rule of several finite numbers, in a tuple, a list or an array."""
+    return Rule(words, lambda values: all(map(_is_number, values)) and holds(*values))
+
+
+def one_of(*names: str) -> Rule:
+    """Rule of names."""
+    return Rule(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(float(value)) < inf
+
+
+Count = Annotated[int, whole(1)]
+Whole = Annotated[int, whole(0)]
+Positive = Annotated[float, number("a finite number > 0", lambda value: value > 0.0)]
+NotNegative = Annotated[float, number("a finite number >= 0", lambda value: value >= 0.0)]
+Share = Annotated[float, number("a number >= 0 and < 1", lambda value: 0.0 <= value < 1.0)]
+BelowOne = Annotated[float, number("a number > 0 and < 1", lambda value: 0.0 < value < 1.0)]
+Sizes = Annotated[
+    tuple[int, ...],
+    Rule(
+        "ints >= 1, one a layer",
+        lambda sizes: all(_is_whole(size, 1) for size in (sizes if np.ndim(sizes) else [sizes])),
+    ),
+]
+Activation = Literal["relu", "leaky_relu", "erf", "identity"]
+"""Those of `networks/mlp.py`, which loads JAX."""
+Noise = Positive | Literal["learned", "input"]
+GammaPrior = Annotated[
+    tuple[float, float],
+    numbers("(shape > 1, rate > 0)", lambda shape, rate: shape > 1.0 and rate > 0.0),
+]
+"""Shape and rate of a precision's distribution whose mean variance exists."""
+
+
+def check_int(name: str, value: object, *, least: int = 1) -> None:
     """Raise ValueError unless value is an int of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must {of} >= {least}, got {value!r}")
+    whole(least).check(name, value)
 
 
-def check_positive(name: str, value: Any) -> None:
-    """Raise ValueError unless value is a finite number > 0."""
-    if not (_is_number(value) and 0.0 < value < inf):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+def check_fields(params: object) -> None:
+    """Raise ValueError, in words for the user, where a field breaks its rule."""
+    for name, (rule, default) in rules(type(params)).items():
+        if (value := getattr(params, name)) is not default:
+            rule.check(name, value)
 
 
-def check_not_negative(name: str, value: Any) -> None:
-    """Raise ValueError unless value is a finite number >= 0."""
-    if not (_is_number(value) and 0.0 <= value < inf):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+@cache
+def rules(kind: type) -> dict[str, tuple[Rule, object]]:
+    """Return the rules of the fields of a dataclass, and their defaults, which keep them."""
+    hints = get_type_hints(kind, include_extras=True)
+    ruled = ((one, rule_of(hints[one.name])) for one in fields(kind))
+    return {one.name: (rule, one.default) for one, rule in ruled if rule is not None}
 
 
-def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError unless value is one of the names."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+def rule_of(annotation: object) -> Rule | None:
+    """Return the rule that an annotation is; None where there is none."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return next((one for one in arguments if isinstance(one, Rule)), None)
+    if origin is Literal:
+        return one_of(*arguments)
+    if annotation is bool:
+        return Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
+    if annotation is NoneType:
+        return Rule("None", lambda value: value is None)
+    if origin not in (Union, UnionType):
+        return None
+    members = [rule for one in arguments if (rule := rule_of(one)) is not None]
+    if len(members) < len(arguments):
+        return None
+    words = " or ".join(rule.words for rule in members)
+    return Rule(words, lambda value: any(rule.is_kept_by(value) for rule in members))
 
 
-def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def hyper_parameters(cls: type[T]) -> type[T]:
+    """Turn annotated fields into keyword-only hyper-parameters; an estimator describes them.
+
+    Estimators are compared by identity, and shown as scikit-learn shows its own.
+    """
+    made = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    if hasattr(made, "target_kind") and not inspect.isabstract(made):
+        _describe(made)
+    return made
+
+
+def _describe(cls: type) -> None:
+    """Complete an estimator's docstring: `Parameters` in their order, `Attributes`, `Examples`.
+
+    What the class does not say, the classes above it do.
+    """
+    chain = [_sections(inspect.cleandoc(one.__doc__ or "")) for one in cls.__mro__]
+    words = _entries(chain, "Parameters")
+    # In the order of the signature: what can be given without its name comes first.
+    names = [one.name for one in sorted(fields(cls), key=lambda one: bool(one.kw_only))]
+    whole = chain[0] | {
+        "Parameters": "\n".join(dict.fromkeys(words[name] for name in names)),
+        "Attributes": "\n".join(dict.fromkeys(_entries(chain, "Attributes").values())),
+        "Examples": _example(cls, [one["Examples"] for one in chain if "Examples" in one]),
+    }
+    order = ("Parameters", "Attributes", "Examples")
+    titled = [f"{name}\n{'-' * len(name)}\n{whole[name]}" for name in order]
+    cls.__doc__ = "\n\n".join([whole[""], *titled, ""])
+
+
+def _example(cls: type, examples: list[str]) -> str:
+    """Return the first example; of one line, how the estimator of the next one is made."""
+    first = examples[0]
+    if "\n" in first and first is not examples[-1]:
+        return first
+    made = first if "\n" not in first else f">>> model = {cls.__name__}(random_state=0)"
+    shared = re.sub(r"(?<=bayesprop import )\w+", cls.__name__, examples[-1])
+    return re.sub(r">>> model = .*", lambda _: made, shared)
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Split a docstring at its headings; what stands before the first is named ""."""
+    first, *rest = _HEADING.split(text)
+    sections = zip(rest[::2], rest[1::2], strict=True)
+    return {"": first.strip()} | {name: words.strip() for name, words in sections}
+
+
+def _entries(chain: list[dict[str, str]], section: str) -> dict[str, str]:
+    """Return the entry of every name that a section describes; of several, the first text's."""
+    entries: dict[str, str] = {}
+    for sections in chain:
+        for entry in filter(None, _ENTRY.split(sections.get(section, ""))):
+            for name in entry.partition(" : ")[0].split(", "):
+                entries.setdefault(name, entry)
+    return entries
+
+
+def finite(name: str, values: object, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
     """Return finite float64 of a shape, None in it for any size; ValueError in words."""
     try:
         array = np.asarray(values, np.float64)
@@ -73,113 +238,10 @@ def bounded(name: str, values: Float[np.ndarray, "..."], most: float) -> Float[n
     return values
 
 
-def check_fields(params: Any) -> None:
-    """Raise ValueError, in words for the user, where a field breaks its rule."""
-    for name, default, check in _rules(type(params)):
-        if (value := getattr(params, name)) is not default:
-            check(name, value)
-
-
-@cache
-def _rules(kind: type) -> list[tuple[str, Any, Callable[[str, Any], None]]]:
-    """List the rules of the fields of a dataclass, by name, and their defaults, which keep them."""
-    ruled = ((one, one.metadata or _of_words(one.type)) for one in fields(kind))
-    return [(one.name, one.default, metadata["check"]) for one, metadata in ruled if metadata]
-
-
-def _of_words(annotation: Any) -> Metadata:
-    """Return the rule of a field whose annotation, as text, lists words; empty for others."""
-    words = re.fullmatch(r"Literal(\[.*\])", str(annotation))
-    return one_of(*literal_eval(words[1])) if words else {}
-
-
-def rule(check: Callable[[str, Any], None]) -> Metadata:
-    """Metadata of a field that `check` is called for, with its name and value."""
-    return {"check": check}
-
-
-def one_of(*names: str) -> Metadata:
-    """Metadata of a field that takes one of some names."""
-    return rule(partial(check_choice, allowed=names))
-
-
-def number_or(*words: str) -> Metadata:
-    """Metadata of a field that takes a number > 0 or one of some words."""
-    known = " or ".join(map(repr, words))
-
-    def check(name: str, value: Any) -> None:
-        if not isinstance(value, str):
-            check_positive(name, value)
-        elif value not in words:
-            raise ValueError(f"{name} must be a number > 0, {known}, got {value!r}")
-
-    return rule(check)
-
-
-def numbers(words: str, holds: Callable[..., bool]) -> Metadata:
-    """Metadata of a field that takes a number or several, if `holds` of them.
-
-    words
-        What they must be, after "must be".
-    """
-
-    def check(name: str, value: Any) -> None:
-        try:
-            values = value if isinstance(value, tuple) else np.atleast_1d(value).tolist()
-            is_good = all(map(_is_number, values)) and holds(*values)
-        except (TypeError, ValueError):
-            is_good = False
-        if not is_good:
-            raise ValueError(f"{name} must be {words}, got {value!r}")
-
-    return rule(check)
-
-
-def optional(metadata: Metadata) -> Metadata:
-    """Metadata of a field that may be None, too."""
-
-    def check(name: str, value: Any) -> None:
-        if value is not None:
-            metadata["check"](name, value)
-
-    return rule(check)
-
-
-def as_sizes(hidden_layer_sizes: Any) -> tuple[int, ...]:
-    """Return the hidden units of every layer; an int is one layer."""
-    if isinstance(hidden_layer_sizes, tuple):
-        return tuple(map(int, hidden_layer_sizes))
-    return tuple(int(size) for size in np.atleast_1d(hidden_layer_sizes))
-
-
-def layer_sizes(n_inputs: int, hidden_layer_sizes: Any, n_outputs: int) -> tuple[int, ...]:
-    """Units of every layer, from the inputs to the outputs that a likelihood asks for."""
-    return (n_inputs, *as_sizes(hidden_layer_sizes), n_outputs)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_sizes(name: str, value: Any) -> None:
-    for size in value if isinstance(value, tuple) else np.atleast_1d(np.asarray(value, object)):
-        check_int(name, size, of="hold ints")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-COUNT = rule(check_int)
-POSITIVE = rule(check_positive)
-NOT_NEGATIVE = rule(check_not_negative)
-SHARE = numbers("a number >= 0 and < 1", lambda share: 0.0 <= share < 1.0)
-BELOW_ONE = numbers("a number > 0 and < 1", lambda number: 0.0 < number < 1.0)
-FLAG = rule(_check_flag)
-SIZES = rule(_check_sizes)
-ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
-"""Those of `networks/mlp.py`, which loads JAX."""
-NOISE = number_or("learned", "input")
-GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
-"""Shape and rate of a precision's distribution whose mean variance exists."""
+def layer_sizes(n_inputs: int, hidden_layer_sizes: object, n_outputs: int) -> tuple[int, ...]:
+    """Units of every layer, from the inputs to the outputs; one int is one hidden layer."""
+    return (
+        n_inputs,
+        *map(int, np.atleast_1d(np.asarray(hidden_layer_sizes))),
+        n_outputs,
+    )

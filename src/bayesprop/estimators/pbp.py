@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal, cast
 
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, as_sizes, optional
+from bayesprop.estimators.params import Activation, Count, GammaPrior, hyper_parameters, layer_sizes
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
     ClassifierBase,
@@ -56,12 +55,12 @@ class _Params(PassParams):
     """
 
     method_name = "pbp"
-    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
+    n_epochs: Count = field(default=40, kw_only=False)
     inference: Literal["adf", "sep"] = "adf"
-    activation: str = field(default="relu", metadata=ACTIVATION)
+    activation: Activation = "relu"
     engine: Literal["auto", "kernel", "jax"] = "auto"
-    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-    refresh_every: int | None = field(default=None, metadata=optional(COUNT))
+    weight_prior: GammaPrior = (6.0, 6.0)
+    refresh_every: Count | None = None
 
     def check_params(self) -> None:
         super().check_params()
@@ -83,14 +82,14 @@ class PBPRegressor(_Params, RegressorBase):
     """
 
     method_class = PBPNumbers
-    batch_size: int = field(default=1, metadata=COUNT)
-    noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    batch_size: Count = 1
+    noise_prior: GammaPrior = (6.0, 6.0)
 
     def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
         """Return the method that the hyper-parameters describe."""
         return PBPNumbers(
             self.chosen_engine(),
-            (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, task.n_outputs),
             self.n_epochs,
             Gamma(*self.weight_prior),
             Gamma(*self.noise_prior),
@@ -146,12 +145,12 @@ class PBPClassifier(_Params, ClassifierBase):
     """
 
     method_class = PBPClasses
-    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
+    n_epochs: Count = field(default=20, kw_only=False)
 
     def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
         """Return the method that the hyper-parameters describe."""
         n_outputs = 1 if task.n_classes == 2 else task.n_classes
-        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
+        sizes = layer_sizes(n_inputs, self.hidden_layer_sizes, n_outputs)
         return PBPClasses(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))
 
     state_ = of_fitted("learned.state.plain")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import optax
 
-from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
+    Activation,
+    Count,
+    Noise,
+    NotNegative,
+    Positive,
+    Share,
+    hyper_parameters,
     layer_sizes,
 )
 from bayesprop.estimators.scikit_learn import lazily
@@ -33,11 +33,11 @@ from bayesprop.sampling.mc_dropout import Rates
 class NetworkParams(PassParams):
     """Hyper-parameters of networks that take the steps of a named optimiser."""
 
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    batch_size: Count = 32
+    activation: Activation = "relu"
+    learning_rate: Positive = 1e-2
     optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
-    momentum: float = field(default=0.9, metadata=SHARE)
+    momentum: Share = 0.9
 
 
 def network_of(
@@ -136,14 +136,14 @@ class _Point(NetworkParams):
 
     method_name = "network"
     method_class: ClassVar[type] = MemberNetworks
-    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
-    n_members: int = field(default=1, metadata=COUNT)
+    weight_decay: NotNegative = 10.0
+    n_members: Count = 1
     early_stopping: bool = False
-    validation_fraction: float = field(default=0.1, metadata=SHARE)
-    patience: int = field(default=20, metadata=COUNT)
-    dropout: float = field(default=0.0, metadata=SHARE)
-    input_dropout: float = field(default=0.0, metadata=SHARE)
-    dropconnect: float = field(default=0.0, metadata=SHARE)
+    validation_fraction: Share = 0.1
+    patience: Count = 20
+    dropout: Share = 0.0
+    input_dropout: Share = 0.0
+    dropconnect: Share = 0.0
     dropconnect_masks: Literal["batch", "row"] = "batch"
 
     def check_params(self) -> None:
@@ -198,12 +198,12 @@ class _Ensemble(NetworkParams):
 
     method_name = "deep-ensemble"
     method_class: ClassVar[type] = MemberNetworks
-    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
-    n_members: int = field(default=5, metadata=COUNT)
+    weight_decay: NotNegative = 10.0
+    n_members: Count = 5
     early_stopping: bool = False
-    validation_fraction: float = field(default=0.1, metadata=SHARE)
-    patience: int = field(default=20, metadata=COUNT)
-    adversarial_step: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    validation_fraction: Share = 0.1
+    patience: Count = 20
+    adversarial_step: NotNegative = 0.0
 
     def check_params(self) -> None:
         super().check_params()
@@ -221,7 +221,7 @@ class DeepEnsembleRegressor(_Ensemble, RegressorBase):
     prediction is their equal mixture, and their disagreement its epistemic part.
     """
 
-    noise: Literal["learned", "input"] | float = field(default="input", metadata=NOISE)
+    noise: Noise = "input"
 
 
 @hyper_parameters

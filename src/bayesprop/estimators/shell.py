@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -22,8 +22,15 @@ from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, NOISE, SIZES, check_fields, check_int, one_of
+from bayesprop.estimators.params import (
+    Count,
+    Noise,
+    Sizes,
+    check_fields,
+    check_int,
+    hyper_parameters,
+    one_of,
+)
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned, Method
@@ -42,8 +49,6 @@ from bayesprop.targets.kinds import KINDS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-
-    from bayesprop.distributions.gaussian_copula import KnownInputs
 else:
     BaseEstimator = ClassifierMixin = RegressorMixin = object
 
@@ -135,7 +140,7 @@ class EstimatorBase(ABC, BaseEstimator):
     task_: Task = of_fitted("task")
     encoding_: Encoding = of_fitted("encoding")
     x_scaler_: Standardiser = of_fitted("encoding.scaler")
-    inputs_: KnownInputs = of_fitted("inputs")
+    inputs_ = of_fitted("inputs")
     learned_: Learned = of_fitted("learned")
     state_: Any = of_fitted("learned.state")
     fit_report_: FitReport = of_fitted("learned.report")
@@ -295,7 +300,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
     """
 
     task_name = REGRESSION
-    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
+    target_kind: Annotated[str, one_of(*KINDS)] = NUMBERS
     exposure: str | int | None = None
 
     y_scaler_ = of_fitted("task.scaler")
@@ -426,7 +431,7 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     task_name = CLASSIFICATION
     learns_order: ClassVar[bool] = False
     """Whether the method learns from the order of classes; others are scored by it alone."""
-    target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
+    target_kind: Annotated[str, one_of(*KINDS_OF_CLASSES)] = CLASSES
     order: Sequence[Any] | None = None
 
     classes_ = of_fitted("task.labels")
@@ -479,8 +484,8 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
 class PassParams(EstimatorBase):
     """Hyper-parameters of networks that are fitted in passes over the rows."""
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    hidden_layer_sizes: Sizes = field(default=(50,), kw_only=False)
+    n_epochs: Count = field(default=100, kw_only=False)
     warm_start: bool = False
     random_state: Seed = None
     verbose: int = 0
@@ -490,7 +495,7 @@ class PassParams(EstimatorBase):
 class NoisyRegressor(RegressorBase):
     """Regressor of a network whose likelihood is chosen by `noise`."""
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    noise: Noise = "learned"
 
 
 @hyper_parameters
