@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesprop import catalogue, codec
-from bayesprop.estimators.stored import Restored, method_and_task, restored, to_stored, with_params
+from bayesprop.estimators.scikit_learn import with_scikit_learn
+from bayesprop.estimators.stored import method_and_task, restored, to_stored, with_params
 from bayesprop.sealed import (
     SCHEMA,
     Refused,
@@ -36,10 +37,8 @@ if TYPE_CHECKING:
 class SavedModel:
     """What a model file holds.
 
-    fitted
-        All that a prediction needs.
-    origin
-        The fitted estimator, or what a file holds of it.
+    plain
+        The fitted estimator; of a file, one that predicts without scikit-learn.
     table
         How tables become its inputs; None if it was fitted on a matrix.
     metadata
@@ -48,8 +47,7 @@ class SavedModel:
         Everything else that the file says about itself: schema, method, versions.
     """
 
-    fitted: Fitted
-    origin: EstimatorBase | Restored
+    plain: EstimatorBase
     table: TableEncoding | None
     metadata: dict[str, Any]
     header: dict[str, Any]
@@ -59,13 +57,18 @@ class SavedModel:
         """Say of a model in memory what its file would say."""
         method, _ = method_and_task(estimator)
         about = {"schema": SCHEMA, "method": method, "versions": library_versions()}
-        return cls(estimator.fitted_, estimator, table, metadata, about)
+        return cls(estimator, table, metadata, about)
 
     @cached_property
-    def estimator(self) -> Any:
+    def fitted(self) -> Fitted:
+        """All that a prediction needs."""
+        return self.plain.fitted_
+
+    @cached_property
+    def estimator(self) -> EstimatorBase:
         """Fitted, as it was saved; of a file, it is built when it is first asked for."""
-        origin = self.origin
-        return origin.estimator if isinstance(origin, Restored) else origin
+        plain = self.plain
+        return plain if "plain" in vars(type(plain)) else with_scikit_learn(plain)
 
 
 def save_model(
@@ -101,7 +104,7 @@ def load_model(path: str | Path) -> SavedModel:
 
 def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """Rebuild an estimator from what its `to_stored` gave; any error where it is not that."""
-    return _restored(header, arrays).estimator
+    return with_scikit_learn(_restored(header, arrays))
 
 
 def unfitted_from_stored(header: dict[str, Any]) -> EstimatorBase:
@@ -110,7 +113,7 @@ def unfitted_from_stored(header: dict[str, Any]) -> EstimatorBase:
     return with_params(kind, header["params"])
 
 
-def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Restored:
+def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> EstimatorBase:
     """Read a fitted estimator, without scikit-learn."""
     kind = catalogue.plain_class(header["method"], header["task"])
     return restored(kind, header["model"], arrays)
@@ -129,14 +132,14 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         known = ", ".join(catalogue.METHODS)
         raise Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
-        origin = _restored(header, arrays)
-        table = _table(header["table"], origin.fitted)
+        plain = _restored(header, arrays)
+        table = _table(header["table"], plain.fitted_)
         metadata, _ = dict(header["metadata"]), dict(header["versions"])
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise Refused(f"does not describe a {method} model ({reason})") from error
     about = {key: header[key] for key in header if key not in ("table", "metadata")}
-    return SavedModel(origin.fitted, origin, table, metadata, about)
+    return SavedModel(plain, table, metadata, about)
 
 
 def _table(stored: dict[str, Any] | None, fitted: Fitted) -> TableEncoding | None:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.estimators import fitting
 from bayesprop.numerics import machine
 
 
@@ -24,7 +23,7 @@ def test_programs_are_forgotten_when_they_crowd_the_process_and_compiled_again(f
     program = jax.jit(lambda x: jnp.tanh(x) + 2.0)
     before = np.asarray(program(jnp.ones(3)))
     assert program._cache_size() == 1
-    assert machine.forget_when_crowded()
+    assert machine.forget_when_crowded(every=0.0)
     assert program._cache_size() == 0
     np.testing.assert_array_equal(program(jnp.ones(3)), before)
 
@@ -33,20 +32,21 @@ def test_programs_stay_while_there_is_room_and_where_nobody_counts(monkeypatch, 
     program = jax.jit(lambda x: jnp.tanh(x) - 2.0)
     program(jnp.ones(3))
     monkeypatch.setattr(machine, "_MOST_MAPS", tmp_path / "none")
-    assert not machine.forget_when_crowded(0.0)
+    assert not machine.forget_when_crowded(0.0, every=0.0)
     (tmp_path / "none").write_text(str(2**31))
-    assert not machine.forget_when_crowded()
+    assert not machine.forget_when_crowded(every=0.0)
     assert program._cache_size() == 1
 
 
 def test_fits_look_after_it_every_second(few_maps, monkeypatch):
-    calls, now = [], [100.0]
-    monkeypatch.setattr(fitting, "forget_when_crowded", lambda: calls.append(now[0]))
-    monkeypatch.setattr(fitting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(fitting, "_looks", [0.0])
-    for now[0] in (100.0, 100.5, 100.9, 101.0, 101.5, 103.0):
-        fitting.forget_programs()
-    assert calls == [100.0, 101.0, 103.0]
+    now = [machine.time.monotonic() + 100.0]
+    monkeypatch.setattr(machine.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(machine, "_last_count", [0.0])
+    looked = []
+    for seconds in (0.0, 0.5, 0.4, 0.1, 0.5, 1.5):
+        now[0] += seconds
+        looked.append(machine.forget_when_crowded())
+    assert looked == [True, False, False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -40,7 +41,7 @@ from bayesprop.targets.kinds import learnt_map
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
+    from bayesprop.estimators.shell import EstimatorBase
 
 NOTHING = cast(Learned, None)
 """Learnt so far: of units that stay, before the first row is learnt."""
@@ -75,64 +76,70 @@ def checked_rows(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     before: Fitted | None,
-    **labels: ArrayLike,
+    classes: ArrayLike | None = None,
 ) -> Checked:
     """Check rows of an estimator that was fitted before, or learn columns and units as well.
 
-    labels
-        Of a classifier `classes`, all that there will be, or nothing.
+    classes
+        Of a classifier, all labels that there will be; None: those of y.
     """
-    check: Any = _rows_of_numbers if estimator.task_name == REGRESSION else _rows_of_classes
-    return check(estimator, X, y, sample_weight, before, **labels)
-
-
-def _rows_of_numbers(
-    estimator: RegressorBase,
-    X: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None,
-    before: Fitted | None,
-) -> Checked:
-    """Check rows of numbers, and learn the units of the first ones."""
-    how = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2 if not before else 1}
-    x, y, columns = _checked_columns(estimator, before, X, y, **how)
-    y, weight = _numbers(y), _checked_weight(sample_weight, x)
-    is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
-    known = _known_inputs(columns, x, y.__getitem__, weight, before)
-    x, gap = _imputed(estimator, known, x, y.__getitem__)
-    if before is None:
-        encoding = _encoding(estimator, columns, x, weight)
-        task = _numbers_task(estimator, encoding, x, y, weight, is_vector=is_vector)
+    is_first, are_numbers = before is None, estimator.task_name == REGRESSION
+    seen, how = (copy.copy(estimator) if is_first else estimator), {}
+    if are_numbers:
+        least = 2 if is_first else 1
+        how = {"multi_output": True, "y_numeric": True, "ensure_min_samples": least}
     else:
-        encoding, task = before.encoding, cast(Numbers, before.task)
-    if y.shape[1] != task.n_outputs:
-        raise ValueError(
-            f"y has {y.shape[1]} outputs, but the model was fitted with {task.n_outputs}"
-        )
-    if task.map is not None:
-        task.map.check(y)
+        _check_is_vector(y)
+    x, target = validated(seen, X, y, reset=is_first, **how)
+    weight, is_vector = _checked_weight(sample_weight, x), target.ndim == 1
+    if are_numbers:
+        target = _numbers(target).reshape(len(target), -1)
+        labels, targets = None, target.__getitem__
+    else:
+        labels = _classes_task(estimator, target, classes, before)
+        targets = partial(_is_of_each, target, labels.labels)
     if before is None:
+        names = getattr(seen, "feature_names_in_", None)
+        exposure = _exposure(estimator, x.shape[1], names)
+    else:
+        names, exposure = before.encoding.names, before.encoding.exposure
+    check_exposures(x, exposure)
+    known = _known_inputs(names, x, targets, weight) if before is None else before.inputs
+    x, gap = _imputed(estimator, known, x, targets)
+    if before is None:
+        scaler = Standardiser.none(x.shape[1])
+        if estimator.standardises_inputs:
+            scaler = Standardiser.fit(with_log(x, exposure), weight)
+        encoding = Encoding(scaler, names, exposure)
+        task = labels
+        if task is None:
+            task = _numbers_task(estimator, encoding, x, target, weight, is_vector=is_vector)
         method = estimator.build_method(task, x.shape[1])
         before = Fitted(method, task, encoding, NOTHING, known)
-    return Checked(before, Rows(x, y, weight), gap)
+    task = before.task
+    if isinstance(task, Numbers) and target.shape[1] != task.n_outputs:
+        raise ValueError(
+            f"y has {target.shape[1]} outputs, but the model was fitted with {task.n_outputs}"
+        )
+    if isinstance(task, Numbers) and task.map is not None:
+        task.map.check(target)
+    return Checked(before, Rows(x, target, weight), gap)
 
 
-def _rows_of_classes(
-    estimator: ClassifierBase,
-    X: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None,
-    before: Fitted | None,
-    classes: ArrayLike | None = None,
-) -> Checked:
-    """Check rows with labels, and learn labels and scaling of the first ones."""
+def _check_is_vector(y: ArrayLike) -> None:
+    """Raise ValueError for several columns of labels."""
     shape = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y must be a 1d array, one label a row, got shape {shape}: for several labels "
             "sklearn.multioutput.MultiOutputClassifier fits a model to every column"
         )
-    x, y, columns = _checked_columns(estimator, before, X, y)
+
+
+def _classes_task(
+    estimator: EstimatorBase, y: np.ndarray, classes: ArrayLike | None, before: Fitted | None
+) -> Classes:
+    """Return the task of rows with labels; of a stream that of its first call."""
     try:
         check_classification_targets(y)
     except TypeError as error:
@@ -140,23 +147,27 @@ def _rows_of_classes(
         raise ValueError(
             f"y must hold labels of one kind, got {kinds}: turn them all into text"
         ) from error
-    weight = _checked_weight(sample_weight, x)
-    labels = np.unique(y) if classes is None else _checked_classes(estimator, classes, before)
-    if before is None:
-        task = classes_of(labels, estimator.target_kind, estimator.order)
-    else:
-        task = cast(Classes, before.task)
-    targets = lambda at: y[at][:, None] == task.labels  # noqa: E731
-    known = _known_inputs(columns, x, targets, weight, before)
-    x, gap = _imputed(estimator, known, x, targets)
-    if len(task.labels) < 2:
-        only = task.labels.tolist()[0]
+    labels = np.unique(y if classes is None else classes)
+    task = None if before is None else cast(Classes, before.task)
+    if classes is not None and task is not None and not np.array_equal(labels, task.labels):
+        raise ValueError(
+            f"classes must be those of the first call, {task.labels.tolist()}, got "
+            f"{labels.tolist()}: leave them out, or start again with `fit`"
+        )
+    if classes is not None and len(labels) < 2:
+        raise ValueError(f"classes must be two labels at least, got {classes!r}")
+    if task is not None:
+        return task
+    task = classes_of(labels, estimator.target_kind, getattr(estimator, "order", None))
+    if len(labels) < 2:
+        only = labels.tolist()[0]
         raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
-    if before is None:
-        encoding = _encoding(estimator, columns, x, weight)
-        method = estimator.build_method(task, x.shape[1])
-        before = Fitted(method, task, encoding, NOTHING, known)
-    return Checked(before, Rows(x, y, weight), gap)
+    return task
+
+
+def _is_of_each(y: np.ndarray, labels: np.ndarray, at: np.ndarray) -> Bool[np.ndarray, "m c"]:
+    """Whether chosen rows have each label."""
+    return y[at][:, None] == labels
 
 
 def groups_of_rows(
@@ -177,26 +188,6 @@ def groups_of_rows(
         raise ValueError("groups must hold labels of one kind: turn them all into text") from error
 
 
-class _Columns(NamedTuple):
-    """How many columns X has, what they are called, and the place of the exposures."""
-
-    names: np.ndarray | None
-    exposure: int | None
-
-
-def _checked_columns(
-    estimator: EstimatorBase, before: Fitted | None, X: ArrayLike, target: ArrayLike, **how: bool
-) -> tuple[np.ndarray, np.ndarray, _Columns]:
-    """Return checked rows and targets, and their columns, which a copy of the estimator learns."""
-    if before is not None:
-        x, y = validated(estimator, X, target, reset=False, **how)
-        return x, y, _Columns(before.encoding.names, before.encoding.exposure)
-    seen = copy.copy(estimator)
-    x, y = validated(seen, X, target, reset=True, **how)
-    names = getattr(seen, "feature_names_in_", None)
-    return x, y, _Columns(names, _exposure(estimator, x.shape[1], names))
-
-
 def _exposure(estimator: EstimatorBase, n: int, names: np.ndarray | None) -> int | None:
     """Return the place of the column of exposures, None where there is none; ValueError."""
     exposure = getattr(estimator, "exposure", None)
@@ -210,24 +201,20 @@ def _exposure(estimator: EstimatorBase, n: int, names: np.ndarray | None) -> int
 
 
 def _known_inputs(
-    columns: _Columns,
+    names: np.ndarray | None,
     x: Float[np.ndarray, "n d"],
     targets: Callable[[np.ndarray], np.ndarray],
     weight: Float[np.ndarray, " n"] | None,
-    before: Fitted | None,
-) -> KnownInputs | None:
-    """Return how columns go together, of the first rows learnt; ValueError for an empty column.
+) -> KnownInputs:
+    """Return how columns go together in the first rows; ValueError for an empty column.
 
     targets
         Of chosen rows: numbers, or of every class whether it is the row's, (m, t).
     """
-    check_exposures(x, columns.exposure)
-    if before is not None:
-        return before.inputs
     gap = np.isnan(x if weight is None else x[weight > 0.0])
     is_empty = np.asarray(gap.all(axis=0))
     if is_empty.any():
-        names = np.arange(x.shape[1]) if columns.names is None else columns.names
+        names = np.arange(x.shape[1]) if names is None else names
         raise ValueError(
             "X must hold a value in every column, got missing ones (NaN) only in column "
             f"{names[int(np.argmax(is_empty))]}: leave it out"
@@ -257,18 +244,8 @@ def _imputed(
     return filled, gap
 
 
-def _encoding(
-    estimator: EstimatorBase, columns: _Columns, x: np.ndarray, weight: np.ndarray | None
-) -> Encoding:
-    """Learn the scale of inputs, or leave them as they are."""
-    scaler = Standardiser.none(x.shape[1])
-    if estimator.standardises_inputs:
-        scaler = Standardiser.fit(with_log(x, columns.exposure), weight)
-    return Encoding(scaler, *columns)
-
-
 def _numbers_task(
-    estimator: RegressorBase,
+    estimator: EstimatorBase,
     encoding: Encoding,
     x: np.ndarray,
     y: np.ndarray,
@@ -329,21 +306,6 @@ def _numbers(y: ArrayLike) -> np.ndarray:
         return np.asarray(y, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
-
-
-def _checked_classes(
-    estimator: ClassifierBase, classes: ArrayLike, before: Fitted | None
-) -> np.ndarray:
-    """Return the labels of a stream: those of the first call."""
-    labels = np.unique(classes)
-    if before is not None and not np.array_equal(labels, estimator.classes_):
-        raise ValueError(
-            f"classes must be those of the first call, {estimator.classes_.tolist()}, got "
-            f"{labels.tolist()}: leave them out, or start again with `fit`"
-        )
-    if len(labels) < 2:
-        raise ValueError(f"classes must be two labels at least, got {classes!r}")
-    return labels
 
 
 def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 
     from bayesprop.estimators.shell import EstimatorBase, Seed
 
-SECONDS_A_LOOK = 1.0
-"""After which the memory maps of compiled programs are counted, which takes milliseconds: longer
-than a row of a stream, and too short to compile as many programs as there are maps for."""
 ONE_ROUND = (
     "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
 )
@@ -44,7 +40,6 @@ _MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
 _ROWS_AT_ONCE = 4096
 _DRAFT = 0.4
 """Share of the time that a draft takes."""
-_looks = [0.0]
 
 
 class LazyRandomState:
@@ -73,19 +68,22 @@ def fit(
     groups: ArrayLike | None,
 ) -> Fitted:
     """Fit from scratch, or go on from an earlier fit where `warm_start` says so."""
-    forget_programs()
+    forget_when_crowded()
     estimator.check_params()
-    before = estimator.fitted_ if _goes_on(estimator) else None
+    before = None
+    if getattr(estimator, "warm_start", False):
+        before = _earlier(
+            estimator,
+            "warm_start must be False to fit a pruned model, which kept nothing of its training, "
+            "got True: go on with the model before pruning",
+        )
     start, rows, gap = checks.checked_rows(estimator, X, y, sample_weight, before)
     if groups is not None:
         rows = rows._replace(group=checks.groups_of_rows(estimator, groups, len(rows.x)))
-    learn = partial(_learned, estimator, start)
-    if before is not None:
-        learned = learn(rows, before.learned)
-    elif gap is None:
-        learned = learn(rows)
+    if before is None and gap is not None:
+        learned = _learned_in_two_rounds(estimator, start, rows, gap)
     else:
-        learned = _noted(*_learned_in_two_rounds(estimator, start, rows, gap, learn))
+        learned = _learned(estimator, start, rows)
     return advised(estimator, rows, replace(start, learned=learned), is_first=True)
 
 
@@ -95,62 +93,45 @@ def partial_fit(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     half_life: float | None,
-    **labels: ArrayLike,
+    classes: ArrayLike | None = None,
 ) -> Fitted:
     """Absorb rows, the first of a stream where there was nothing before.
 
     half_life
         Rows after which one counts half; None: nothing is forgotten.
     """
-    forget_programs()
+    forget_when_crowded()
     estimator.check_params()
-    if hasattr(estimator, "pruned_"):
-        raise ValueError(
-            "partial_fit needs a model that was not pruned, because a weight that was removed "
-            "learns no more: go on with the model before pruning, or call fit"
-        )
-    before = estimator.fitted_ if hasattr(estimator, "learned_") else None
-    start, rows, _ = checks.checked_rows(estimator, X, y, sample_weight, before, **labels)
-    is_first, recent = start.learned is None, start.learned
-    counted = rows
+    before = _earlier(
+        estimator,
+        "partial_fit needs a model that was not pruned, because a weight that was removed learns "
+        "no more: go on with the model before pruning, or call fit",
+    )
+    start, rows, _ = checks.checked_rows(estimator, X, y, sample_weight, before, classes)
+    recent, counted = start, rows
     if half_life is not None:
-        counted, recent = _forgotten(estimator, start, rows, half_life)
-    learned = _learned(estimator, start, counted, recent, streams=True)
-    return advised(estimator, rows, replace(start, learned=learned), is_first=is_first)
+        recent, counted = _forgotten(estimator, start, rows, half_life)
+    learned = _learned(estimator, recent, counted, streams=True)
+    return advised(estimator, rows, replace(start, learned=learned), is_first=before is None)
 
 
-def forget_programs() -> None:
-    """Forget programs compiled by many earlier fits in time; looks at most once a second."""
-    if time.monotonic() - _looks[-1] >= SECONDS_A_LOOK:
-        _looks[:] = [time.monotonic()]
-        forget_when_crowded()
-
-
-def _goes_on(estimator: EstimatorBase) -> bool:
-    """Whether `fit` continues an earlier fit; ValueError where that one has been pruned."""
-    if not (getattr(estimator, "warm_start", False) and hasattr(estimator, "learned_")):
-        return False
+def _earlier(estimator: EstimatorBase, refusal: str) -> Fitted | None:
+    """Return the earlier fit to go on from, if there is one; ValueError where it was pruned."""
     if hasattr(estimator, "pruned_"):
-        raise ValueError(
-            "warm_start must be False to fit a pruned model, which kept nothing of its "
-            "training, got True: go on with the model before pruning"
-        )
-    return True
+        raise ValueError(refusal)
+    return estimator.fitted_ if hasattr(estimator, "learned_") else None
 
 
 def _learned(
     estimator: EstimatorBase,
     start: Fitted,
     rows: Rows,
-    before: Learned | None = None,
     *,
     streams: bool = False,
     as_draft: bool = False,
 ) -> Learned:
-    """Let a method learn from checked rows.
+    """Let a method learn from checked rows, on from what an earlier call left, if it did.
 
-    before
-        What an earlier call left, if this one goes on from it.
     streams
         Whether the rows are taken once, as they come.
     as_draft
@@ -162,9 +143,9 @@ def _learned(
     method = cast(Any, method.draft() if as_draft and isinstance(method, Drafts) else method)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     if streams:
-        learned = method.absorb(data, before, rng, progress)
-    elif before is not None:
-        learned = method.resume(data, before, rng, progress)
+        learned = method.absorb(data, start.learned, rng, progress)
+    elif start.learned is not None:
+        learned = method.resume(data, start.learned, rng, progress)
     else:
         learned = method.fit(data, rng, progress)
     current().cuts.extend(progress.cuts)
@@ -179,8 +160,6 @@ def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
     """Put sentences before the advice of a fit."""
-    if not sentences:
-        return learned
     advice = [*sentences, *learned.report.warnings]
     return learned._replace(report=replace(learned.report, warnings=advice))
 
@@ -217,7 +196,7 @@ def warn(sentences: list[str]) -> None:
 
 def _forgotten(
     estimator: EstimatorBase, start: Fitted, rows: Rows, half_life: float
-) -> tuple[Rows, Learned | None]:
+) -> tuple[Fitted, Rows]:
     """Let each row count 2^(-rows since then / half_life), those learnt before as well.
 
     What was learnt before is the prior times (posterior / prior) to that power, a power prior
@@ -235,10 +214,11 @@ def _forgotten(
     counted = rows._replace(weight=weight if rows.weight is None else weight * rows.weight)
     before = start.learned
     if before is None:
-        return counted, None
+        return start, counted
     share = 2.0 ** (-n / half_life)
     parts, powers = [before, method.without_rows(before)], [share, 1.0 - share]
-    return counted, method.combined(parts, powers)._replace(n_iter=before.n_iter)
+    tempered = method.combined(parts, powers)._replace(n_iter=before.n_iter)
+    return replace(start, learned=tempered), counted
 
 
 def _learned_in_two_rounds(
@@ -246,30 +226,29 @@ def _learned_in_two_rounds(
     start: Fitted,
     rows: Rows,
     gap: Bool[np.ndarray, "n d"],
-    learn: Callable[..., Learned],
-) -> tuple[Learned, list[str]]:
+) -> Learned:
     """Learn from rows with gaps, and once more with these drawn by what was learnt, in time.
 
-    Also returns what there was no time for. Where time has no limit the first round is a draft.
+    Where time has no limit the first round is a draft.
     """
     progress, started = current(), time.monotonic()
     as_draft = bool(np.isinf(progress.seconds_left))
     share = _DRAFT if as_draft else 0.5
     with following(progress.part(0.0, share, "round 1 of 2")):
-        first = learn(rows, as_draft=as_draft)
+        first = _learned(estimator, start, rows, as_draft=as_draft)
     if progress.seconds_left < time.monotonic() - started or progress.is_over:
-        return first, [ONE_ROUND]
+        return _noted(first, [ONE_ROUND])
     with following(progress.part(share, share, "gaps")):
         x = filled_as_learnt(replace(start, learned=first), rows, gap, estimator.random_state)
     try:
         with following(progress.part(share, 1.0, "round 2 of 2")):
-            second = learn(rows._replace(x=x))
+            second = _learned(estimator, start, rows._replace(x=x))
     except NothingLearntError:
-        return first, [ONE_ROUND]
+        return _noted(first, [ONE_ROUND])
     if progress.is_over:  # what was cut short is no better than the whole round before it
-        return first, [ONE_ROUND]
+        return _noted(first, [ONE_ROUND])
     seconds = first.report.seconds + second.report.seconds
-    return second._replace(report=replace(second.report, seconds=seconds)), []
+    return second._replace(report=replace(second.report, seconds=seconds))
 
 
 def filled_as_learnt(

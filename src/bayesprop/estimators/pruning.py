@@ -41,9 +41,8 @@ def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
     method, learned = estimator.fitted_.method, estimator.learned_
     m, std = method.gaussians(learned.state)
     masks = pruning.keep(m, std, share, per_layer=by_layer)
-    small = estimator.relearned(learned._replace(state=method.masked(learned.state, masks)))
     sizes = [(mask.size, np.count_nonzero(mask)) for mask in jax.tree.leaves(masks)]
     n_weights, n_left = (int(sum(column)) for column in zip(*sizes, strict=True))
     cut = pruning.threshold(m, std, share)
-    small.pruned_ = Pruned(float(share), bool(by_layer), n_weights, n_weights - n_left, cut)
-    return small
+    pruned = Pruned(float(share), bool(by_layer), n_weights, n_weights - n_left, cut)
+    return estimator.relearned(learned._replace(state=method.masked(learned.state, masks)), pruned)

@@ -37,6 +37,14 @@ def scikit_learn(plain: type[EstimatorBase]) -> type:
     return ABCMeta(plain.__name__, (plain, mixin, BaseEstimator), parts)
 
 
+def with_scikit_learn(plain: EstimatorBase) -> EstimatorBase:
+    """Return a fitted estimator of a class without scikit-learn as one of scikit-learn's class."""
+    kind: Any = scikit_learn(type(plain))
+    estimator = kind.__new__(kind)
+    vars(estimator).update(vars(plain))
+    return estimator
+
+
 def lazily(module: dict[str, Any]) -> Callable[[str], Any]:
     """Take the estimators of a module out of it, and return its `__getattr__`, which makes them.
 

@@ -49,6 +49,8 @@ from bayesprop.targets.kinds import KINDS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    from bayesprop.estimators.stored import Pruned
 else:
     BaseEstimator = ClassifierMixin = RegressorMixin = object
 
@@ -133,6 +135,7 @@ class EstimatorBase(ABC, BaseEstimator):
     task_name: ClassVar[str]
     method_class: ClassVar[type]
     random_state: Seed
+    target_kind: str
     n_features_in_: int
     feature_names_in_: np.ndarray
     _fitted: Fitted
@@ -157,7 +160,7 @@ class EstimatorBase(ABC, BaseEstimator):
     @property
     def standardises_inputs(self) -> bool:
         """Whether inputs are brought to mean 0 and variance 1."""
-        return bool(getattr(self, "standardise", True))
+        return getattr(self, "standardise", True)
 
     @property
     def fitted_(self) -> Fitted:
@@ -165,9 +168,11 @@ class EstimatorBase(ABC, BaseEstimator):
         fitted = self._fitted
         return replace(fitted, method=self.build_method(fitted.task, self.n_features_in_))
 
-    def keep(self, fitted: Fitted) -> Self:
+    def keep(self, fitted: Fitted, pruned: Pruned | None = None) -> Self:
         """Hold what was learnt, all of it at once, in the place of an earlier fit."""
         vars(self).pop("pruned_", None)
+        if pruned is not None:
+            self.pruned_ = pruned
         self.n_features_in_, names = len(fitted.encoding.scaler.mean), fitted.encoding.names
         if names is not None:
             self.feature_names_in_ = names
@@ -176,9 +181,9 @@ class EstimatorBase(ABC, BaseEstimator):
         self._fitted = fitted
         return self
 
-    def relearned(self, learned: Learned) -> Self:
+    def relearned(self, learned: Learned, pruned: Pruned | None = None) -> Self:
         """Return a fitted copy that has learnt something else."""
-        return copy.copy(self).keep(replace(self._fitted, learned=learned))
+        return copy.copy(self).keep(replace(self._fitted, learned=learned), pruned)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: no method, whose functions cannot be; `fitted_` builds it."""
@@ -222,27 +227,11 @@ class EstimatorBase(ABC, BaseEstimator):
 
         return self.keep(fitting.fit(self, X, y, sample_weight, groups))
 
-    def _partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        half_life: float | None,
-        **labels: ArrayLike,
-    ) -> Self:
-        from bayesprop.estimators import fitting
-
-        return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life, **labels))
-
     def checked_inputs(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
         from bayesprop.estimators import checks
 
         return checks.inputs(self, X)
-
-    def _predicted(self, X: ArrayLike) -> Any:
-        rows = self.checked_inputs(X)
-        return self.fitted_.predict(rows)
 
     def to_inference_data(
         self,
@@ -264,10 +253,9 @@ class EstimatorBase(ABC, BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
-        from bayesprop.estimators.stored import to_stored
         from bayesprop.sealed import model_header, write_sealed
 
-        model, arrays = to_stored(self)
+        model, arrays = self.to_stored()
         write_sealed(path, model_header(model), arrays)
 
     def to_stored(self) -> Stored:
@@ -329,7 +317,9 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             For worlds that change: every row counts half as much as one that came so many rows
             later; those of this call, and all before it. None: nothing is forgotten.
         """
-        return self._partial_fit(X, y, sample_weight, half_life)
+        from bayesprop.estimators import fitting
+
+        return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life))
 
     def predict_dist(self, X: ArrayLike) -> Predictive:
         """Predictive distribution of every row: epistemic variance, noise variance, and the rest.
@@ -338,7 +328,8 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        return self._predicted(X)
+        rows = self.checked_inputs(X)
+        return self.fitted_.predict(rows)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
@@ -455,8 +446,9 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
             For worlds that change: every row counts half as much as one that came so many rows
             later; those of this call, and all before it. None: nothing is forgotten.
         """
-        labels = {} if classes is None else {"classes": classes}
-        return self._partial_fit(X, y, sample_weight, half_life, **labels)
+        from bayesprop.estimators import fitting
+
+        return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life, classes))
 
     def predict_dist(self, X: ArrayLike) -> ClassPredictive:
         """Predictive distribution of every row: probabilities, entropy that data would remove.
@@ -465,7 +457,8 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        return self._predicted(X)
+        rows = self.checked_inputs(X)
+        return self.fitted_.predict(rows)
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""

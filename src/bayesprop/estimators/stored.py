@@ -5,16 +5,15 @@ What predicts comes back without scikit-learn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
-from bayesprop.estimators.scikit_learn import scikit_learn
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned
@@ -43,27 +42,6 @@ class Pruned:
     threshold: float
 
 
-def stored_params(estimator: Any) -> dict[str, Any]:
-    """Return all hyper-parameters; of a random generator, only that there was no seed."""
-    params = estimator.get_params()
-    seed = params["random_state"]
-    params |= {"random_state": int(seed) if isinstance(seed, Integral) else None}
-    if params.get("order") is not None:
-        params["order"] = np.asarray(params["order"]).tolist()
-    return params
-
-
-def with_params(cls: type, stored: dict[str, Any]) -> Any:
-    """Build hyper-parameters, or an estimator, with what `stored_params` gave."""
-    params = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
-    }
-    model = cls(**params)
-    if {one.name for one in fields(cast(Any, cls))} != set(params):
-        raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
-    return model
-
-
 def method_and_task(estimator: object) -> tuple[str, str]:
     """Return names of method and task of an estimator; TypeError if it is not of this library."""
     plain = vars(type(estimator)).get("plain")
@@ -74,9 +52,28 @@ def method_and_task(estimator: object) -> tuple[str, str]:
 
 
 def unfitted_to_stored(estimator: EstimatorBase) -> dict[str, Any]:
-    """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library."""
+    """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library.
+
+    Of a random generator, only that there was no seed.
+    """
     method, task = method_and_task(estimator)
-    return {"method": method, "task": task, "params": stored_params(estimator)}
+    params = estimator.get_params()
+    seed = params["random_state"]
+    params["random_state"] = int(seed) if isinstance(seed, Integral) else None
+    if params.get("order") is not None:
+        params["order"] = np.asarray(params["order"]).tolist()
+    return {"method": method, "task": task, "params": params}
+
+
+def with_params(kind: type[EstimatorBase], stored: dict[str, Any]) -> EstimatorBase:
+    """Build an unfitted estimator with the "params" that `unfitted_to_stored` gave."""
+    params = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+    }
+    model = kind(**params)
+    if vars(model).keys() != params.keys():
+        raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
+    return model
 
 
 class FitContents(NamedTuple):
@@ -127,42 +124,26 @@ def to_stored(estimator: EstimatorBase) -> Stored:
     return Stored(header | {"model": model}, arrays)
 
 
-class Restored(NamedTuple):
-    """Contents of a file: hyper-parameters, without scikit-learn, and all a prediction needs."""
-
-    params: EstimatorBase
-    fitted: Fitted
-    pruned: Pruned | None
-
-    @property
-    def estimator(self) -> EstimatorBase:
-        """The estimator, fitted as it was saved."""
-        estimator = scikit_learn(type(self.params))(**vars(self.params)).keep(self.fitted)
-        if self.pruned is not None:
-            estimator.pruned_ = self.pruned
-        return estimator
-
-
 def restored(
     kind: type[EstimatorBase], header: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> Restored:
+) -> EstimatorBase:
     """Read the "model" of what `to_stored` gave; any error where it is not that.
 
     kind
-        Class of the estimator without scikit-learn.
+        Class of the estimator without scikit-learn, of which one is returned, fitted.
     """
-    params = with_params(kind, header["params"])
-    params.check_params()
+    estimator = with_params(kind, header["params"])
+    estimator.check_params()
     if not all(name.startswith(("fit.", "state.")) for name in arrays):
         raise ValueError("every array must be of the fit or of the method's state")
     fit = codec.read(FitContents, Stored(header["fit"], unprefixed("fit.", arrays)))
     task = fit.task
     if task.name != kind.task_name:
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
-    if task.kind != params.target_kind:
-        raise ValueError(f"map, or order, must be that of target_kind={params.target_kind!r}")
-    method = params.build_method(task, len(fit.encoding.scaler.mean))
+    if task.kind != estimator.target_kind:
+        raise ValueError(f"map, or order, must be that of target_kind={estimator.target_kind!r}")
+    method = estimator.build_method(task, len(fit.encoding.scaler.mean))
     state = method.from_stored(Stored(header["state"], unprefixed("state.", arrays)))
     learned = Learned(state, fit.report, fit.n_iter)
     joint = None if fit.inputs is None else KnownInputs(None, fit.inputs)
-    return Restored(params, Fitted(method, task, fit.encoding, learned, joint), fit.pruned)
+    return estimator.keep(Fitted(method, task, fit.encoding, learned, joint), fit.pruned)

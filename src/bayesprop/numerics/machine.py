@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,18 +30,24 @@ what many a core can do. What waits for the memory gains nothing."""
 _VALUES_AT_ONCE = 4_000_000
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")
+_last_count = [-math.inf]
 
 
-def forget_when_crowded(share: float = 0.5) -> bool:
+def forget_when_crowded(share: float = 0.5, every: float = 1.0) -> bool:
     """Let JAX forget its compiled programs when they take too many memory maps; say whether.
 
     share
         Of the maps that this process may have. Programs in use stay; the others are compiled again
         when they are needed. Does nothing where the system does not count maps, or JAX was never
         imported.
+    every
+        Seconds between two counts, which take milliseconds: a second is longer than a row of a
+        stream takes, and too short to compile as many programs as there are maps for.
     """
-    if "jax" not in sys.modules:
+    now = time.monotonic()
+    if "jax" not in sys.modules or now - _last_count[0] < every:
         return False
+    _last_count[0] = now
     try:
         most = int(_MOST_MAPS.read_text())
         with _MAPS.open("rb") as maps:
