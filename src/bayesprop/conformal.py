@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Shaped
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.distributions.prediction import check_coverage
+from bayesprop.distributions.predictive import check_coverage
 from bayesprop.estimators.any_estimator import check_estimator, checked_values, is_classifier
 from bayesprop.sealed import ModelFileError, believing
 from bayesprop.store import load_model, save_model

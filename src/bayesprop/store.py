@@ -29,7 +29,7 @@ from bayesprop.sealed import (
 
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import EstimatorBase
-    from bayesprop.model.fitted import Fitted
+    from bayesprop.model.task import Fitted
     from bayesprop.table.encoding import TableEncoding
 
 

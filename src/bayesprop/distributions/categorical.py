@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from bayesprop.distributions.prediction import OF_ALL_ROWS, Prediction, check_coverage
+from bayesprop.distributions.predictive import OF_ALL_ROWS, Prediction, check_coverage
 from bayesprop.numerics.rows import codes_of
 
 _ROUNDING = 1e-12

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.distributions.prediction import BY_MEMBER
 from bayesprop.distributions.predictive import (
+    BY_MEMBER,
     IN_LOG_Y_SQUARED,
     IN_Y,
     IN_Y_SQUARED,

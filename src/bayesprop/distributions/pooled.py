@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.distributions.prediction import OF_ALL_ROWS
-from bayesprop.distributions.predictive import Moments, Predictive
+from bayesprop.distributions.predictive import OF_ALL_ROWS, Moments, Predictive
 
 
 @dataclass(frozen=True, repr=False, eq=False)

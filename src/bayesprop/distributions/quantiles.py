@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.distributions.prediction import OF_ALL_ROWS
-from bayesprop.distributions.predictive import IN_Y, Moments, Predictive
+from bayesprop.distributions.predictive import IN_Y, OF_ALL_ROWS, Moments, Predictive
 
 _BLOCK = 10_000
 """Rows at a time, where each takes as many numbers as there are shares."""

@@ -21,12 +21,12 @@ from sklearn.utils.validation import (
 )
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned, LeavesGroupsOut
 from bayesprop.model.task import (
     REGRESSION,
     Classes,
     Encoding,
+    Fitted,
     Numbers,
     Standardiser,
     check_exposures,

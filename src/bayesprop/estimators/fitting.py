@@ -21,10 +21,9 @@ from sklearn.utils import check_random_state
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL
 from bayesprop.estimators import checks
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Drafts, Learned, Merges
 from bayesprop.model.progress import NothingLearntError, current, following
-from bayesprop.model.task import Numbers
+from bayesprop.model.task import Fitted, Numbers
 from bayesprop.numerics.machine import forget_when_crowded
 from bayesprop.numerics.rows import Rows
 

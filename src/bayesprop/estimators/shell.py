@@ -32,7 +32,6 @@ from bayesprop.estimators.params import (
     one_of,
 )
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.task import (
     CLASSES,
@@ -40,6 +39,7 @@ from bayesprop.model.task import (
     KINDS_OF_CLASSES,
     REGRESSION,
     Encoding,
+    Fitted,
     Standardiser,
     Task,
 )

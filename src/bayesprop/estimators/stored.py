@@ -15,9 +15,8 @@ from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned
-from bayesprop.model.task import Encoding, Task
+from bayesprop.model.task import Encoding, Fitted, Task
 
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import EstimatorBase

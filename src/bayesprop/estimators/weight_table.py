@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.distributions.prediction import check_coverage
+from bayesprop.distributions.predictive import check_coverage
 
 
 class Columns(NamedTuple):

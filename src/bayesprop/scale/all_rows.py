@@ -19,10 +19,9 @@ from sklearn.utils import check_random_state
 from bayesprop.estimators.checks import Checked, checked_rows
 from bayesprop.estimators.fitting import advised, standardise
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
-from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.model.task import Fitted, Numbers, Standardiser
 from bayesprop.numerics.rows import Rows as Rows
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of

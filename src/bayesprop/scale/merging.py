@@ -17,9 +17,8 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop import codec
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import Learned, Merges
-from bayesprop.model.task import Classes, Numbers, Standardiser
+from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
 
 _ROUNDING = 1e-12
 _FREE = ("random_state", "verbose", "n_epochs", "warm_start")

@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
+from bayesprop.numerics import LOG_2PI
+
 _LANES = 8
 _FURTHEST_LEVEL = 1e-7
 _LEVELS_OF_CRPS = np.array([_FURTHEST_LEVEL, 0.25, 0.5, 0.75, 1.0 - _FURTHEST_LEVEL])
@@ -39,7 +40,7 @@ def log_density(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndar
     """Log density of q numbers for every element."""
     z = (y[..., None] - parts.m) / parts.std
     with np.errstate(divide="ignore"):
-        log_heights = np.log(parts.share / parts.std) - 0.5 * (_LOG_2PI + z * z)
+        log_heights = np.log(parts.share / parts.std) - 0.5 * (LOG_2PI + z * z)
     largest = log_heights.max(axis=-1)
     return largest + np.log(np.exp(log_heights - largest[..., None]).sum(axis=-1))
 
@@ -69,7 +70,7 @@ def crps(
     from bayesprop.simd import mixtures
 
     z = (y[..., None] - parts.m) / parts.std
-    density = np.exp(-0.5 * (_LOG_2PI + z * z))
+    density = np.exp(-0.5 * (LOG_2PI + z * z))
     distance = parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density)
     spread, z_levels = np.empty(len(parts.m)), special.ndtri(_LEVELS_OF_CRPS)
     arrays = *parts.in_lanes(), _LEVELS_OF_CRPS, z_levels
