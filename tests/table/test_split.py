@@ -1,11 +1,14 @@
 """Which rows are held out."""
 
 import datetime
+from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
 
+import bayesprop
+from bayesprop.table import columns
 from bayesprop.table.division import HoldOut, divide, moments_of, shares
 from bayesprop.table.errors import TableError
 
@@ -145,3 +148,17 @@ def test_folds_hold_every_row_out_once():
     for fold in grouped:
         assert fold.group is not None
         assert not set(fold.group[fold.is_test]) & set(fold.group[~fold.is_test])
+
+
+@pytest.mark.parametrize("asked", [{}, {"group": "patient"}, {"test_fraction": 0.2}])
+def test_a_column_is_understood_once_in_a_fit_however_often_it_is_judged(asked, monkeypatch):
+    counts, understand = Counter(), columns.fit_column
+
+    def counted(series):
+        counts[series.name] += 1
+        return understand(series)
+
+    monkeypatch.setattr(columns, "fit_column", counted)
+    bayesprop.fit(visits().drop("day"), target="y", method="linear", **asked)
+    aside = {"y", asked.get("group")}
+    assert counts == dict.fromkeys({*visits().drop("day").columns} - aside, 1)

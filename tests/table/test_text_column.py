@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import bayesprop
-from bayesprop.table.columns import fit_columns
+from bayesprop.table.columns import understood
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.supervised import PULLS, Target, least_error_of_levels
 from bayesprop.table.target_encoded import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn, folds_of
@@ -143,14 +143,14 @@ def test_spelling_that_says_what_another_column_says_is_dropped(frame):
 def test_the_target_is_left_by_a_ridge_regression_of_other_columns(frame):
     """Of unit penalty a column, both standardised: Hoerl & Kennard (1970), eq. 2.1."""
     x, y = frame["x"].to_numpy(), frame["y"].to_numpy()
-    fitted = fit_columns(frame.drop("y"))
+    fitted = [*understood(frame.drop("y")).values()]
     residual = Target(y[:, None], ["mean y"], fitted, frame).residual[:, 0]
     z = (x - x.mean()) / x.std()
     standard = (y - y.mean()) / y.std()
     expected = standard - z * (z @ standard) / (N + 1)
     np.testing.assert_allclose(residual, expected * y.std() / np.abs(y).max(), rtol=1e-9)
     alone = frame.select("name", "y")
-    residual = Target(y[:, None], ["mean y"], fit_columns(alone.drop("y")), alone).residual[:, 0]
+    residual = Target(y[:, None], ["mean y"], [], alone).residual[:, 0]
     np.testing.assert_allclose(residual, standard * y.std() / np.abs(y).max(), rtol=1e-9)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -32,9 +31,7 @@ from bayesprop.table.errors import (
     StrayError,
     TableError,
     counted,
-    joined,
     quoted,
-    together,
 )
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
@@ -73,7 +70,6 @@ from bayesprop.table.values import (
 
 MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
 _POST_NAME = re.compile(r"(zip|post(al)?)[_ ]?(code)?s?|plz|postleitzahl", re.I)
-NONE: Mapping[str, FittedColumn] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,34 +178,33 @@ class CategoryColumn(LevelsColumn):
         return values, of_unseen(text, codes)
 
 
-def fit_columns(
-    frame: pl.DataFrame, *steps: Callable[[], Any], wholes: Mapping[str, FittedColumn] = NONE
-) -> list[FittedColumn]:
-    """Choose the encodings of all columns.
+Schema = Mapping[str, FittedColumn]
+"""What the columns of a table hold, by name."""
 
-    steps
-        What may refuse the table: one TableError of all, which asks, too, what is asked of columns.
-    wholes
-        What whole columns were found to be, where the frame holds some of their rows.
+
+def understood(frame: pl.DataFrame) -> Schema:
+    """Understand every column of a table."""
+    return {one.name: fit_column(one) for one in frame}
+
+
+def fit_column(series: pl.Series) -> FittedColumn:
+    """Choose what a column holds and how it is encoded; one that is not understood is dropped."""
+    return _or_left_out(_fit_column, series)
+
+
+def fit_rows(whole: FittedColumn, rows: pl.Series) -> FittedColumn:
+    """Choose the encoding of a column that is understood from some of its rows.
+
+    These may look like something else, such as a date whose day could be a month.
     """
-    fitted = [fit_column(frame[name], wholes.get(name)) for name in frame.columns]
+    return whole if whole.column is None else _or_left_out(_fit_rows, rows, whole)
+
+
+def _or_left_out(
+    fit: Callable[..., FittedColumn], series: pl.Series, *whole: FittedColumn
+) -> FittedColumn:
     try:
-        together(*steps)
-    except TableError as error:
-        questions = joined(text for one in fitted for text in one.questions)
-        raise TableError(*error.problems, *questions) from None
-    return fitted
-
-
-def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedColumn:
-    """Choose the encoding of a column from training data; one that is not understood is dropped.
-
-    whole
-        What the whole column was found to be, where these are some of its rows: they may look like
-        something else.
-    """
-    try:
-        return _fit_column(finite(series), whole)
+        return fit(finite(series), *whole)
     except TableError as error:
         why = error.problems[0].removeprefix(f"column {quoted(series.name)} ")
         left_out = Remark(f" left out: it {why}", f"left out: each {why}", series.name)
@@ -231,35 +226,42 @@ def infinities(frame: pl.DataFrame) -> dict[str, Remark]:
     }
 
 
-def _fit_column(series: pl.Series, whole: FittedColumn | None) -> FittedColumn:
-    """Choose the encoding of a column; TableError if it is not understood."""
+def _fit_column(series: pl.Series) -> FittedColumn:
+    """Understand a column; TableError if it cannot be."""
     check_dtype(series)
-    known = None if whole is None else whole.column
     if series.dtype in (pl.Categorical, pl.Enum):  # by their owner's word, even of numbers
         return _fit_text(cleaned(series), is_declared=True)
     if series.dtype == pl.Duration:
         return _fit_numbers(series, NumericColumn(series.name, written=DURATION))
-    is_text = isinstance(known, CategoryColumn)
     if series.dtype == pl.String:
-        series = cleaned(series) if is_text else typed(cleaned(series))
-    if is_text and series.dtype == pl.String:
-        return _fit_text(series)
-    dates = fit_dates(series, known if isinstance(known, DateColumn) else None)
-    if dates is not None:
+        series = typed(cleaned(series))
+    if (dates := fit_dates(series)) is not None:
         return dates
     if _are_post_codes(series):
         fitted = _fit_text(as_levels(series))
         as_text = f"column {quoted(series.name)} holds codes of post: used as text"
         return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
-    is_named = is_text and series.dtype.is_integer()
-    if is_named or (known is None and are_big_names(series, MOSTLY_UNIQUE)):
+    if are_big_names(series, MOSTLY_UNIQUE):
         fitted = _fit_text(as_levels(series))
         as_names = f"column {quoted(series.name)} holds whole numbers beyond 2^53: used as names"
         return fitted if fitted.column is None else fitted._replace(sentences=(as_names,))
-    column = known if isinstance(known, NumericColumn) else NumericColumn(series.name)
-    if series.dtype == pl.String and known is None and (column := _numbers_in(series)) is None:
-        return _fit_text(series)
-    return _fit_numbers(series, column)
+    column = _numbers_in(series) if series.dtype == pl.String else NumericColumn(series.name)
+    return _fit_text(series) if column is None else _fit_numbers(series, column)
+
+
+def _fit_rows(rows: pl.Series, whole: FittedColumn) -> FittedColumn:
+    """Choose the encoding from some rows of a column."""
+    if isinstance(whole.column, CategoryColumn):
+        fitted = _fit_text(as_levels(rows), is_declared=True)
+        are_names = rows.dtype.is_numeric() and not (fitted.column is None or fitted.is_constant)
+        return fitted._replace(sentences=whole.sentences, questions=()) if are_names else fitted
+    if rows.dtype == pl.String:
+        rows = typed(cleaned(rows))
+    dates = fit_dates(rows, whole.column) if isinstance(whole.column, DateColumn) else None
+    if dates is not None:
+        return dates
+    assert isinstance(whole.column, NumericColumn)
+    return _fit_numbers(rows, whole.column)
 
 
 def _numbers_in(text: pl.Series) -> NumericColumn | None:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesprop.table.columns import finite, fit_column, fit_columns, infinities
+from bayesprop.table.columns import Schema, finite, infinities, understood
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.durations import with_durations
 from bayesprop.table.encoding import EncodedRows, TableEncoding
@@ -20,9 +20,11 @@ from bayesprop.table.errors import (
     TableError,
     at_rows,
     counted,
+    joined,
     left_out_rows,
     listed,
     quoted,
+    together,
 )
 from bayesprop.table.missing import decided
 from bayesprop.table.target import (
@@ -99,6 +101,8 @@ class Division(NamedTuple):
         Sentences on the task and on what was left out.
     marks
         How a target was written that is numbers here; None: plain.
+    schema
+        What the columns hold, but the target.
     missing
         As of `HoldOut`.
     """
@@ -113,6 +117,7 @@ class Division(NamedTuple):
     amounts: tuple[str, ...]
     remarks: list[str]
     marks: Marks | None
+    schema: Schema
     missing: tuple[str, ...] | None = None
 
     @property
@@ -165,10 +170,8 @@ class Division(NamedTuple):
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
         target = self.target.columns[0]
-        # Of the whole column: a part of it may look like something else.
-        wholes = {column.name: fit_column(column) for column in self.frame.drop(target)}
         train = self.frame.filter(~self.is_test)
-        fitted = TableEncoding.fit(train, target, self.task, wholes, self.amounts, self.marks)
+        fitted = TableEncoding.fit(train, target, self.task, self.schema, self.amounts, self.marks)
         return replace(fitted, missing=self.missing)
 
 
@@ -246,7 +249,8 @@ def divide(
     if group is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
     rows = frame, places + 1, weight, group, is_test, target_of_all
-    return Division(task, *rows, amounts, remarks, marks, hold_out.missing)
+    schema = understood(frame.drop(target))
+    return Division(task, *rows, amounts, remarks, marks, schema, hold_out.missing)
 
 
 def _check_values(
@@ -260,7 +264,12 @@ def _check_values(
         partial(weights_of, frame, hold_out.weights, target, where),
     ]
     aside = (target, hold_out.group, hold_out.weights)
-    fit_columns(frame.select(name for name in frame.columns if name not in aside), *steps)
+    try:
+        together(*steps)
+    except TableError as error:
+        others = understood(frame.select(one.name for one in frame if one.name not in aside))
+        asked = joined(text for one in others.values() for text in one.questions)
+        raise TableError(*error.problems, *asked) from None
 
 
 def _check_target(series: pl.Series, task: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.columns import NONE, CategoryColumn, fit_columns
+from bayesprop.table.columns import CategoryColumn, Schema, fit_rows, understood
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     TableError,
@@ -132,7 +132,7 @@ class TableEncoding:
         frame: pl.DataFrame,
         target: str,
         task: str | None = None,
-        wholes: Mapping[str, FittedColumn] = NONE,
+        schema: Schema | None = None,
         amounts: Collection[str] = (),
         marks: Marks | None = None,
     ) -> TableEncoding:
@@ -140,8 +140,8 @@ class TableEncoding:
 
         task
             "regression" or "classification"; None: as `choose_task` says.
-        wholes
-            What columns were found to be, of which these are some of the rows.
+        schema
+            What the columns hold of which these are some rows; None: they are the whole table.
         amounts
             Columns whose numbers name nothing.
         marks
@@ -152,7 +152,11 @@ class TableEncoding:
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
         marks = None if is_class else marks or marks_of(series)
-        fitted = fit_columns(frame.drop(target), wholes=wholes)
+        inputs = frame.drop(target)
+        if schema is None:
+            fitted = list(understood(inputs).values())
+        else:
+            fitted = [fit_rows(schema[rows.name], rows) for rows in inputs]
         frame = frame.with_columns(
             one.column.without_words(frame[one.name]) for one in fitted if one.column is not None
         )

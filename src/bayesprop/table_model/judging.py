@@ -142,6 +142,7 @@ def _scored(judged: Judged, estimator: Any) -> Judged:
 def judged_in_folds(
     request: FitRequest,
     division: Division,
+    encoding: TableEncoding,
     make: Callable[[], Any],
     positive: int | None,
     listener: Listener,
@@ -153,7 +154,7 @@ def judged_in_folds(
             folds = _folds(request, division, make, positive)
         except NothingLearntError as error:
             return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))
-        judged = _scored(_pooled(division, folds), make())
+        judged = _scored(_pooled(division, encoding, folds), make())
     if not going.cuts:
         return judged
     remark = f"judged by fits of less time than the one that is saved: {going.cuts[0]}"
@@ -175,9 +176,8 @@ def _folds(
     return folds
 
 
-def _pooled(division: Division, folds: list[Any]) -> Judged:
+def _pooled(division: Division, encoding: TableEncoding, folds: list[Any]) -> Judged:
     """Put together what each fold predicts, in the order of the rows."""
-    encoding = division.encoding()
     rows, _ = division.encoded(encoding)
     numbers = np.concatenate([fold.rows.numbers for fold in folds])
     ends = np.cumsum([len(fold.rows.y) for fold in folds])[:-1]

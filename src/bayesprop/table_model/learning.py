@@ -226,7 +226,7 @@ def _fit(
             with listener.doing(f"judging by {len(test.y)} rows"):
                 judged = judge(estimator, encoding, train, test, place, with_peers=peers)
         elif not going.stop.is_set():
-            judged = judged_in_folds(request, parts, make, place, listener)
+            judged = judged_in_folds(request, parts, encoding, make, place, listener)
     except KeyboardInterrupt:
         listener.offer("interrupted while the fit was judged")
     rule, unreached = _rule(request.asked, positive, judged)
