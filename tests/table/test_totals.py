@@ -25,40 +25,9 @@ def ending(frame=SALES, **last):
 SUMS = {"units": 555, "price": 6445.9}
 
 
-@pytest.mark.parametrize(
-    ("last", "sentence"),
-    [
-        ({"shop": "Total", **SUMS}, "data row 6, 'Total', left out: it holds sums"),
-        ({"shop": " GRAND TOTAL: ", **SUMS, "month": 9}, "left out: it holds sums"),
-        ({"shop": "Summe", **SUMS}, "in 'units', 'price'"),
-        ({"shop": "Average", "units": 111, "price": 1289.18}, "left out: it holds means of"),
-        ({"shop": "Ø", "units": 555, "price": 1289.18}, "it holds sums and means of"),
-        (SUMS, "data row 6 left out: it holds sums of the rows above in 'units', 'price'"),
-        ({"shop": "Rhineland", **SUMS}, "data row 6 left out"),
-    ],
-)
-def test_a_row_of_sums_or_means_is_left_out_and_named(last, sentence):
-    division = divide(ending(**last), "price", None, HoldOut(test_fraction=0.0))
-    assert any(sentence in remark for remark in division.remarks)
-    assert division.numbers.tolist() == [1, 2, 3, 4, 5]
-    assert len(division.target) == 6, "the table is known again by all of its rows"
-
-
-@pytest.mark.parametrize("last", [{"units": 120, "price": 1.5}, {"units": 555, "price": 1.5}])
-def test_a_word_alone_warns(last):
-    division = divide(ending(shop="Total", **last), "price", None, HoldOut(test_fraction=0.0))
-    assert "data row 6, the last, says 'Total'" in division.remarks[-1]
-    assert division.numbers.tolist() == [1, 2, 3, 4, 5, 6]
-
-
 def test_a_column_that_is_left_out_says_so_too():
     hold_out = HoldOut(test_fraction=0.0, drop=("shop",))
     assert len(divide(ending(shop="Total", **SUMS), "price", None, hold_out).frame) == 5
-
-
-def test_a_last_row_without_a_target_is_left_out_as_others_are():
-    division = divide(ending(shop="Total", units=555), "price", None, HoldOut(test_fraction=0.0))
-    assert division.remarks == ["1 row left out: no value of the target 'price'"]
 
 
 def numbers(*rows):
