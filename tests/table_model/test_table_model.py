@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +20,7 @@ from bayesprop.linear.linear_model import LinearModel
 from bayesprop.model.progress import begun, following
 from bayesprop.sealed import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
-from bayesprop.table.errors import TableError, TableWarning
+from bayesprop.table.errors import TableError, TableWarning, joined
 from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.request import FitRequest
@@ -105,6 +107,15 @@ def test_a_file_gives_back_what_was_saved(model: bayesprop.TableModel, tmp_path:
         again.report(tmp_path / "page.html")
     with pytest.raises(ModelFileError, match="there is no model file"):
         bayesprop.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_is_the_model_with_all_that_it_says(model: bayesprop.TableModel, again):
+    other = again(model)
+    assert other.predict(FLATS).equals(model.predict(FLATS))
+    assert str(other) == str(model)
+    assert other.encoding.report == model.encoding.report
+    assert joined(other.encoding.report * 2) == joined(model.encoding.report * 2)
 
 
 def test_it_is_judged_on_other_rows_and_reports(model: bayesprop.TableModel, tmp_path: Path):

@@ -160,9 +160,18 @@ class Remark(str):
 
     def __new__(cls, sentence: str, shared: str, column: str, detail: object = "") -> Self:
         """Make a sentence that begins "column 'age'" from what comes then."""
-        made = super().__new__(cls, f"column {quoted(column)}{sentence}")
-        made.shared, made.name = shared, f"{quoted(column)} {detail}".rstrip()
+        text, name = f"column {quoted(column)}{sentence}", f"{quoted(column)} {detail}".rstrip()
+        return cls._made(text, shared, name)
+
+    @classmethod
+    def _made(cls, text: str, shared: str, name: str) -> Self:
+        made = super().__new__(cls, text)
+        made.shared, made.name = shared, name
         return made
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[str, str, str]]:
+        """Copy and pickle it with its parts."""
+        return self._made, (str(self), self.shared, self.name)
 
 
 class StrayError(TableError):
