@@ -1,4 +1,4 @@
-"""The generator against JAX's and its authors' vectors, bit for bit; normals against N(0, 1)."""
+"""The generator against its authors' vector, bit for bit; normals against N(0, 1)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from bayesprop.numerics import threefry
-from bayesprop.numerics.machine import in_float64
-from bayesprop.numerics.threefry import encrypted, unrolled
+from bayesprop.numerics.threefry import encrypted
 
 N = 400_000
 
@@ -18,7 +17,7 @@ N = 400_000
 def test_threefry_13_equals_published_vectors():
     # "threefry2x32 13" of kat_vectors in the Random123 distribution (counter, key, result).
     nothing = jnp.zeros(1, jnp.uint32)
-    words = encrypted(jnp.zeros(2, jnp.uint32), nothing, nothing, rounds=threefry.ROUNDS)
+    words = encrypted(jnp.zeros(2, jnp.uint32), nothing, nothing)
     assert [int(word[0]) for word in words] == [0x9D1C5EC6, 0x8BD50731]
 
 
@@ -66,29 +65,3 @@ def test_shape_and_key_kind():
     assert threefry.normal(jax.random.key(1), ()).shape == ()
     with pytest.raises(ValueError, match="fewer than"):
         threefry.normal(jax.random.key(1), (2**16, 2**16))
-
-
-DRAWS = {
-    "split": lambda key: jax.random.key_data(jax.random.split(key, (2, 5))),
-    "fold_in": lambda key: jax.random.key_data(jax.random.fold_in(key, 4_000_000_000)),
-    "bits": lambda key: jax.random.bits(key, (7, 3)),
-    "few bits": lambda key: jax.random.bits(key, (9,), "uint8"),
-    "normal": lambda key: jax.random.normal(key, (11,)),
-    "float64": in_float64(lambda key: jax.random.normal(key, (5,), np.float64)),
-    "integers": lambda key: jax.random.randint(key, (5,), -3, 1000),
-    "one": jax.random.uniform,
-}
-
-
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-@pytest.mark.parametrize("seed", [0, 7, 2**31 - 1])
-def test_bits_are_those_of_jax(draw, seed):
-    key = jax.random.key(seed)
-    found, expected = draw(unrolled(key)), draw(key)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_another_generator_is_left_alone():
-    key = jax.random.key(0, impl="rbg")
-    assert unrolled(key) is key

@@ -16,12 +16,12 @@ from jaxtyping import Array, Float
 
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.student_t_bound import TILT_LIMIT
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.networks import (
     LEAST_DOF,
     LOG_WIDTH,
     SHAPE,
+    TILT_LIMIT,
     WIDTH_PRECISION,
     Layers,
     Member,

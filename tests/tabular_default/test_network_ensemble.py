@@ -11,12 +11,18 @@ from scipy import integrate, optimize, stats
 from test_joint_covariance import alone
 
 from bayesprop import codec, metrics
-from bayesprop.numerics.student_t_bound import TILT_LIMIT, student_t_bound
+from bayesprop.numerics.machine import in_float64
 from bayesprop.tabular_default import method as ensemble_method
 from bayesprop.tabular_default import networks as gn
 from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.networks import Member, Networks, init_member, log_noise_floor
+from bayesprop.tabular_default.networks import (
+    TILT_LIMIT,
+    Member,
+    Networks,
+    init_member,
+    log_noise_floor,
+)
 from bayesprop.tabular_default.outputs import outputs
 from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings, Priors, settings_for
@@ -79,6 +85,12 @@ def test_moments_are_those_of_drawn_networks(member: Member):
     assert (np.abs(draws.var(axis=0) - got.v[:, 0]) < 4.5 * var_se).all()
 
 
+@in_float64
+def bound_at(square: float, l_m: float, l_v: float, dof: float) -> float:
+    at = (jnp.full((1, 1), value) for value in (square, l_m, l_v))
+    return float(objective.student_t_bound(*at, jnp.array([dof]))[0, 0])
+
+
 def expected_log_t(m: float, v: float, l_m: float, l_v: float, dof: float) -> float:
     """E[log t(0 | f, exp(l))] over f and l by a fine grid."""
     f = m + np.sqrt(v) * np.linspace(-8, 8, 801)[:, None]
@@ -91,7 +103,7 @@ def expected_log_t(m: float, v: float, l_m: float, l_v: float, dof: float) -> fl
 @pytest.mark.parametrize(("m", "v", "l_v", "dof"), [(0.5, 0.3, 0.4, 3.5), (2.0, 1.5, 1.0, 20.0)])
 def test_bound_is_below_the_expectation_and_tight_without_doubt(m, v, l_v, dof):
     def bound(square: float, l_v: float) -> float:
-        return float(student_t_bound(*map(np.float64, (square, -0.8, l_v, dof))))
+        return bound_at(square, -0.8, l_v, dof)
 
     exact = expected_log_t(m, v, -0.8, l_v, dof)
     assert bound(v + m * m, l_v) < exact
@@ -101,8 +113,8 @@ def test_bound_is_below_the_expectation_and_tight_without_doubt(m, v, l_v, dof):
 
 def test_bound_is_exact_for_gaussian_noise():
     m, v, l_m, l_v = 0.7, 0.4, -0.5, 0.3
-    bound = student_t_bound(*map(np.float64, (v + m * m, l_m, l_v, 1e6)))
-    assert float(bound) == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
+    bound = bound_at(v + m * m, l_m, l_v, 1e6)
+    assert bound == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
 
 
 def test_adaptive_kl_changes_as_its_definition(member: Member):

@@ -13,7 +13,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from bayesprop.numerics.devices import dealt_out
 from bayesprop.numerics.rows import Rows
-from bayesprop.numerics.threefry import unrolled
 
 N = TypeVar("N", int, Array, int | Array)
 _ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
@@ -165,7 +164,7 @@ def replay(
         state, _ = update(key_step, state, batch)
         return (state, jax.random.split(key, 3)), None
 
-    start = (state, jax.random.split(unrolled(key), 3))
+    start = (state, jax.random.split(key, 3))
     (after, _), _ = jax.lax.scan(step, start, jnp.arange(n_steps))
     finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after)]
     is_finite = jnp.all(jnp.stack(finite))

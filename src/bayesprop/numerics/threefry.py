@@ -1,10 +1,9 @@
-"""Random bits by Threefry-2x32 (Salmon et al. 2011) without a loop, and standard normals of them.
+"""Standard normals of random bits by Threefry-2x32 (Salmon et al. 2011), computed without a loop.
 
-On a CPU JAX computes the twenty rounds in a loop of small operations, which costs more than the
-numbers of a Markov chain on a small network do, and as much as the rest of a step of Bayes by
-Backprop. Unrolled they are one operation, which the compiler fuses with what uses the numbers:
-`unrolled` gives the bits of JAX. `normal` stops after 13 rounds, the fewest that pass BigCrush
-(table 2), and uses both words, for radius and angle of a pair (Box & Muller 1958).
+On a CPU JAX computes the twenty rounds in a loop of small operations, which costs as much as the
+rest of a step of Bayes by Backprop. Unrolled they are one operation, which the compiler fuses with
+what uses the numbers. `normal` stops after 13 rounds, the fewest that pass BigCrush (table 2), and
+uses both words, for radius and angle of a pair (Box & Muller 1958).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import math
 
 import jax
-import jax.extend.random
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
@@ -32,24 +30,15 @@ COSINE = (
 )  # fmt: skip
 
 
-def unrolled(key: PRNGKeyArray) -> PRNGKeyArray:
-    """Return the key with the same bits, computed faster; one of another generator as it is."""
-    if jax.random.key_impl(key) != "threefry2x32":
-        return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_IMPLEMENTATION)
-
-
 def encrypted(
     key: UInt32[Array, "2"],
     high: UInt32[Array, "..."],
     low: UInt32[Array, "..."],
-    *,
-    rounds: int = 20,
 ) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
     """Encrypt counters of 64 bits, given in two halves (section 3.2)."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
-    for r in range(rounds):
+    for r in range(ROUNDS):
         turn = _ROTATIONS[r % 8]
         x = x + y
         y = ((y << turn) | (y >> (32 - turn))) ^ x
@@ -58,43 +47,6 @@ def encrypted(
             x = x + schedule[injection % 3]
             y = y + schedule[(injection + 1) % 3] + jnp.uint32(injection)
     return x, y
-
-
-def _counters(shape: tuple[int, ...]) -> tuple[Array, Array]:
-    n = math.prod(shape)
-    return jnp.zeros(shape, jnp.uint32), jnp.arange(n, dtype=jnp.uint32).reshape(shape)
-
-
-def _seed(seed: Array) -> Array:
-    low = jnp.asarray(seed).astype(jnp.uint32)
-    return jnp.stack([jnp.zeros_like(low), low])
-
-
-def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(encrypted(key, *_counters(shape)), axis=-1)
-
-
-def _fold_in(key: Array, data: Array | int) -> Array:
-    low = jnp.asarray(data).astype(jnp.uint32)
-    return jnp.stack(encrypted(key, jnp.zeros_like(low), low))
-
-
-def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
-    high, low = encrypted(key, *_counters(shape))
-    if bit_width == 64:
-        return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
-    return (high ^ low).astype(f"uint{bit_width}")
-
-
-_IMPLEMENTATION = jax.extend.random.define_prng_impl(
-    key_shape=(2,),
-    seed=_seed,
-    split=_split,
-    random_bits=_random_bits,
-    fold_in=_fold_in,
-    name="threefry2x32_unrolled",
-    tag="tfu",
-)
 
 
 def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -110,7 +62,7 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
         raise ValueError(f"shape must hold fewer than 2**32 numbers, got {shape}")
     n_pairs = -(-n // (2 * LANES)) * LANES
     counter = jnp.arange(n_pairs, dtype=jnp.uint32)
-    words = encrypted(_words(key), counter, jnp.zeros_like(counter), rounds=ROUNDS)
+    words = encrypted(_words(key), counter, jnp.zeros_like(counter))
     flat = jax.lax.optimization_barrier(jnp.stack(pairs(*words)).reshape(-1))
     return flat[:n].reshape(shape)
 

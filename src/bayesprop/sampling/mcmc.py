@@ -23,7 +23,6 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.numerics.threefry import unrolled
 from bayesprop.sampling.chain_course import Chains, Course, Plan
 
 LogDensity = Callable[..., Float[Array, ""]]
@@ -67,7 +66,7 @@ def sample_chains(
         # The precision that the caller has set is a property of the thread.
         with jax.enable_x64(is_wide):
             here = devices[number % len(devices)]
-            chain_key = unrolled(jax.random.fold_in(key, number))
+            chain_key = jax.random.fold_in(key, number)
             start, chain_key, rows = jax.device_put((positions[number], chain_key, data), here)
             return course.run(
                 number,

@@ -36,10 +36,10 @@ from bayesprop.numerics.dense import (
     raised_cholesky,
 )
 from bayesprop.numerics.machine import n_cores
-from bayesprop.numerics.student_t_bound import row_precision
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.duplicate_inputs import Distinct, sums
 from bayesprop.tabular_default.networks import (
+    TILT_LIMIT,
     Layers,
     Member,
     Networks,
@@ -252,7 +252,7 @@ def row_precisions(
     y: Float[np.ndarray, "n o"],
     k: int,
 ) -> Float[np.ndarray, "n o"]:
-    """Minus twice the slope in E[(y - f)²] of the `student_t_bound` that member k maximises.
+    """Minus twice the slope in E[(y - f)²] of the bound that member k maximises (`kernel_member`).
 
     predicted
         Components of all members at the rows, with independent weights.
@@ -263,8 +263,8 @@ def row_precisions(
     h = predicted.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
     seen = np.logaddexp(one.own_log_noise + share * h, networks.log_floor)
     square = (predicted.m[k] - y) ** 2 + predicted.v[k]
-    precision = row_precision(square, seen, share**2 * predicted.l_v[k], dof)
-    return np.maximum(precision, _LEAST_PRECISION)
+    scale = np.exp(np.minimum(0.5 * share**2 * predicted.l_v[k], TILT_LIMIT) - seen)
+    return np.maximum(scale * (dof + 1.0) / (dof + scale * square), _LEAST_PRECISION)
 
 
 def covariance_factors(

@@ -1,8 +1,14 @@
 """The compiled loop that trains one member: two losses in one sum, their slopes by hand.
 
-The mean network maximises the bound of its expected log-likelihood (`student_t_bound`) under the
+The mean network maximises a bound of its expected log-likelihood of Student-t noise under the
 noise own_log_noise + noise_weight h, h what the noise network says, with tails no heavier than
 those of mean_least_dof: with heavy ones it would leave far rows alone that a better mean can reach.
+The bound is Jensen's inequality on -log(1 + e): with e = exp(-l_m + l_v / 2) E[(y - f)²],
+
+    E[log t(y | f, exp(l), dof)] >= log G((dof + 1) / 2) - log G(dof / 2)
+                                    - [log(pi dof) + l_m + (dof + 1) log(1 + e / dof)] / 2
+
+for l ~ N(l_m, l_v). dof -> infinity gives the Gaussian expectation, which is exact.
 The noise network explains (m - y)², without v: the predictive adds v again, and noise that holds it
 too is counted twice. Neither sends slopes to the other. The prior of the noise network has its
 whole weight from the first step, that of the mean network grows to it.
@@ -17,7 +23,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from bayesprop.numerics.student_t_bound import TILT_LIMIT
 from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
 from bayesprop.simd.lanes import (
     called,
@@ -48,7 +53,7 @@ from bayesprop.tabular_default.kernel_network import (
     products,
 )
 from bayesprop.tabular_default.kernel_outputs import gather_inputs
-from bayesprop.tabular_default.networks import LEAST_DOF
+from bayesprop.tabular_default.networks import LEAST_DOF, TILT_LIMIT
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 7, 5
@@ -177,7 +182,7 @@ def _constants_of_noise(work, j, rules):
 
 @inlined
 def _bound(square, log_var, tilt, per_dof, half):
-    """`student_t_bound` but for its constant, and its slopes in the square, l_m and tilt; ...
+    """Bound but for its constant, and its slopes in the square, l_m and tilt; ...
 
     ... then the log term, and the share u / (1 + u) of the tail.
     """

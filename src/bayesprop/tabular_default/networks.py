@@ -201,6 +201,8 @@ FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
 
+TILT_LIMIT = 2.0
+"""Most that is taken for l_v / 2 in training: exp of a log variance that nobody knows yet."""
 LEAST_DOF = 3.0
 """Least degrees of freedom of the noise: a variance of at most three squared scales."""
 
