@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -47,7 +46,7 @@ class ClassPredictive(Prediction):
         object.__setattr__(self, "gap_entropy", of_rows)
 
     @classmethod
-    def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
+    def of_codes(cls, proba: ArrayLike, expected_entropy: ArrayLike) -> ClassPredictive:
         """Predict codes: the classes are 0, 1, ..., as methods see them."""
         proba, entropy = np.asarray(proba), np.asarray(expected_entropy)
         return cls(proba, entropy, np.arange(proba.shape[1]))
@@ -103,7 +102,7 @@ class ClassPredictive(Prediction):
         """Lowest class that is not exceeded with probability 1/2 or more; ordered classes only."""
         return self.quantile(0.5)
 
-    def quantile(self, level: Any) -> np.ndarray:
+    def quantile(self, level: ArrayLike) -> np.ndarray:
         """Lowest class that is not exceeded with a probability; levels, 0 to 1, last."""
         order, reached = self._in_order, self._reached
         levels = np.asarray(level, np.float64)

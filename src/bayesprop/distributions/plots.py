@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.few_digits import few_digits
+from bayesprop.distributions.predictive import Prediction, Predictive
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_CURVES, MOST_ROWS, _ROWS_IN_A_LINE = 6, 10, 3
 _POINTS, _EDGE = 200, 0.002
@@ -16,10 +21,11 @@ _JUMP = 1e-9
 """Probability of one value, above which it is drawn as a dot."""
 
 
-def plot(predictive: Any, ax: Any) -> Any:
+def plot(predictive: Prediction, ax: Axes | None) -> Axes:
     """Draw densities (of counts probabilities) of up to six rows, intervals of more; or classes."""
-    if hasattr(predictive, "proba"):
+    if isinstance(predictive, ClassPredictive):
         return _draw_bars(predictive, _axes(ax))
+    predictive = cast(Predictive, predictive)
     if predictive.mean.ndim != 1:
         raise ValueError("plot draws one target: choose it by target(k)")
     ax = _axes(ax)
@@ -30,7 +36,7 @@ def plot(predictive: Any, ax: Any) -> Any:
     return ax
 
 
-def _draw_bars(predictive: Any, ax: Any) -> Any:
+def _draw_bars(predictive: ClassPredictive, ax: Axes) -> Axes:
     """Draw a bar a row, divided by the probabilities of the classes."""
     rows = np.arange(len(predictive))
     below = np.zeros(len(rows))
@@ -42,16 +48,17 @@ def _draw_bars(predictive: Any, ax: Any) -> Any:
     return ax
 
 
-def line(predictive: Any) -> str:
+def line(predictive: Prediction) -> str:
     """Return the kind of prediction, its number of rows, and what it is for the first of them.
 
     Of a number mean and std, of several targets those of the first; of a class its probability.
     """
     first = predictive[:_ROWS_IN_A_LINE]
-    if hasattr(predictive, "proba"):
+    if isinstance(first, ClassPredictive):
         pairs = zip(first.label, first.proba.max(axis=1, initial=0.0), strict=True)
         rows = [f"{label} {share:.3f}" for label, share in pairs]
     else:
+        first = cast(Predictive, first)
         pairs = zip(first.mean, first.std, strict=True)
         rows = [_of_row(np.ravel(mean), np.ravel(std)) for mean, std in pairs]
     more = ["..."] if len(predictive) > len(rows) else []
@@ -65,14 +72,14 @@ def _of_row(mean: np.ndarray, std: np.ndarray) -> str:
     return ", ".join(pairs[:most] + ["..."] * (len(pairs) > most))
 
 
-def table(predictive: Any) -> str:
+def table(predictive: Prediction) -> str:
     """Return a small table of the first rows, in HTML."""
-    if hasattr(predictive, "proba"):
+    if isinstance(predictive, ClassPredictive):
         return _table_of_classes(predictive)
-    return _table_of_numbers(predictive)
+    return _table_of_numbers(cast(Predictive, predictive))
 
 
-def _table_of_numbers(predictive: Any) -> str:
+def _table_of_numbers(predictive: Predictive) -> str:
     """Return mean, std and the 90 % interval of the first rows; one line a target of a row."""
     first = predictive[: min(len(predictive), MOST_ROWS)]
     low, high = np.moveaxis(first.interval(0.9), -1, 0)
@@ -85,7 +92,7 @@ def _table_of_numbers(predictive: Any) -> str:
     return _table(["row", "mean", "std", "5 %", "95 %"], cells, len(predictive))
 
 
-def _table_of_classes(predictive: Any) -> str:
+def _table_of_classes(predictive: ClassPredictive) -> str:
     """Return the likeliest class of the first rows and the probabilities of the first classes."""
     first = predictive[: min(len(predictive), MOST_ROWS)]
     shown = [str(label) for label in predictive.classes[:MOST_ROWS]]
@@ -96,7 +103,7 @@ def _table_of_classes(predictive: Any) -> str:
     return _table(["row", "likeliest", *(f"p({name})" for name in shown)], cells, len(predictive))
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     from matplotlib import pyplot
@@ -104,7 +111,7 @@ def _axes(ax: Any) -> Any:
     return pyplot.figure(layout="constrained").add_subplot()
 
 
-def _draw_densities(predictive: Any, ax: Any) -> None:
+def _draw_densities(predictive: Predictive, ax: Axes) -> None:
     ends, masses = predictive.quantile([_EDGE, 1.0 - _EDGE]), False
     for row, (low, high) in enumerate(ends):
         one = predictive[row : row + 1]
@@ -124,7 +131,7 @@ def _draw_densities(predictive: Any, ax: Any) -> None:
     ax.legend()
 
 
-def _draw_intervals(predictive: Any, ax: Any) -> None:
+def _draw_intervals(predictive: Predictive, ax: Axes) -> None:
     rows = np.arange(len(predictive))
     for coverage, width in ((0.9, 1.0), (0.5, 3.0)):
         low, high = np.moveaxis(predictive.interval(coverage), -1, 0)

@@ -11,13 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 from scipy import special
 
 from bayesprop.numerics import LOG_2PI
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Values = Float[np.ndarray, "..."]
@@ -59,10 +63,14 @@ class Prediction(ABC):
         return type(self)(*(part if how is OF_ALL_ROWS else act(part, how) for part, how in parts))
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, n: int) -> Any:
+    def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n new observations for every row, independently over rows; (n, rows[, o])."""
 
-    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Any = None) -> Any:
+    def rvs(
+        self,
+        size: int | tuple[int, ...] | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> np.ndarray:
         """Draw new observations, independently over rows: (*size, n[, o]); None: one, (n[, o]).
 
         random_state
@@ -74,7 +82,7 @@ class Prediction(ABC):
         draws = self.sample(np.random.default_rng(random_state), math.prod(shape))
         return draws.reshape(*shape, *draws.shape[1:])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a few rows by their densities, many by their intervals, classes by bars; the Axes.
 
         ax
@@ -102,13 +110,13 @@ def _fields(kind: type[Prediction]) -> tuple[tuple[str, Mapping[str, Any]], ...]
     return tuple((n, OF_ALL_ROWS if how == OF_ALL_ROWS else how) for n, how in metadata.items())
 
 
-def check_coverage(coverage: Any) -> None:
+def check_coverage(coverage: float) -> None:
     """Raise ValueError unless coverage is between 0 and 1."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
 
 
-def _shape_of(size: Any) -> tuple[int, ...]:
+def _shape_of(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the axes of draws."""
     axes = () if size is None else size if isinstance(size, tuple | list) else (size,)
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in axes):
@@ -198,11 +206,11 @@ class Predictive(Prediction):
 
         return self._map(one)
 
-    def log_prob(self, y: Any) -> Values:
+    def log_prob(self, y: ArrayLike) -> Values:
         """Log density of each observation, nats, in the original units of y."""
         return self._at(y, lambda values: np.stack([self._log_prob(one) for one in values]))
 
-    def cdf(self, y: Any) -> Values:
+    def cdf(self, y: ArrayLike) -> Values:
         """Probability of a value at or below each observation, 0 to 1."""
         return self._at(y, self.cdfs)
 
@@ -219,7 +227,7 @@ class Predictive(Prediction):
         """Continuous ranked probability score of each observation, y; smaller is better."""
         return self._crps(self.checked(y))
 
-    def quantile(self, level: Any) -> Values:
+    def quantile(self, level: ArrayLike) -> Values:
         """Value that a new observation stays below with probability `level`.
 
         level
@@ -237,27 +245,27 @@ class Predictive(Prediction):
         tail = (1.0 - coverage) / 2.0
         return self.quantile([tail, 1.0 - tail])
 
-    def logpdf(self, y: Any) -> Values:
+    def logpdf(self, y: ArrayLike) -> Values:
         """Log density, nats; TypeError for counts, which have `logpmf`."""
         if self.step:
             raise TypeError("a count has probabilities and no density: ask for logpmf or pmf")
         return self.log_prob(y)
 
-    def pdf(self, y: Any) -> Values:
+    def pdf(self, y: ArrayLike) -> Values:
         """Density, 1/y; TypeError for counts, which have `pmf`."""
         return np.exp(self.logpdf(y))
 
-    def logpmf(self, k: Any) -> Values:
+    def logpmf(self, k: ArrayLike) -> Values:
         """Log probability of counts, nats; TypeError where values lie densely."""
         if not self.step:
             raise TypeError("such a value has a density and no probability: ask for logpdf or pdf")
         return self.log_prob(k)
 
-    def pmf(self, k: Any) -> Values:
+    def pmf(self, k: ArrayLike) -> Values:
         """Probability of counts; TypeError where values lie densely."""
         return np.exp(self.logpmf(k))
 
-    def ppf(self, q: Any) -> Values:
+    def ppf(self, q: ArrayLike) -> Values:
         """Return quantiles, the axes of the levels first, where `cdf` takes those of its values."""
         quantiles, n_levels = self.quantile(q), np.ndim(q)
         last = tuple(range(quantiles.ndim - n_levels, quantiles.ndim))
@@ -271,7 +279,7 @@ class Predictive(Prediction):
         """Bring the bounds of intervals to where the target can lie; here anywhere."""
         return interval
 
-    def _at(self, y: Any, ask: Callable[[np.ndarray], np.ndarray]) -> Values:
+    def _at(self, y: ArrayLike, ask: Callable[[np.ndarray], np.ndarray]) -> Values:
         """Ask about values of every row: one axis in front; or any, or one value for all rows."""
         y, shape = np.asarray(y, np.float64), np.shape(self.mean)
         y = np.broadcast_to(y, shape) if y.ndim == 0 else y

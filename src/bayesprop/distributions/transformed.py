@@ -13,7 +13,7 @@ variances; the shares that these have of their sum are the shares of the varianc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -76,7 +76,7 @@ class TransformedPredictive(Predictive):
         """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
         return self.map.step
 
-    def rescaled(self, *_: Any, **__: Any) -> NoReturn:
+    def rescaled(self, *_: object, **__: object) -> NoReturn:
         """Refuse: a shift would leave the support."""
         raise TypeError(
             f"a prediction of target_kind={self.map.kind!r} keeps its unit and its support: draw "

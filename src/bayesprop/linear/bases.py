@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from bayesprop.model.task import Standardiser
 from bayesprop.numerics.evidence import FIXED, Groups
@@ -132,7 +132,7 @@ class Radial:
 class Given:
     """Any function of the rows, its columns brought to mean zero and variance one."""
 
-    function: Callable[[np.ndarray], Any]
+    function: Callable[[np.ndarray], ArrayLike]
     mean: Float[np.ndarray, " k"]
     std: Float[np.ndarray, " k"]
 
@@ -186,7 +186,7 @@ def radial(centres: Float[np.ndarray, "k d"], width: float | None = None) -> Rad
 
 
 def given(
-    function: Callable[[np.ndarray], Any],
+    function: Callable[[np.ndarray], ArrayLike],
     x: Float[np.ndarray, "n d"],
     weight: Float[np.ndarray, " n"] | None = None,
 ) -> Given:
@@ -221,9 +221,9 @@ def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray
     return joint
 
 
-def _checked(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
+def _checked(phi: ArrayLike, n_rows: int) -> Float[np.ndarray, "n k"]:
     """Return float64 columns; ValueError where they are not finite or not (n, k)."""
-    phi = np.asarray(phi.toarray() if hasattr(phi, "toarray") else phi, dtype=np.float64)
+    phi = np.asarray(getattr(phi, "toarray", lambda: phi)(), dtype=np.float64)
     if phi.ndim != 2 or len(phi) != n_rows or phi.shape[1] == 0:
         raise ValueError(f"basis must give a row of columns for each of {n_rows}, got {phi.shape}")
     if not np.isfinite(phi).all():

@@ -302,7 +302,9 @@ class FarInputError(ValueError):
         What the estimator calls the column.
     """
 
-    def __init__(self, row: int, column: int, value: float, furthest: float, name: Any) -> None:
+    def __init__(
+        self, row: int, column: int, value: float, furthest: float, name: str | int
+    ) -> None:
         super().__init__(row, column, value, furthest, name)  # what a copy is made of
         self.row, self.column, self.name = row, column, name
         self.value, self.furthest = value, furthest
