@@ -10,7 +10,7 @@ import pytest
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
-from bayesprop.estimators.fitting import filled_as_learnt
+from bayesprop.estimators.imputation import filled_as_learnt
 from bayesprop.model.progress import Progress, following
 from bayesprop.numerics.rows import Rows
 from method_settings import X

@@ -109,7 +109,7 @@ class PBPRegressor(_Params, RegressorBase):
         """
         from sklearn.utils.validation import check_is_fitted
 
-        from bayesprop.estimators.checks import checked_rows
+        from bayesprop.estimators.fitting import checked_rows
         from bayesprop.moments.pbp.updates import ep_log_evidence
 
         self.check_params()

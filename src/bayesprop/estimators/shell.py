@@ -229,9 +229,9 @@ class EstimatorBase(ABC, BaseEstimator):
 
     def checked_inputs(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
-        from bayesprop.estimators import checks
+        from bayesprop.estimators import fitting
 
-        return checks.inputs(self, X)
+        return fitting.checked_inputs(self, X)
 
     def to_inference_data(
         self,

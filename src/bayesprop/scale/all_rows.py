@@ -16,8 +16,7 @@ from jaxtyping import Bool, Float, Int
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from bayesprop.estimators.checks import Checked, checked_rows
-from bayesprop.estimators.fitting import advised, standardise
+from bayesprop.estimators.fitting import Checked, advised, checked_rows, standardise
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following

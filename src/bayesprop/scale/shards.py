@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import assert_all_finite, check_random_state
 
-from bayesprop.estimators.checks import checked_rows
-from bayesprop.estimators.fitting import standardise
+from bayesprop.estimators.fitting import checked_rows, standardise
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Combines, Learned, Resumes, Streams
 from bayesprop.model.progress import Progress, current
