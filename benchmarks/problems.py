@@ -69,7 +69,7 @@ def trained(
     """Run an epoch for every order."""
     epochs = ([order] for order in orders)
     *_, (after, _) = passes(state, x, y, epochs, inference=inference, targets=targets)
-    return after.plain
+    return after
 
 
 def best_seconds(run: Callable[[], Any], *, n_runs: int) -> float:

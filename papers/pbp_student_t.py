@@ -16,7 +16,7 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.moments.pbp import engine
-from bayesprop.moments.pbp.state import init
+from bayesprop.moments.pbp.state import PBPState, init
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
@@ -86,13 +86,13 @@ def _follow(
     return first, _watch(state, x, y, watched)
 
 
-def _watch(state: engine.State, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> list[Watched]:
+def _watch(state: PBPState, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> list[Watched]:
     """Absorb data one at a time; return what was believed of each before."""
     rows, watched = order[:, None, None], []
     steps = engine.passes(state, x, y, rows, guarded=False, refreshes=False)
     for row, (after, _) in zip(order, steps, strict=True):
         m, v = engine.predict_moments(state, x[[row]])
-        noise = tuple(float(part[0]) for part in state.plain.noise)
+        noise = tuple(float(part[0]) for part in state.noise)
         watched.append(Watched(float(y[row, 0] - m[0, 0]), float(v[0, 0]), *noise))
         state = after
     return watched

@@ -53,7 +53,7 @@ class PublishedPBP(RegressorMixin, BaseEstimator):
         rows = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
         epochs = ([rng.permutation(len(X))] for _ in range(self.n_epochs))
         states, infos = zip(*engine.passes(start, *rows, epochs, guarded=False), strict=True)
-        self.state_, total = states[-1].plain, sum(infos, start=PBPInfo())
+        self.state_, total = states[-1], sum(infos, start=PBPInfo())
         self.fit_report_ = FitReport(
             n_rows=len(X),
             n_epochs=self.n_epochs,

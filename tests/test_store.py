@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bayesprop import BayesianLinearRegressor
-from bayesprop.sealed import ModelFileError, read_sealed, seal, write_sealed
+from bayesprop.sealed import ModelFileError, read_sealed, seal, unseal, write_sealed
 from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import TableEncoding
 
@@ -113,3 +113,21 @@ def test_no_model_is_said_in_words(tmp_path, model):
     ):
         write_sealed(path, header | change, arrays)
         refused(path, message)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.6, 1.0])
+def test_arrays_of_one_number_mostly_take_a_bit_each_and_come_back_to_the_last_bit(share):
+    rng = np.random.default_rng(0)
+    array = rng.normal(size=(40, 50)).astype(np.float32)
+    array[rng.random(array.shape) < share] = -0.0
+    codes = np.where(rng.random(1500) < share, 7, rng.integers(0, 9, 1500))
+    arrays = {"a": array, "b": codes, "few": np.zeros(8)}
+    content = seal({}, arrays)
+    again = unseal(content, "memory").arrays
+    for name, one in arrays.items():
+        assert (one.tobytes(), one.shape) == (again[name].tobytes(), again[name].shape)
+    n_left = np.count_nonzero(array) + np.count_nonzero(codes != 7)
+    assert len(content) < 1500 + 3500 / 8 + 8 * n_left or share < 0.5
+    broken = dict(again) | {"a": array[:2], "a:bits": np.ones(9, np.uint8), "a:shape": np.ones(2)}
+    with pytest.raises(ModelFileError, match="has arrays that do not fit"):
+        unseal(seal({}, broken), "memory")

@@ -1,12 +1,13 @@
 """Any state to a header for JSON and named arrays, and back, by the annotations of its fields.
 
 A record is a NamedTuple or a dataclass. Its fields are arrays (annotated with jaxtyping: kind of
-number, of 64 bits where it names no width, and axes, a letter meaning one size throughout the
-record), text, numbers and truth values, records, and tuples, lists and dicts of all these. An
-abstract record stands for its subclasses, and a union for its members, told apart by name. A record
-may have `validate()`, which raises ValueError where its fields do not belong together. Where all
-shapes are known in advance an example takes the place of annotations. Nothing else that a file says
-is believed.
+number, of 64 bits where it names no width, and axes, numbers or letters, a letter meaning one size
+throughout the record), text, numbers and truth values, records, and tuples, lists and dicts of all
+these. An abstract record stands for its subclasses, and a union for its members, told apart by
+name. A record may have `validate()`, which raises ValueError where its fields do not belong
+together. Where shapes are known in advance an example takes the place of annotations: a record or a
+tuple of arrays, plain values and annotations, throughout which a letter means one size. Nothing
+else that a file says is believed.
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ def write(value: Any, kind: Any = Any) -> Stored:
     """Return a state as a header and named arrays; TypeError for what they cannot hold.
 
     kind
-        The annotation that it is to be read by; Any: by an example.
+        The annotation or the example that it is to be read by.
     """
     arrays: dict[str, np.ndarray] = {}
-    return Stored(_written(kind, value, "", arrays), arrays)
+    is_example = isinstance(kind, tuple) or (is_dataclass(kind) and not isinstance(kind, type))
+    return Stored(_written(Any if is_example else kind, value, "", arrays), arrays)
 
 
 def read(kind: Any, stored: Stored, **axes: int) -> Any:
@@ -148,7 +150,8 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
     names = _field_names(kind if isinstance(kind, type) else type(kind))
     if names is not None:
         _check_names(stored, names, path)
-        is_type, own = isinstance(kind, type), {} if path else axes
+        is_type = isinstance(kind, type)
+        own = {} if path and is_type else axes
         kinds = hints(kind) if is_type else {n: getattr(kind, n) for n in names}
         parts = {n: _read(kinds[n], stored[n], _at(path, n), arrays, own) for n in names}
         record = cast(Any, kind if is_type else type(kind))(**parts)
@@ -161,7 +164,8 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
         if len(kinds) != len(stored):
             raise ValueError(f"{path} must hold {len(kinds)} parts, got {len(stored)}")
         each = enumerate(zip(kinds, stored, strict=True))
-        return container(_read(one, part, _at(path, n), arrays, {}) for n, (one, part) in each)
+        own = axes if isinstance(kind, tuple | list) else {}
+        return container(_read(one, part, _at(path, n), arrays, own) for n, (one, part) in each)
     if container is dict:
         names = tuple(_checked(dict, stored, path))
         kinds = kind if isinstance(kind, dict) else dict.fromkeys(names, get_args(kind)[1])
@@ -265,13 +269,18 @@ def _check_array(kind: Any, array: np.ndarray, path: str, axes: dict[str, int]) 
         names, dtypes = _array_kind(kind)
         sizes = zip(names, array.shape, strict=False)
         is_right = len(names) == array.ndim and array.dtype in dtypes
-        is_right = is_right and all(axes.setdefault(name, size) == size for name, size in sizes)
+        is_right = is_right and all(_size(name, size, axes) == size for name, size in sizes)
         must = f"{kind.__name__} of axes {[*names]} where {axes}"
     else:
         is_right = array.shape == kind.shape and array.dtype == kind.dtype
         must = f"{kind.dtype} of shape {kind.shape}"
     if not is_right:
         raise ValueError(f"array {path} must be {must}, got {array.dtype} of shape {array.shape}")
+
+
+def _size(axis: str, found: int, axes: dict[str, int]) -> int:
+    """Return what an axis must have: its number, or as many as where its letter stood before."""
+    return int(axis) if axis.isdigit() else axes.setdefault(axis, found)
 
 
 class _ArrayKind(NamedTuple):

@@ -19,6 +19,9 @@ metadata
     Whatever the caller wanted to keep.
 
 A second key, "sha256", is the digest of the whole file with that digest read as zeros.
+
+A large array most of whose numbers are one and the same, as of a pruned network, is stored in three
+parts: that number and then the others, a bit an entry that says which are others, and its shape.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import struct
@@ -44,6 +48,8 @@ _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
+_BITS, _SHAPE = ":bits", ":shape"
+_LEAST_PACKED = 1024  # numbers, below which three parts take more room than one
 
 
 class ModelFileError(ValueError):
@@ -89,7 +95,9 @@ def seal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     from safetensors.numpy import save
 
     text = json.dumps(header, default=_plain)
-    plain = {name: _storable(name, array) for name, array in arrays.items()}
+    plain = {}
+    for name, array in arrays.items():
+        plain |= _packed(name, _storable(name, array))
     content = save(plain, metadata={_HEADER: text, _DIGEST: _NO_DIGEST})
     slot = f'"{_DIGEST}":"{_NO_DIGEST}"'.encode()
     before, found, after = content.partition(slot)
@@ -152,6 +160,35 @@ def _storable(name: str, array: np.ndarray) -> np.ndarray:
     if not _is_storable(array.dtype):
         raise TypeError(f"array {name!r} must be float32, float64 or integers, got {array.dtype}")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _packed(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
+    """Return an array, or its three parts where most of its numbers are alike to the last bit."""
+    flat = array.ravel()
+    if flat.size < _LEAST_PACKED:
+        return {name: array}
+    words = flat.view(f"u{flat.itemsize}")
+    middle = np.argpartition(words, flat.size // 2)[flat.size // 2]
+    is_other = words != words[middle]
+    if 2 * np.count_nonzero(is_other) > flat.size:
+        return {name: array}
+    numbers = np.concatenate([flat[[middle]], flat[is_other]])
+    return {
+        name: numbers,
+        name + _BITS: np.packbits(is_other),
+        name + _SHAPE: np.array(array.shape),
+    }
+
+
+def _whole(numbers: np.ndarray, bits: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Undo `_packed`; ValueError where the parts do not fit together."""
+    sizes = shape.ravel().astype(int).tolist()
+    size, is_other = math.prod(sizes), np.unpackbits(bits.astype(np.uint8)).astype(bool)
+    if min(sizes, default=0) < 0 or bits.size != -(-size // 8) or is_other[size:].any():
+        raise ValueError("bits do not fit their shape")
+    whole = np.full(size, numbers.ravel()[0])
+    whole[is_other[:size]] = numbers.ravel()[1:]
+    return whole.reshape(sizes)
 
 
 def _is_storable(kind: np.dtype) -> bool:
@@ -229,7 +266,9 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
 
     try:
         arrays = {name: np.array(array) for name, array in read_arrays(content).items()}
-    except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
+        for name in [name for name in arrays if name + _BITS in arrays]:
+            arrays[name] = _whole(arrays[name], arrays.pop(name + _BITS), arrays.pop(name + _SHAPE))
+    except (SafetensorError, LookupError, ValueError, OverflowError, MemoryError) as error:
         reason = " ".join(str(error).split())[:100]
         raise Refused(f"has arrays that do not fit: {reason}") from error
     for name, array in arrays.items():

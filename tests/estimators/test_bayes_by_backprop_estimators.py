@@ -99,10 +99,10 @@ class TestPruning:
         small = prune(wide, 0.95)
         small.save(tmp_path / "small")
         n = small.pruned_.n_weights
-        # A bit a weight, and mean and rho of every twentieth, beside the header and how inputs go
-        # together.
+        # A bit of mean, of rho and of what Adam remembered of each, and mean and rho of every
+        # twentieth weight, beside the header and how inputs go together.
         of_inputs = sum(array.nbytes for array in codec.write(small.inputs_.model).arrays.values())
-        expected = n / 8 + 0.05 * n * 8 + of_inputs
+        expected = 6 * n / 8 + 0.05 * n * 8 + of_inputs
         header = (tmp_path / "small").stat().st_size - expected
         assert 0 < header < 10_000
         whole = (tmp_path / "whole").stat().st_size - of_inputs

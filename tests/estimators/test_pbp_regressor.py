@@ -68,7 +68,7 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
 
     start, halves = method.start(np.random.RandomState(0)), np.arange(40).reshape(2, 20)
     *_, (state, _) = passes(start, z, t, halves[:, None], refreshes=False)
-    state, _ = refresh_prior(state.plain)
+    state, _ = refresh_prior(state)
     np.testing.assert_allclose(method.predict(state, z).mean, method.predict(a.state_, z).mean)
     np.testing.assert_allclose(
         method.predict(state, z).epistemic_var, method.predict(a.state_, z).epistemic_var
@@ -152,11 +152,11 @@ def test_the_prior_is_refreshed_after_every_few_rows(engine):
     often.partial_fit(X[15:], y[15:])
     for first in range(15, 75, 20):
         by_hand.partial_fit(X[first : first + 20], y[first : first + 20])
-    for one, other in zip(often.state_.plain, by_hand.state_.plain, strict=True):
+    for one, other in zip(often.state_, by_hand.state_, strict=True):
         for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
             np.testing.assert_allclose(a, b, rtol=1e-12)
     whole = clone(by_hand).partial_fit(X[:15], y[:15]).partial_fit(X[15:], y[15:])
-    assert not np.allclose(whole.state_.plain.v[0], often.state_.plain.v[0], rtol=1e-6)
+    assert not np.allclose(whole.state_.v[0], often.state_.v[0], rtol=1e-6)
 
 
 def test_stochastic_ep_refreshes_the_prior_after_whole_passes():

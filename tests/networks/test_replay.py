@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
+from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor, codec
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.networks.replay import Replay
 from bayesprop.sampling import mean_field
@@ -111,11 +111,11 @@ def test_a_state_goes_on_from_a_file_to_the_last_bit():
     replay = replay_of(BayesByBackpropRegressor((3,), noise=0.1), buffer_size=6, n_steps=3)
     x, y = rows(10)
     state = replay.absorb(replay.start(1), x[:8], y[:8])
-    stored = replay.to_stored(state)
-    states = state, replay.from_stored(stored)
+    stored = codec.write(state, replay.state_kind)
+    states = state, codec.read(replay.state_kind, stored)
     one, other = (replay.draw(replay.absorb(s, x[8:], y[8:]), x, 0, 5) for s in states)
     np.testing.assert_array_equal(one, other)
     for units, size in ((4, 6), (3, 2**24)):
         wrong = replay_of(BayesByBackpropRegressor((units,), noise=0.1), buffer_size=size)
         with pytest.raises(ValueError, match=r"must be .*, got float32 of shape"):
-            wrong.from_stored(stored)
+            codec.read(wrong.state_kind, stored)

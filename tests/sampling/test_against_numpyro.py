@@ -23,7 +23,7 @@ from bayesprop.networks.mlp import mlp_apply
 from bayesprop.networks.posterior import Position, PosteriorModel
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains
+from bayesprop.sampling.mcmc import Chains
 
 N_HIDDEN = 2
 RNG = np.random.default_rng(0)

@@ -18,8 +18,7 @@ from bayesprop.networks.posterior import PosteriorModel
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains, Plan
-from bayesprop.sampling.mcmc import sample_chains
+from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
 
 OPTIMISED = True
 

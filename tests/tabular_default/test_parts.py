@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesByBackpropRegressor, ClosedFormVIClassifier, ClosedFormVIRegressor
-from bayesprop.model.method import LearnsParts, Parts
+from bayesprop.model.method import LearnsParts, Parts, write_state
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import training as engine
@@ -47,7 +47,7 @@ def in_blocks(rows: Rows, n_blocks: int = 1) -> Parts:
 
 
 def arrays_of(method, learned) -> dict[str, np.ndarray]:
-    return method.to_stored(learned.state).arrays
+    return write_state(method, learned.state).arrays
 
 
 def same(method, one, other) -> None:

@@ -111,14 +111,14 @@ class ReplayedRewards(Rewards):
 
     def to_stored(self) -> Stored:
         """Return the network with its optimiser, and the memory."""
-        return self.replay.to_stored(self.state_)
+        return codec.write(self.state_)
 
     def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
         """Stand where `to_stored` was called."""
         del seed
         self.check()
         self._method = self._built(n_features + arms.width)
-        self.state_ = self.replay.from_stored(stored)
+        self.state_ = codec.read(self.replay.state_kind, stored)
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

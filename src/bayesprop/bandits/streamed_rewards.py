@@ -92,7 +92,8 @@ class StreamedRewards(Rewards):
         """Stand at the prior, its means drawn at random."""
         self.check()
         method = self._method(n_features, arms)
-        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall)
+        start = method.stream_start(np.random.default_rng(seed), self.n_recalled)
+        self.stream_ = method.stream(start, self.recall_weight)
         self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._square = 0.0
 
@@ -142,7 +143,7 @@ class StreamedRewards(Rewards):
 
     def to_stored(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
-        header, arrays = self.stream_.to_stored()
+        header, arrays = codec.write(self.stream_.state)
         about = codec.to_json(StreamedContents(self.guards_, self._square), StreamedContents)
         return Stored({"stream": header, "about": about}, arrays)
 
@@ -152,12 +153,9 @@ class StreamedRewards(Rewards):
         self.check()
         stream = Stored(stored.header["stream"], stored.arrays)
         method = self._method(n_features, arms)
-        self.stream_ = method.stream_from_stored(stream, **self._recall)
+        start = codec.read(method.stream_kind(self.n_recalled), stream)
+        self.stream_ = method.stream(start, self.recall_weight)
         self.guards_, self._square = codec.from_json(StreamedContents, stored.header["about"])
-
-    @property
-    def _recall(self) -> dict[str, Any]:
-        return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
 
     def _network_inputs(self, choices: Choices) -> np.ndarray:
         """Return the inputs of the network: one row of which arms are outputs, or one an arm."""

@@ -21,8 +21,7 @@ from bayesprop.estimators.shell import (
     Seed,
 )
 from bayesprop.model.task import Numbers
-from bayesprop.moments.batch_ep.network import BatchEPNetwork
-from bayesprop.moments.batch_ep.sites import Prior
+from bayesprop.moments.batch_ep import BatchEPNetwork, Prior
 
 _Prior = Annotated[
     tuple[float, float],
@@ -38,7 +37,7 @@ class BatchEPRegressor(RegressorBase):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
 
     After Jylänki, Nummenmaa & Vehtari (2014): error-function units, a site for every datum and
-    unit, one-dimensional quadrature, full covariances within a unit. `moments/batch_ep/` has the
+    unit, one-dimensional quadrature, full covariances within a unit. `moments/batch_ep.py` has the
     equations.
 
     Parameters

@@ -30,8 +30,8 @@ from bayesprop.model.task import Task
 from bayesprop.networks.likelihoods import likelihood_of
 from bayesprop.networks.posterior import SIX
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Plan, Sampler
 from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
+from bayesprop.sampling.mcmc import Plan, Sampler
 
 _GammaPrior = Annotated[
     tuple[float, float],

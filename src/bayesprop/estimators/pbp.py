@@ -11,7 +11,6 @@ from bayesprop.estimators.shell import (
     ClassifierBase,
     PassParams,
     RegressorBase,
-    of_fitted,
 )
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -97,8 +96,6 @@ class PBPRegressor(_Params, RegressorBase):
             log_unit=task.log_unit,
         )
 
-    state_ = of_fitted("learned.state.plain")
-
     def log_evidence(self, X: Any, y: Any) -> float:
         """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
 
@@ -152,8 +149,6 @@ class PBPClassifier(_Params, ClassifierBase):
         n_outputs = 1 if task.n_classes == 2 else task.n_classes
         sizes = layer_sizes(n_inputs, self.hidden_layer_sizes, n_outputs)
         return PBPClasses(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))
-
-    state_ = of_fitted("learned.state.plain")
 
 
 __getattr__ = lazily(globals())

@@ -15,7 +15,7 @@ from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned
+from bayesprop.model.method import Learned, read_state, write_state
 from bayesprop.model.task import Encoding, Fitted, Task
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def to_stored(estimator: EstimatorBase) -> Stored:
         None if joint is None else joint.model,
         pruned,
     )
-    fit, state = codec.write(contents, FitContents), fitted.method.to_stored(learned.state)
+    fit, state = codec.write(contents, FitContents), write_state(fitted.method, learned.state)
     params = header.pop("params")
     model = {"params": params, "fit": fit.header, "state": state.header}
     arrays = prefixed("fit.", fit.arrays) | prefixed("state.", state.arrays)
@@ -142,7 +142,7 @@ def restored(
     if task.kind != estimator.target_kind:
         raise ValueError(f"map, or order, must be that of target_kind={estimator.target_kind!r}")
     method = estimator.build_method(task, len(fit.encoding.scaler.mean))
-    state = method.from_stored(Stored(header["state"], unprefixed("state.", arrays)))
+    state = read_state(method, Stored(header["state"], unprefixed("state.", arrays)))
     learned = Learned(state, fit.report, fit.n_iter)
     joint = None if fit.inputs is None else KnownInputs(None, fit.inputs)
     return estimator.keep(Fitted(method, task, fit.encoding, learned, joint), fit.pruned)

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
@@ -69,6 +68,7 @@ class LinearModel:
     integrates_noise: bool = False
 
     rows_at_once = MOST_ROWS
+    state_kind = LinearState
 
     def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
@@ -199,18 +199,14 @@ class LinearModel:
         """Return numbers whose inner products are the posterior covariances of the function."""
         return np.einsum("nk,okj->noj", bases.design(state.basis, x), state.posterior.root)
 
-    def to_stored(self, state: LinearState) -> Stored:
-        """Return a state as a header and named arrays; TypeError for a basis that is code."""
+    def check_state(self, state: LinearState) -> None:
+        """Raise TypeError for a basis that is code, ValueError for a state of another method."""
         if isinstance(state.basis, bases.Given):
             raise TypeError(
                 "a model file holds no code, and this basis is a function or a transformer: apply "
                 "it to X before fit, or use basis='polynomial' or 'radial'"
             )
-        return codec.write(state, LinearState)
-
-    def from_stored(self, stored: Stored) -> LinearState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
-        state, o = codec.read(LinearState, stored), self.n_outputs
+        o = self.n_outputs
         k = bases.design(state.basis, np.zeros((1, self.n_inputs))).shape[1]
         weights, per_output = np.zeros((o, k)), np.zeros(o)
         posterior = LinearPosterior(weights, weights, np.zeros((o, k, k)), *[per_output] * 3)
@@ -218,7 +214,6 @@ class LinearModel:
         if codec.shapes(state) != codec.shapes(example):
             raise ValueError(f"the arrays must be those of {k} columns and {o} outputs")
         self._check_noise(state)
-        return state
 
     def _check_noise(self, state: LinearState) -> None:
         """Raise ValueError unless the noise is one that this method can have learnt."""

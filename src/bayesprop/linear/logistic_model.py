@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.linear import bases, logistic
 from bayesprop.linear.bases import PriorChoice
@@ -175,19 +173,18 @@ class LogisticModel:
         at = logistic.logit_moments(posterior, phi)
         return ClassPredictive.of_codes(*gaussian_logits.PREDICTIONS[self.prediction](at))
 
-    def to_stored(self, state: LogisticState) -> Stored:
-        """Return a state as a header and named arrays."""
-        return codec.write(state)
-
-    def from_stored(self, stored: Stored) -> LogisticState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
+    @property
+    def state_kind(self) -> LogisticState:
+        """A state of the shapes of this method."""
         k = self.n_inputs + 1
         p = self.n_logits * k
         posterior = Gaussian(np.zeros(p), np.zeros((p, p)))
-        state = codec.read(LogisticState(posterior, np.zeros(k), cast(Any, float)), stored)
+        return LogisticState(posterior, np.zeros(k), cast(Any, float))
+
+    def check_state(self, state: LogisticState) -> None:
+        """Raise ValueError unless the precisions of prior and posterior are positive."""
         if not (state.prior_prec > 0.0).all() or not np.isfinite(state.posterior.root).all():
             raise ValueError("the precisions of prior and posterior must be > 0")
-        return state
 
 
 def _advice(found: logistic.Fitted, best: logistic.Maximised | None, max_steps: int) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import codec
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
@@ -86,13 +87,34 @@ class Method(Protocol):
         """Predict standardised targets, or codes of classes, at standardised rows."""
         ...
 
-    def to_stored(self, state: PyTree) -> Stored:
-        """Return a state as a header and named arrays."""
+    @property
+    def state_kind(self) -> Any:
+        """The annotation or the example by which `codec` writes and reads a state."""
         ...
 
-    def from_stored(self, stored: Stored) -> PyTree:
-        """Rebuild what `to_stored` gave; any error where it does not fit this method."""
+
+@runtime_checkable
+class ChecksStates(Protocol):
+    """Asks more of a state in a file than its kind says."""
+
+    def check_state(self, state: PyTree) -> None:
+        """Raise ValueError for a state of another method, TypeError for one that no file holds."""
         ...
+
+
+def write_state(method: Method, state: PyTree) -> Stored:
+    """Return a state as a header and named arrays; TypeError for what a file does not hold."""
+    if isinstance(method, ChecksStates):
+        method.check_state(state)
+    return codec.write(state, method.state_kind)
+
+
+def read_state(method: Method, stored: Stored) -> PyTree:
+    """Rebuild what `write_state` was given; ValueError where it does not fit the method."""
+    state = codec.read(method.state_kind, stored)
+    if isinstance(method, ChecksStates):
+        method.check_state(state)
+    return state
 
 
 @runtime_checkable

@@ -422,9 +422,9 @@ class ClosedFormNetwork(BlockNetwork):
         return Learned(parts[0].state._replace(network=state), report, n_iter)
 
     @property
-    def example(self) -> PyTree:
+    def state_kind(self) -> PyTree:
         """A state of the shapes of this network."""
-        return ClosedFormState(*super().example, cast(PyTree, float | None))
+        return ClosedFormState(*super().state_kind, cast(PyTree, float | None))
 
     def gaussians(self, state: ClosedFormState) -> WeightGaussians:
         """Return the posterior of the weights."""

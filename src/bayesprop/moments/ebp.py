@@ -29,8 +29,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 from scipy import special
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.networks.mlp import dense_apply, dense_propagate
@@ -355,11 +353,7 @@ class EBPNetwork(RowPasses):
             proba = special.softmax(of_outputs, axis=1)
         return ClassPredictive.of_codes(proba, np.zeros(len(x)))
 
-    def to_stored(self, state: EBPState) -> Stored:
-        """Return the parameter of every weight."""
-        return codec.write(EBPState(tuple(map(np.asarray, state.h))))
-
-    def from_stored(self, stored: Stored) -> EBPState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        shapes = [(n_in + 1, n_out) for n_in, n_out in pairwise(self.sizes)]
-        return codec.read(EBPState(tuple(map(np.zeros, shapes))), stored)
+    @property
+    def state_kind(self) -> EBPState:
+        """A state of the shapes of this network."""
+        return EBPState(tuple(np.zeros((n_in + 1, n_out)) for n_in, n_out in pairwise(self.sizes)))

@@ -15,13 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.networks import draws
 from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.likelihoods import GaussianNoise
 from bayesprop.networks.mlp import Activation, plain_activation
-from bayesprop.networks.training import NetworkState, TrainedNetwork, on_device
+from bayesprop.networks.training import NetworkState, TrainedNetwork
 from bayesprop.numerics.filling import padded
 from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
@@ -130,15 +128,11 @@ class Replay:
         layer = _last_layer(self.method.gradient, state.network.network, rows)
         return LastLayer(*(np.asarray(part, np.float64)[: len(x)] for part in layer))
 
-    def to_stored(self, state: ReplayState) -> Stored:
-        """Return network, optimiser and memory."""
-        return codec.write(jax.device_get(state))
-
-    def from_stored(self, stored: Stored) -> ReplayState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit network and memory."""
+    @property
+    def state_kind(self) -> ReplayState:
+        """A state of the shapes of network and memory, by which a file is read."""
         (x, y), count = jax.eval_shape(self._memory), jnp.zeros((), jnp.int32)
-        example = ReplayState(self.method.example, x, y, 0, count)
-        return on_device(codec.read(example, stored))
+        return ReplayState(self.method.state_kind, x, y, 0, count)
 
     def _memory(self) -> tuple[Array, Array]:
         size = self.buffer_size

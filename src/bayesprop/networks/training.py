@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import Predictive
@@ -279,16 +277,8 @@ class TrainedNetwork:
         """Method whose draws predict."""
         return self.gradient
 
-    def to_stored(self, state: NetworkState) -> Stored:
-        """Return seed and arrays."""
-        return codec.write(jax.device_get(state))
-
-    def from_stored(self, stored: Stored) -> NetworkState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        return on_device(codec.read(self.example, stored))
-
     @property
-    def example(self) -> NetworkState:
+    def state_kind(self) -> NetworkState:
         """A state of the shapes of this network."""
         return NetworkState(jax.eval_shape(partial(self.started, 0)), 0)
 
@@ -355,8 +345,3 @@ def predictive(parts: Gaussian | draws.ClassMoments, n_rows: int) -> Predictive 
 def as_float64(parts: Gaussian | draws.ClassMoments, n_rows: int) -> list[np.ndarray]:
     """Bring means and noise variances (s, n, o) from the device, without the rows that fill up."""
     return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
-
-
-def on_device(state: PyTree) -> PyTree:
-    """Put the arrays of a state that was read onto JAX's device."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if hasattr(leaf, "dtype") else leaf, state)

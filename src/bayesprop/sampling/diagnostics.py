@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from bayesprop.codec import UNBOUNDED
 from bayesprop.model.fit_report import ChainTrace
-from bayesprop.sampling.chain_course import Chains
+from bayesprop.sampling.mcmc import Chains
 
 MOST_R_HAT = 1.01
 LEAST_ESS_A_CHAIN = 100.0

@@ -18,8 +18,6 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
@@ -243,13 +241,14 @@ class LaplaceNetwork(TrainedNetwork):
         """Method that draws networks; linearised ones, where predictions are."""
         return _linearised(self.gradient, self.model) if self.is_linearised else self.gradient
 
-    def from_stored(self, stored: Stored) -> NetworkState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        example = self.example
+    @property
+    def state_kind(self) -> NetworkState:
+        """A state of the shapes of this network."""
+        example = super().state_kind
         shapes = laplace.leaf_shapes(example.network.mode.params.weights)
         with jax.enable_x64(True):
             root = self.model.structure.shape_of_root(shapes)
-        return codec.read(example._replace(network=example.network._replace(root=root)), stored)
+        return example._replace(network=example.network._replace(root=root))
 
 
 def _advice(ascent: Ascent) -> list[str]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Int32
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
@@ -36,14 +35,12 @@ from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains, Plan
 from bayesprop.sampling.diagnostics import Diagnostics
-from bayesprop.sampling.mcmc import sample_chains
+from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
 
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
-_DIVERGED = "chains.diverged"  # its array in a file, by whose shape all others are checked
 _ONE_CHAIN = (
     "one chain, or less than four draws, cannot tell whether it has converged: set n_chains to 2 "
     "or more"
@@ -162,26 +159,23 @@ class MarkovChains:
         f, noise_var = (part[order] for part in as_float64(self._predicted(positions, x), len(x)))
         return Drawn.of(f, noise_var, rng)
 
-    def to_stored(self, state: ChainState) -> Stored:
-        """Return seed, diagnostics and all draws."""
-        return codec.write(state)
-
-    def from_stored(self, stored: Stored) -> ChainState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit these chains."""
-        shape = stored.arrays[_DIVERGED].shape
-        most = self.n_chains, self.plan.n_draws
-        if len(shape) != 2 or not all(0 < n <= m for n, m in zip(shape, most, strict=True)):
-            raise ValueError(f"draws must be those of {most} chains and draws at most, got {shape}")
-        kinds: Any = self._shape_of_chains(shape), Diagnostics | None, int
-        return codec.read(ChainState(*kinds), stored)
-
-    def _shape_of_chains(self, shape: tuple[int, ...]) -> Chains:
-        """Say what a file of so many chains and draws of each must hold."""
+    @property
+    def state_kind(self) -> Any:
+        """What a file of c chains and s draws of each must hold."""
         one = jax.eval_shape(lambda: _start(self.model, self.sizes, random_key(0)))
-        many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape + leaf.shape, leaf.dtype), one)
-        a_draw, a_chain = (jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, shape[:1]))
-        truth = jax.ShapeDtypeStruct(shape, jnp.int32)
-        return Chains(many, *cast(Any, (a_draw, truth, a_chain, a_chain)))
+        draws = jax.tree.map(
+            lambda leaf: Float32[np.ndarray, " ".join(["c s", *map(str, leaf.shape)])], one
+        )
+        a_draw, a_chain = Float32[np.ndarray, "c s"], Float32[np.ndarray, " c"]
+        kinds: Any = draws, a_draw, Int32[np.ndarray, "c s"], a_chain, a_chain
+        kinds = Chains(*kinds), Diagnostics | None, int
+        return ChainState(*kinds)
+
+    def check_state(self, state: ChainState) -> None:
+        """Raise ValueError unless there are draws, and no more than were asked for."""
+        shape, most = state.chains.log_density.shape, (self.n_chains, self.plan.n_draws)
+        if not all(0 < n <= m for n, m in zip(shape, most, strict=True)):
+            raise ValueError(f"draws must be those of {most} chains and draws at most, got {shape}")
 
 
 @lru_cache(maxsize=64)

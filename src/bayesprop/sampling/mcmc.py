@@ -4,7 +4,7 @@ A thin adapter over BlackJAX. Chains run side by side in threads, one compiled p
 vmap every NUTS chain would wait for the deepest tree of all. Warm-up is Stan's (step size by dual
 averaging, diagonal mass matrix in growing windows; Hoffman & Gelman 2014) for NUTS and HMC, and for
 the random walk a Robbins-Monro search of the scale at which a quarter of the proposals is accepted
-(Roberts, Gelman & Gilks 1997).
+(Roberts, Gelman & Gilks 1997). Draws come block by block, for as long as there is time.
 """
 
 from __future__ import annotations
@@ -13,31 +13,88 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from threading import Event
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.sampling.chain_course import Chains, Course, Plan
+
+Sampler = Literal["nuts", "hmc", "random-walk"]
 
 LogDensity = Callable[..., Float[Array, ""]]
 """(position, *data) -> log density up to a constant; its identity keys the compilation."""
 
+N_BLOCKS = 10
+"""Of the draws of a chain: between them it can end."""
+
 _WALK_ACCEPTANCE = 0.234
+
+
+class Chains(NamedTuple):
+    """What the chains drew after warm-up; c chains of s draws.
+
+    draws
+        The positions' pytree with two leading axes, (c, s, ...).
+    log_density
+        At every draw, (c, s).
+    diverged
+        Whether a trajectory left the finite numbers or lost its energy, (c, s); never for the
+        random walk.
+    acceptance
+        Mean acceptance rate of every chain, (c,).
+    step_size
+        Of every chain after warm-up; of the random walk the scale, (c,).
+    """
+
+    draws: PyTree
+    log_density: Float[np.ndarray, "c s"]
+    diverged: Bool[np.ndarray, "c s"]
+    acceptance: Float[np.ndarray, " c"]
+    step_size: Float[np.ndarray, " c"]
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of all chains together."""
+        return self.log_density.size
+
+    def pooled(self) -> PyTree:
+        """Draws of all chains in one leading axis, (c * s, ...)."""
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
+
+
+class Plan(NamedTuple):
+    """How a chain is run.
+
+    n_warmup, n_draws, thin
+        Steps of adaptation, draws that are kept, and steps for each of them.
+    target_acceptance
+        Of NUTS and HMC; nearer to 1: smaller steps, fewer divergences.
+    n_leapfrog
+        Steps of an HMC trajectory.
+    """
+
+    sampler: Sampler = "nuts"
+    n_warmup: int = 500
+    n_draws: int = 500
+    thin: int = 1
+    target_acceptance: float = 0.8
+    n_leapfrog: int = 20
 
 
 def sample_chains(
     log_density: LogDensity,
-    starts: Sequence[Any],
+    starts: Sequence[PyTree],
     key: PRNGKeyArray,
     plan: Plan,
     *,
-    data: tuple[Any, ...] = (),
+    data: tuple[PyTree, ...] = (),
     progress: Progress = SILENT,
 ) -> Chains:
     """Run one chain from every start; what they draw does not depend on the number of threads.
@@ -60,20 +117,14 @@ def sample_chains(
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
     _check_starts(log_density, positions, data)
     devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
-    course = Course(progress, plan, len(starts))
+    course = _Course(log_density, plan, progress, len(starts))
 
-    def one(number: int) -> list[Any]:
+    def one(number: int) -> list[Chains]:
         # The precision that the caller has set is a property of the thread.
         with jax.enable_x64(is_wide):
             here = devices[number % len(devices)]
             chain_key = jax.random.fold_in(key, number)
-            start, chain_key, rows = jax.device_put((positions[number], chain_key, data), here)
-            return course.run(
-                number,
-                partial(_warm_up, log_density, plan, start, data=rows),
-                partial(_draw, log_density, plan, start, data=rows),
-                chain_key,
-            )
+            return course.run(number, *jax.device_put((positions[number], chain_key, data), here))
 
     all_at_once = math.isfinite(progress.deadline)
     n_cores = len(starts) if all_at_once else os.cpu_count() or 1
@@ -82,10 +133,12 @@ def sample_chains(
             blocks = list(threads.map(one, range(len(positions))))
         finally:  # without which Ctrl-C would wait for all draws
             course.is_abandoned.set()
-    return course.joined(blocks)
+    return _joined(blocks, plan, progress)
 
 
-def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any, ...]) -> None:
+def _check_starts(
+    log_density: LogDensity, positions: list[PyTree], data: tuple[PyTree, ...]
+) -> None:
     for number, position in enumerate(positions):
         value = float(jax.jit(log_density)(position, *data))
         if not np.isfinite(value):
@@ -95,66 +148,136 @@ def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any
             )
 
 
-class _Chain(NamedTuple):
-    """How a chain goes on, its position in whatever form is quickest.
+@dataclass(frozen=True)
+class _Course:
+    """The way of chains side by side: warm-up, then blocks of draws, until the time is over.
 
-    warm_up
-        From a key to the state after warm-up.
-    draw
-        (state, key) -> (state, `Chains` of one draw).
-    position
-        From a position of these back to the caller's.
+    steps
+        Taken by any chain, as they come.
+    is_abandoned
+        Set where nothing is wanted any more.
     """
 
-    warm_up: Callable[[Array], Any]
-    draw: Callable[[Any, Array], tuple[Any, Chains]]
-    position: Callable[[Any], Any]
+    log_density: LogDensity
+    plan: Plan
+    progress: Progress
+    n_chains: int
+    steps: list[int] = field(default_factory=list)
+    is_abandoned: Event = field(default_factory=Event)
+
+    def run(self, number: int, start: PyTree, key: Array, data: tuple[PyTree, ...]) -> list[Chains]:
+        """Run one chain; return every block of its draws, without their first axis."""
+        plan, blocks = self.plan, []
+        key_warm, key_draw = jax.random.split(key)
+        if self._ends:
+            return blocks
+        state = jax.block_until_ready(_warm_up(self.log_density, plan, start, key_warm, data=data))
+        self._report(number, plan.n_warmup)
+        keys = jax.random.split(key_draw, plan.n_draws)
+        size = -(-plan.n_draws // N_BLOCKS)
+        for first in range(0, plan.n_draws, size):
+            if self._ends:
+                break
+            # The last block is as long as the others, for which there is a program.
+            some = keys[jnp.minimum(jnp.arange(first, first + size), plan.n_draws - 1)]
+            state, block = jax.block_until_ready(
+                _draw(self.log_density, plan, start, state, some, data=data)
+            )
+            n = min(size, plan.n_draws - first)
+            blocks.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf[:n]), block))
+            self._report(number, n * plan.thin)
+        return blocks
+
+    @property
+    def _ends(self) -> bool:
+        """Whether to draw no more."""
+        return self.is_abandoned.is_set() or self.progress.is_over
+
+    def _report(self, number: int, steps: int) -> None:
+        self.steps.append(steps)
+        total = self.n_chains * (self.plan.n_warmup + self.plan.n_draws * self.plan.thin)
+        self.progress.report(sum(self.steps), total, f"chain {number + 1} of {self.n_chains}")
 
 
-def _chain(log_density: LogDensity, plan: Plan, start: Any, data: tuple[Any, ...]) -> _Chain:
-    # The sampler's own arithmetic on one vector is one operation, not one a leaf.
-    flat, unravel = ravel_pytree(start)
-    is_walk = plan.sampler == "random-walk"
-
-    def density(flat: Array) -> Array:
-        return log_density(unravel(flat), *data)
-
-    def warm_up(key: Array) -> tuple[Any, Any]:
-        if is_walk:
-            return _warm_walk(density, flat, key, plan.n_warmup)
-        return _warm_hamiltonian(density, flat, key, plan)
-
-    def draw(warm: tuple[Any, Any], key: Array) -> tuple[Any, Chains]:
-        state, by = warm
-        if is_walk:
-            step, step_size = _walk_step(density, by), by.size
-        else:
-            step, step_size = _algorithm(plan)(density, **by, **_own(plan)).step, by["step_size"]
-        state, infos = jax.lax.scan(
-            lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
+def _joined(blocks: list[list[Chains]], plan: Plan, progress: Progress) -> Chains:
+    """Join the blocks of all chains, as many draws of each."""
+    length = np.array([sum(len(one.log_density) for one in each) for each in blocks])
+    longest = np.sort(length)[::-1]
+    n_draws = longest[np.argmax(longest * np.arange(1, len(longest) + 1))]
+    if n_draws == 0:
+        progress.refuse(
+            "chains were still warming up, so that there are no draws: allow more time, or "
+            "lower n_warmup"
         )
-        diverged: Any = getattr(infos, "is_divergent", jnp.zeros(plan.thin, bool))
-        kept = state.position, state.logdensity, diverged.any(), infos.acceptance_rate.mean()
-        return (state, by), Chains(*kept, step_size)
+    stay = [each for each, n in zip(blocks, length, strict=True) if n >= n_draws]
+    if n_draws < plan.n_draws or len(stay) < len(blocks):
+        of_all = f"{len(stay)} of {len(blocks)} chains"
+        progress.cut(f"{n_draws} of {plan.n_draws} draws, {of_all}")
+    chains = [jax.tree.map(lambda *parts: np.concatenate(parts)[:n_draws], *each) for each in stay]
+    every: Chains = jax.tree.map(lambda *parts: np.stack(parts), *chains)
+    return every._replace(acceptance=every.acceptance.mean(axis=1), step_size=every.step_size[:, 0])
 
-    return _Chain(warm_up, draw, unravel)
+
+class _Scale(NamedTuple):
+    """Standard deviations of the proposals: one size for all times one spread a coordinate."""
+
+    size: Array
+    spread: Array
+
+
+class _Tuned(NamedTuple):
+    """BlackJAX's state of a chain, its position one vector, and what warm-up chose for it.
+
+    The sampler's own arithmetic on one vector is one operation, not one a leaf.
+    """
+
+    state: PyTree
+    tuning: _Scale | dict[str, Array]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _warm_up(
-    log_density: LogDensity, plan: Any, start: Any, key: Array, *, data: tuple[Any, ...]
-) -> Any:
-    return _chain(log_density, plan, start, data).warm_up(key)
+    log_density: LogDensity, plan: Plan, start: PyTree, key: Array, *, data: tuple[PyTree, ...]
+) -> _Tuned:
+    flat, unravel = ravel_pytree(start)
+    warm_up = _warm_walk if plan.sampler == "random-walk" else _warm_hamiltonian
+    return warm_up(lambda flat: log_density(unravel(flat), *data), flat, key, plan)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _draw(
-    log_density: LogDensity, plan: Any, start: Any, warm: Any, keys: Array, *, data: tuple[Any, ...]
-) -> tuple[Any, Chains]:
+    log_density: LogDensity,
+    plan: Plan,
+    start: PyTree,
+    warm: _Tuned,
+    keys: Array,
+    *,
+    data: tuple[PyTree, ...],
+) -> tuple[_Tuned, Chains]:
     """Draw once a key: the state after that, and `Chains` of one axis, that of the draws."""
-    chain = _chain(log_density, plan, start, data)
-    state, drawn = jax.lax.scan(chain.draw, warm, keys)
-    return state, drawn._replace(draws=jax.vmap(chain.position)(drawn.draws))
+    _, unravel = ravel_pytree(start)
+
+    def density(flat: Array) -> Array:
+        return log_density(unravel(flat), *data)
+
+    def draw(warm: _Tuned, key: Array) -> tuple[_Tuned, Chains]:
+        state, tuning = warm
+        if isinstance(tuning, _Scale):
+            step, step_size = _walk_step(density, tuning), tuning.size
+        else:
+            step = _algorithm(plan)(density, **tuning, **_own(plan)).step
+            step_size = tuning["step_size"]
+        infos: PyTree
+        state, infos = jax.lax.scan(
+            lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
+        )
+        diverged = getattr(infos, "is_divergent", jnp.zeros(plan.thin, bool)).any()
+        acceptance = infos.acceptance_rate.mean()
+        kept: Any = state.position, state.logdensity, diverged, acceptance, step_size
+        return _Tuned(state, tuning), Chains(*kept)
+
+    warm, drawn = jax.lax.scan(draw, warm, keys)
+    return warm, drawn._replace(draws=jax.vmap(unravel)(drawn.draws))
 
 
 def _algorithm(plan: Plan) -> Any:
@@ -169,7 +292,7 @@ def _own(plan: Plan) -> dict[str, int]:
 
 def _warm_hamiltonian(
     density: Callable[[Array], Array], start: Array, key: Array, plan: Plan
-) -> tuple[Any, dict[str, Array]]:
+) -> _Tuned:
     """Adapt step size and mass matrix; return the state, and these by name."""
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
@@ -184,19 +307,12 @@ def _warm_hamiltonian(
     )
     adapted, _ = warm_up.run(key, start, plan.n_warmup)  # pyright: ignore[reportCallIssue]
     names = ("step_size", "inverse_mass_matrix")
-    return adapted.state, {name: adapted.parameters[name] for name in names}
-
-
-class _Scale(NamedTuple):
-    """Standard deviations of the proposals: one size for all times one spread a coordinate."""
-
-    size: Array
-    spread: Array
+    return _Tuned(adapted.state, {name: adapted.parameters[name] for name in names})
 
 
 def _walk_step(
     density: Callable[[Array], Array], scale: _Scale
-) -> Callable[[Array, Any], tuple[Any, Any]]:
+) -> Callable[[Array, PyTree], tuple[PyTree, PyTree]]:
     from blackjax.mcmc.random_walk import normal_random_walk
 
     return normal_random_walk(density, scale.size * scale.spread).step
@@ -208,13 +324,11 @@ def _spread(mean: Array, square: Array) -> Array:
     return jnp.sqrt(jnp.where(variance > 1e-12, variance, 1.0))
 
 
-def _warm_walk(
-    density: Callable[[Array], Array], start: Array, key: Array, n_warmup: int
-) -> tuple[Any, _Scale]:
+def _warm_walk(density: Callable[[Array], Array], start: Array, key: Array, plan: Plan) -> _Tuned:
     """Search the proposal's size, and take each coordinate's spread from the walk so far."""
     from blackjax.mcmc.random_walk import init
 
-    first = init(start, density)
+    first, n_warmup = init(start, density), plan.n_warmup
     size = 2.38 / start.size**0.5
 
     def adapt(carry: tuple, at: tuple) -> tuple[tuple, None]:
@@ -234,4 +348,4 @@ def _warm_walk(
     times = (jnp.arange(n_warmup), jax.random.split(key, n_warmup))
     start_carry = (first, jnp.log(size).astype(start.dtype), start, start**2)
     (state, log_size, mean, square), _ = jax.lax.scan(adapt, start_carry, times)
-    return state, _Scale(jnp.exp(log_size), _spread(mean, square))
+    return _Tuned(state, _Scale(jnp.exp(log_size), _spread(mean, square)))

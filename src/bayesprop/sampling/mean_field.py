@@ -17,21 +17,17 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.model.method import WeightGaussians
 from bayesprop.networks.gradient_method import Parameters, State
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import Activation
 from bayesprop.networks.priors import ClosedPrior
 from bayesprop.networks.pruning import NO_LOG_STD, zeroed
-from bayesprop.networks.training import BlockNetwork, NetworkState, on_device
+from bayesprop.networks.training import BlockNetwork, NetworkState
 from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal
-
-_M, _RHO, _KEPT = "network.params.weights.m", "network.params.weights.rho", "kept"
 
 
 class MeanField(NamedTuple):
@@ -140,11 +136,7 @@ def sample_outputs(
 
 
 class PrunableNetwork(BlockNetwork):
-    """A network whose weights have a `MeanField` posterior.
-
-    A pruned state has no memory of the optimiser, and is stored with a bit a weight and numbers
-    only for the weights that remain.
-    """
+    """A network whose weights have a `MeanField` posterior."""
 
     def gaussians(self, state: NetworkState) -> WeightGaussians:
         """Return the posterior of the weights."""
@@ -152,54 +144,11 @@ class PrunableNetwork(BlockNetwork):
         return WeightGaussians(q.m, stds(q))
 
     def masked(self, state: NetworkState, keep: PyTree) -> NetworkState:
-        """Return the state with every weight exactly zero whose mask is False."""
-        q, likelihood = state.network.params
+        """Return the state with every weight exactly zero whose mask is False.
+
+        The optimiser remembers nothing: all its numbers are zero.
+        """
+        (q, likelihood), memory = state.network
         kept = MeanField(zeroed(q.m, keep), zeroed(q.rho, keep, to=NO_LOG_STD))
         params = Parameters(jax.tree.map(jnp.asarray, kept), likelihood)
-        return state._replace(network=State(params, ()))
-
-    def to_stored(self, state: NetworkState) -> Stored:
-        """Return seed and arrays, of a pruned state only what remains."""
-        stored = super().to_stored(state)
-        if state.network.optimizer != ():
-            return stored
-        return stored._replace(arrays=_packed(stored.arrays))
-
-    def from_stored(self, stored: Stored) -> NetworkState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        if not any(name.startswith(_KEPT) for name in stored.arrays):
-            return super().from_stored(stored)
-        example = self.example._replace(network=self.example.network._replace(optimizer=()))
-        empty = jax.tree.map(lambda leaf: np.broadcast_to(np.int8(0), leaf.shape), example.network)
-        shapes = codec.shapes(example._replace(network=empty))
-        arrays = _unpacked(stored.arrays, shapes)
-        return on_device(codec.read(example, stored._replace(arrays=arrays)))
-
-
-def _packed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Replace means and rhos by the numbers that remain, and a bit a weight."""
-    packed = dict(arrays)
-    for leaf in [name.removeprefix(_M) for name in arrays if name.startswith(_M)]:
-        mask = arrays[_RHO + leaf] != NO_LOG_STD
-        packed[_KEPT + leaf] = np.packbits(mask)
-        for part in (_M, _RHO):
-            packed[part + leaf] = arrays[part + leaf][mask]
-    return packed
-
-
-def _unpacked(
-    packed: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
-    """Undo `_packed`; ValueError where bits, numbers and shapes do not fit together."""
-    arrays = {name: values for name, values in packed.items() if not name.startswith(_KEPT)}
-    for leaf in [name.removeprefix(_KEPT) for name in packed if name.startswith(_KEPT)]:
-        for part, gone in ((_M, 0.0), (_RHO, NO_LOG_STD)):
-            name = part + leaf
-            size, values = int(np.prod(shapes[name])), packed[name]
-            mask = np.unpackbits(packed[_KEPT + leaf])[:size].astype(bool)
-            if mask.size != size or np.count_nonzero(mask) != values.size:
-                raise ValueError(f"array {name} does not fit its bits")
-            dense = np.full(size, gone, values.dtype)
-            dense[mask] = values
-            arrays[name] = dense.reshape(shapes[name])
-    return arrays
+        return state._replace(network=State(params, jax.tree.map(jnp.zeros_like, memory)))

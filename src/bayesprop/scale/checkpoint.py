@@ -18,7 +18,7 @@ from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned
+from bayesprop.model.method import Learned, read_state, write_state
 from bayesprop.numerics.rows import Rows
 from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
 from bayesprop.store import estimator_from_stored
@@ -77,7 +77,7 @@ class Checkpoint:
         method, parts = rounds.start.fitted_.method, []
         arrays = prefixed("start/", arrays)
         for k, one in enumerate(rounds.learned):
-            stored = method.to_stored(one.state)
+            stored = write_state(method, one.state)
             parts.append([stored.header, codec.to_json(one.report, FitReport), one.n_iter])
             arrays |= prefixed(f"{k}/", stored.arrays)
         header = {"settings": self.settings, "start": start, "parts": parts}
@@ -125,7 +125,7 @@ def _rounds(stored: Stored) -> Rounds:
     start = estimator_from_stored(header["start"], unprefixed("start/", stored.arrays))
     method, learned = start.fitted_.method, []
     for k, (of_state, report, n_iter) in enumerate(header["parts"]):
-        state = method.from_stored(Stored(of_state, unprefixed(f"{k}/", stored.arrays)))
+        state = read_state(method, Stored(of_state, unprefixed(f"{k}/", stored.arrays)))
         learned.append(Learned(state, codec.from_json(FitReport, report), n_iter))
     plain = {name: header[name] for name in _PLAIN}
     return Rounds(start=start, learned=learned, **plain)

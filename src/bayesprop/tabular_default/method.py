@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts
@@ -104,10 +102,6 @@ class Settable(LeavesGroupsOut, ABC):
         )
         return Learned(state, report, settings.n_steps)
 
-    def to_stored(self, state: Any) -> Stored:
-        """Return all parts."""
-        return codec.write(state, type(state))
-
     def _chosen(
         self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
     ) -> EnsembleSettings:
@@ -172,18 +166,21 @@ class NetworkEnsemble(Settable):
         functions = partial(sample_functions, generator, state, x, n)
         return Drawn(functions, partial(functions, include_noise=True))
 
-    def from_stored(self, stored: Stored) -> NumberState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+    @property
+    def state_kind(self) -> type:
+        """All parts."""
         from bayesprop.tabular_default.regression import NumberState
 
-        state = codec.read(NumberState, stored)
+        return NumberState
+
+    def check_state(self, state: NumberState) -> None:
+        """Raise ValueError for a network of other inputs or outputs."""
         found = state.networks.n_inputs, state.networks.n_outputs
         if found != (self.n_inputs, self.n_outputs):
             raise ValueError(
                 f"the network has {found[0]} inputs and {found[1]} outputs, the "
                 f"header {(self.n_inputs, self.n_outputs)}"
             )
-        return state
 
 
 @dataclass(frozen=True)
@@ -229,11 +226,15 @@ class ClassEnsemble(Settable):
         """Number of every code among those that the networks learn."""
         return np.arange(self.n_classes) if self.order is None else np.argsort(self.order)
 
-    def from_stored(self, stored: Stored) -> ClassState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+    @property
+    def state_kind(self) -> type:
+        """All parts."""
         from bayesprop.tabular_default.classification import ClassState
 
-        state = codec.read(ClassState, stored)
+        return ClassState
+
+    def check_state(self, state: ClassState) -> None:
+        """Raise ValueError for networks of other inputs or classes."""
         if (len(state.ramps.n_knots), len(state.constant)) != (self.n_inputs, self.n_classes):
             raise ValueError(
                 f"the networks must be of {self.n_inputs} inputs and {self.n_classes} classes"
@@ -241,7 +242,6 @@ class ClassEnsemble(Settable):
         is_ordered = self.order is not None and self.n_classes > 2
         if is_ordered != any(one.is_ordered for one in state.experts):
             raise ValueError("the networks must be of ordered classes where the header orders them")
-        return state
 
 
 def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.moments.batch_ep import sites as ep
-from bayesprop.moments.batch_ep import sweeps as batch_ep
-from bayesprop.sampling.chain_course import Plan
-from bayesprop.sampling.mcmc import sample_chains
+from bayesprop.moments import batch_ep as ep
+from bayesprop.sampling.mcmc import Plan, sample_chains
 
 PRIOR = ep.Prior.of((1.0, 0.5**0.5), 4.0, (-3.0, 0.5**0.5))
 RNG = np.random.default_rng(3)
@@ -22,8 +20,11 @@ GRID = np.linspace(-2.5, 2.5, 11)[:, None]
 
 
 def fitted(x=X, y=Y, weight=ONES, **settings):
-    sites = ep.init(jax.random.key(0), PRIOR, len(x), x.shape[1], 3, y.shape[1])
-    return batch_ep.fit(sites, PRIOR, x, y, weight, **{"tol": 1e-9, "max_sweeps": 120} | settings)
+    sizes = (x.shape[1], 3, y.shape[1])
+    settings = {"n_epochs": 120, "damping": 0.5, "tol": 1e-9} | settings
+    method = ep.BatchEPNetwork(sizes, PRIOR, **settings, n_starts=1, per_input=False)
+    sites = ep.init(jax.random.key(0), PRIOR, len(x), *sizes)
+    return method.sweep(sites, x, y, weight)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from bayesprop.moments.batch_ep import sites
+from bayesprop.moments import batch_ep
 from bayesprop.numerics.gaussian import Gaussian, Joint, Natural
 
 A = Gaussian(np.array([0.4, -1.1]), np.array([1.5, 0.3]))
@@ -17,11 +17,11 @@ V = Joint(np.array([0.8, -0.5, 0.2]), np.array([[0.5, 0.1, 0], [0.1, 0.3, -0.1],
 NOISE = Gaussian(np.array(-1.5), np.array(0.8))
 Y = 1.3
 
-unit_moments = jax.jit(sites.unit_moments)
-output_weight_site = jax.jit(sites.output_weight_site)
-noise_moments = jax.jit(sites.noise_moments)
-scale_and_weight = jax.jit(sites.scale_and_weight)
-log_evidence = jax.jit(sites.log_evidence)
+unit_moments = jax.jit(batch_ep.unit_moments)
+output_weight_site = jax.jit(batch_ep.output_weight_site)
+noise_moments = jax.jit(batch_ep.noise_moments)
+scale_and_weight = jax.jit(batch_ep.scale_and_weight)
+log_evidence = jax.jit(batch_ep.log_evidence)
 
 
 @pytest.fixture(autouse=True)
@@ -74,15 +74,15 @@ def moments(points, density):
 
 
 def test_the_output_and_its_evidence_are_those_of_quadrature():
-    f = sites.output(sites.units(A), V)
+    f = batch_ep.output(batch_ep.units(A), V)
     np.testing.assert_allclose((f.m, f.v), output_by_scipy(A), rtol=1e-7)
-    nodes = sites.gauss_hermite(NOISE, sites.N_NOISE_NODES)
+    nodes = batch_ep.gauss_hermite(NOISE, batch_ep.N_NOISE_NODES)
     expected = np.log(likelihood_by_scipy(*output_by_scipy(A)))
     np.testing.assert_allclose(log_evidence(Y, f, nodes), expected, atol=2e-4)
 
 
 def test_tilted_units_are_those_of_a_fine_grid():
-    found = unit_moments(Y, A, V, sites.gauss_hermite(NOISE, sites.N_NOISE_NODES))
+    found = unit_moments(Y, A, V, batch_ep.gauss_hermite(NOISE, batch_ep.N_NOISE_NODES))
     for k in range(2):
         grid = A.m[k] + np.sqrt(A.v[k]) * np.linspace(-6, 6, 25)
         given = [likelihood_by_scipy(*output_by_scipy(A, (k, a))) for a in grid]
@@ -94,7 +94,7 @@ def test_tilted_units_are_those_of_a_fine_grid():
 def test_a_sharp_factor_does_not_fall_between_the_nodes():
     """Noise of 0.03 under a unit of std 0.5: a factor of a twelfth of its width."""
     certain = Joint(np.array([1.5, 0.0, 0.0]), 1e-12 * np.eye(3))
-    noise = sites.gauss_hermite(Gaussian(2 * np.log(0.03), 1e-12), sites.N_NOISE_NODES)
+    noise = batch_ep.gauss_hermite(Gaussian(2 * np.log(0.03), 1e-12), batch_ep.N_NOISE_NODES)
     a = Gaussian(np.array([0.2, 0.0]), np.array([0.25, 1.0]))
     found = unit_moments(0.5, a, certain, noise)
     grid = np.linspace(-4, 4, 200_001)
@@ -131,7 +131,7 @@ def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
     values, vectors = np.linalg.eigh(np.linalg.inv(cov) - np.linalg.inv(V.cov))
     assert (values.min() > 0.0) == (y == 0.2)
 
-    site = output_weight_site(y, sites.units(A), V, sites.gauss_hermite(NOISE, 40))
+    site = output_weight_site(y, batch_ep.units(A), V, batch_ep.gauss_hermite(NOISE, 40))
     expected = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
     np.testing.assert_allclose(site.precision, expected, atol=1e-6)
     of_v = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
@@ -142,13 +142,13 @@ def test_everything_agrees_with_draws_where_units_are_nearly_certain():
     """Self-normalised importance sampling of the exact tilted distribution, no Gaussian f."""
     n, rng = 300_000, np.random.default_rng(1)
     a = Gaussian(A.m, np.array([0.02, 0.01]))
-    nodes = sites.gauss_hermite(NOISE, sites.N_NOISE_NODES)
-    u = sites.units(a)
+    nodes = batch_ep.gauss_hermite(NOISE, batch_ep.N_NOISE_NODES)
+    u = batch_ep.units(a)
     of_units = unit_moments(Y, a, V, nodes)
     site = output_weight_site(Y, u, V, nodes)
     cov = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
     of_v = cov @ (np.linalg.solve(V.cov, V.m) + site.shift)
-    of_noise = noise_moments(Y, sites.output(u, V), NOISE)
+    of_noise = noise_moments(Y, batch_ep.output(u, V), NOISE)
 
     drawn = rng.normal(a.m, np.sqrt(a.v), (n, 2))
     v = rng.multivariate_normal(V.m, V.cov, n)

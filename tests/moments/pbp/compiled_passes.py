@@ -29,14 +29,14 @@ def linear_state(prior_var, d=0, *, noise_var=1.0, o=1, known=1e10):
 def data_pass(state, x, y, order, weight=None, **rule):
     """Absorb rows; return the new state and the info."""
     ((after, info),) = passes(state, x, y, [[order]], weight, refreshes=False, **rule)
-    return after.plain, info
+    return after, info
 
 
 def train(state, x, y, orders, weight=None, **rule):
     """Run epochs; return the last state and the info of each."""
     epochs = ([order] for order in orders)
     states, infos = zip(*passes(state, x, y, epochs, weight, **rule), strict=True)
-    return states[-1].plain, infos
+    return states[-1], infos
 
 
 def assert_states_close(a, b, *, rtol, atol=0.0):

@@ -35,9 +35,7 @@ from bayesprop.moments.pbp.kernel_layers import (
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
     NEXT_REMOVED,
-    CompiledState,
     Packed,
-    copied,
     pack,
     read_only,
     unpack,
@@ -55,7 +53,6 @@ from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.machine import side_by_side
 from bayesprop.simd.lanes import compiled, inlined, prefetch
 
-State = PBPState | CompiledState
 _CHUNK_ROWS = 16_384
 
 
@@ -186,7 +183,7 @@ def predict_rows(work, x, m, v):
 
 
 def passes(
-    state: State,
+    state: PBPState,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, "n o"],
     epochs: Iterable[Iterable[Int[np.ndarray, " k"]]],
@@ -196,8 +193,8 @@ def passes(
     targets: Targets = "numbers",
     guarded: bool = True,
     refreshes: bool = True,
-) -> Iterator[tuple[CompiledState, PBPInfo]]:
-    """Yield the state after every epoch, in memory of its own, and the info of the epoch.
+) -> Iterator[tuple[PBPState, PBPInfo]]:
+    """Yield the state after every epoch and the info of the epoch.
 
     x, y
         Standardised rows.
@@ -225,9 +222,9 @@ def passes(
     weight, has_absent_rows = _contiguous(weight), not np.all(weight)
     is_class = targets == "classes"
     scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
+    packed = work, _, average = pack(state, with_average=inference == "sep")
     for orders in epochs:
-        state, info = _own(state, with_average=inference == "sep"), PBPInfo()
-        work, _, average = state.packed
+        info = PBPInfo()
         for order in orders:
             order = np.ascontiguousarray(order, dtype=np.int64)
             order = read_only(order[weight[order] > 0.0] if has_absent_rows else order)
@@ -239,15 +236,8 @@ def passes(
             )
             info += PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
             if refreshes:
-                info += refreshed(state.packed, inference, targets, guarded=guarded)
-        yield state, info
-
-
-def _own(state: State, *, with_average: bool) -> CompiledState:
-    """Copy a state into memory of its own."""
-    if isinstance(state, CompiledState) and (state.packed.average is not None) == with_average:
-        return CompiledState(copied(state.packed), state.like)
-    return CompiledState(pack(state.plain, with_average=with_average), state.plain)
+                info += refreshed(packed, inference, targets, guarded=guarded)
+        yield unpack(packed, state), info
 
 
 def refreshed(
@@ -285,7 +275,7 @@ def refresh_prior(
 
 
 def predict_moments(
-    state: State, x: Float[np.ndarray, "n d"]
+    state: PBPState, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and variance of the outputs at standardised rows, noise not included."""
     x = checked("x", x, state.layer_sizes[0])

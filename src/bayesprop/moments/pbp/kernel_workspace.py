@@ -12,10 +12,9 @@ Units that only fill a block have such weights too, of mean 0, and come out as 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -146,57 +145,28 @@ class Packed(NamedTuple):
     average: AverageFactor | None
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledState:
-    """A state that stays in the layout of the kernels; its arrays appear when they are looked at.
-
-    packed
-        Never changed.
-    like
-        A state whose other arrays it has.
-    """
-
-    packed: Packed
-    like: PBPState
-
-    @cached_property
-    def plain(self) -> PBPState:
-        """Its arrays."""
-        return unpack(self.packed, self.like)
-
-    @property
-    def layer_sizes(self) -> tuple[int, ...]:
-        """Inputs, hidden units of every layer, outputs."""
-        return self.like.layer_sizes
-
-    @property
-    def noise_var(self) -> Float[np.ndarray, " o"]:
-        """E[1 / gamma], the expected noise variance of every output, in standardised y²."""
-        return self.packed.work.noise_rate / (self.packed.work.noise_shape - 1.0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PBPState, tuple(self.plain)
-
-
-def copied(packed: Packed) -> Packed:
-    """Return a copy that may be changed, with scratch memory of its own."""
-    work, (places, start_var, *sites), average = packed
-    if average is not None:
-        average = AverageFactor._make(part.copy() for part in average)
-    sites = Sites(places, start_var, *(part.copy() for part in sites))
-    return Packed(_workspace(work, work.weights, work), sites, average)
-
-
-def work_of(state: PBPState | CompiledState) -> Workspace:
-    """Copy what a prediction needs; scratch memory of its own."""
-    if isinstance(state, CompiledState):
-        work = state.packed.work
-        return _workspace(work, work.weights, work)
+def work_of(state: PBPState) -> Workspace:
+    """Lay copies of the weights and of the noise's Gammas beside scratch memory."""
     plan = _plan(state.layer_sizes)
-    weights = plan.blank.copy()
+    layers = plan.layers
+    last_rows, n_out, _, inputs = layers[-1].tolist()
+    n_units, n_weights = inputs + round_up(last_rows, UNIT_STEP), len(plan.blank)
+    units, rows = n_weights + 9 * n_units, ROW_STEP * int(layers[0, N_ROWS])
+    room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
+    weights, outputs = room[:n_weights], room[units + rows :].reshape(6, n_out)
+    weights[:] = plan.blank
     weights[plan.places] = _flatten(state.m)
     weights[plan.places + BLOCK] = _flatten(state.v)
-    return _workspace(plan, weights, state)
+    outputs[4], outputs[5] = state.noise_shape, state.noise_rate
+    arrays = [
+        layers,
+        plan.scales,
+        weights,
+        *room[n_weights:units].reshape(9, n_units),
+        room[units : units + rows],
+        *outputs,
+    ]
+    return Workspace(*arrays)
 
 
 def pack(state: PBPState, *, with_average: bool = False) -> Packed:
@@ -206,28 +176,6 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     plan = _plan(state.layer_sizes)
     sites = Sites._make((plan.places, plan.start_var, *flat, prior))
     return Packed(work_of(state), sites, _pack_average(state) if with_average else None)
-
-
-def _workspace(
-    plan: _Plan | Workspace, weights: np.ndarray, noise: PBPState | Workspace
-) -> Workspace:
-    """Lay copies of weights and of the noise's Gammas beside scratch memory."""
-    layers = plan.layers
-    last_rows, n_out, _, inputs = layers[-1].tolist()
-    n_units, n_weights = inputs + round_up(last_rows, UNIT_STEP), len(weights)
-    units, rows = n_weights + 9 * n_units, ROW_STEP * int(layers[0, N_ROWS])
-    room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
-    outputs = room[units + rows :].reshape(6, n_out)
-    room[:n_weights], outputs[4], outputs[5] = weights, noise.noise_shape, noise.noise_rate
-    arrays = [
-        layers,
-        plan.scales,
-        room[:n_weights],
-        *room[n_weights:units].reshape(9, n_units),
-        room[units : units + rows],
-        *outputs,
-    ]
-    return Workspace(*arrays)
 
 
 def _pack_average(state: PBPState) -> AverageFactor:
@@ -269,7 +217,7 @@ def _unflatten(flat: Float[np.ndarray, " w"], like: Sequence[np.ndarray]) -> tup
     layers, end = [], 0
     for layer in like:
         start, end = end, end + layer.size
-        layers.append(np.ascontiguousarray(flat[start:end].reshape(layer.shape[::-1]).T))
+        layers.append(np.array(flat[start:end].reshape(layer.shape[::-1]).T, order="C"))
     return tuple(layers)
 
 

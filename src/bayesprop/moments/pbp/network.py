@@ -9,13 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 
-from bayesprop import codec
-from bayesprop.codec import Stored
+from bayesprop.codec import UNBOUNDED
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.model.method import Drawn, Learned, WeightGaussians, merged_report
@@ -37,8 +36,7 @@ from bayesprop.numerics.rows import Rows
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-    from bayesprop.moments.pbp.engine import State
-    from bayesprop.moments.pbp.stream import PBPStream
+    from bayesprop.moments.pbp.stream import PBPStream, StreamState
 
 _SHARE_ROWS = 2000
 _FEW_ROWS = 16  # below, a random start as pseudo-data costs log density (docs/records/pbp-notebook)
@@ -50,13 +48,6 @@ class Rule(TypedDict):
 
     inference: Inference
     targets: Targets
-
-
-class Recall(TypedDict):
-    """How a stream learns rows again: see `PBPStream`."""
-
-    n_recalled: int
-    recall_weight: float
 
 
 @dataclass(frozen=True)
@@ -136,7 +127,9 @@ class PBPNetwork(RowPasses):
             start_in_prior=start_in_prior(self.engine.inference, self.targets),
         )
 
-    def passes(self, rows: Rows, start: State, orders: Orders) -> Iterator[tuple[State, PBPInfo]]:
+    def passes(
+        self, rows: Rows, start: PBPState, orders: Orders
+    ) -> Iterator[tuple[PBPState, PBPInfo]]:
         """Yield state and info after each epoch: a pass over the rows, and refreshes of the prior.
 
         One at its end, or after every few rows (section 3.4).
@@ -152,7 +145,7 @@ class PBPNetwork(RowPasses):
 
         activation, batch_size = self.engine.activation, self.engine.batch_size
         absorb = partial(data_pass, activation=activation, batch_size=batch_size, **rule)
-        state = start.plain
+        state = start
         for blocks in epochs:
             total = PBPInfo()
             for block in blocks:
@@ -162,7 +155,7 @@ class PBPNetwork(RowPasses):
             yield state, total
 
     def output_moments(
-        self, state: State, x: Float[np.ndarray, "n d"]
+        self, state: PBPState, x: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
         """Mean and variance of the noise-free output at standardised rows."""
         if self.engine.predicts_compiled:
@@ -171,24 +164,24 @@ class PBPNetwork(RowPasses):
             return engine.predict_moments(state, x)
         from bayesprop.moments.pbp import updates
 
-        return updates.predict_moments(state.plain, x, activation=self.engine.activation)
+        return updates.predict_moments(state, x, activation=self.engine.activation)
 
-    def before_new_rows(self, state: State) -> State:
+    def before_new_rows(self, state: PBPState) -> PBPState:
         """Return the state with no row in its average factor, where that is looked at."""
         if self.engine.inference == "adf":
             return state
-        return state.plain.without_average_factor()
+        return state.without_average_factor()
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt: the weights' prior factors, the noise's prior."""
-        state = learned.state.plain.prior_factors(self.noise_prior)
+        state = learned.state.prior_factors(self.noise_prior)
         return Learned(state, merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Multiply what the rows of the parts say, then refresh the factors of the prior."""
         from bayesprop.moments.pbp import engine
 
-        state, undone = product([part.state.plain for part in parts], powers)
+        state, undone = product([part.state for part in parts], powers)
         state, refreshed = engine.refresh_prior(state, targets=self.targets)
         guards = (undone + refreshed).guards
         return Learned(state, merged_report(parts, powers, guards), parts[0].n_iter)
@@ -207,27 +200,22 @@ class PBPNetwork(RowPasses):
             "look for extreme values in the table, or use fewer layers"
         ]
 
-    def gaussians(self, state: State) -> WeightGaussians:
+    def gaussians(self, state: PBPState) -> WeightGaussians:
         """Return the posterior of the weights."""
-        m, v = state.plain[:2]
-        return WeightGaussians(m, tuple(np.sqrt(one) for one in v))
+        return WeightGaussians(state.m, tuple(map(np.sqrt, state.v)))
 
-    def masked(self, state: State, keep: PyTree) -> PBPState:
+    def masked(self, state: PBPState, keep: PyTree) -> PBPState:
         """Return the state with every weight exactly zero whose mask is False."""
 
         def left(layers: PyTree) -> PyTree:
             return tuple(np.where(mask, w, 0.0) for mask, w in zip(keep, layers, strict=True))
 
-        plain = state.plain
-        return plain._replace(m=left(plain.m), v=left(plain.v))
+        return state._replace(m=left(state.m), v=left(state.v))
 
-    def to_stored(self, state: State) -> Stored:
-        """Return all arrays of the posterior."""
-        return codec.write(state.plain)
-
-    def from_stored(self, stored: Stored) -> PBPState:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
-        return codec.read(example(self.sizes), stored)
+    @property
+    def state_kind(self) -> PBPState:
+        """A state of the shapes of this network."""
+        return example(self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,17 +233,26 @@ class PBPNumbers(PBPNetwork):
 
     targets = "numbers"
 
-    def stream(self, rng: np.random.Generator, **recall: Unpack[Recall]) -> PBPStream:
-        """Return the posterior of no rows in compiled memory, to be taught row by row."""
+    def stream_start(self, rng: np.random.Generator, n_recalled: int) -> StreamState:
+        """Return a stream that has met no row."""
+        from bayesprop.moments.pbp.stream import StreamState
+
+        return StreamState.of(self.start(rng), n_recalled)
+
+    def stream_kind(self, n_recalled: int) -> StreamState:
+        """Return the example by which the state of a stream is read from a file."""
+        from bayesprop.moments.pbp.stream import StreamState
+
+        n_rows, x, y = n_recalled + 1, self.sizes[0], self.sizes[-1]
+        inputs, targets = (Float64[np.ndarray, f"{n_rows} {n}"] for n in (x, y))
+        kinds: Any = self.state_kind, inputs, Annotated[targets, UNBOUNDED], int
+        return StreamState(*kinds)
+
+    def stream(self, start: StreamState, recall_weight: float) -> PBPStream:
+        """Return a stream in compiled memory, to be taught row by row."""
         from bayesprop.moments.pbp.stream import PBPStream
 
-        return PBPStream(self.start(rng), **recall)
-
-    def stream_from_stored(self, stored: Stored, **recall: Unpack[Recall]) -> PBPStream:
-        """Rebuild a stream from its `to_stored`; ValueError where it does not fit."""
-        from bayesprop.moments.pbp.stream import PBPStream
-
-        return PBPStream.from_stored(example(self.sizes), stored, **recall)
+        return PBPStream(start, recall_weight=recall_weight)
 
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y
@@ -271,7 +268,7 @@ class PBPNumbers(PBPNetwork):
             start = start._replace(site_prec_mean=pulls)
         return self._shuffled(rows, start, 0, rng, progress)
 
-    def course(self, state: State, info: PBPInfo, n_rows: int) -> dict[str, float]:
+    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
         """Return the noise, in y, and the mean epistemic share."""
         noise_std = float(np.sqrt(state.noise_var[0]) * self.y_scale[0])
         return {"noise_std": noise_std, "epistemic_share": info.epistemic_share / n_rows}
@@ -282,18 +279,18 @@ class PBPNumbers(PBPNetwork):
         learned.report.trace["epistemic_share"][-1] = seen.epistemic_share
         return learned
 
-    def predict(self, state: State, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
+    def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Propagate moments through the network."""
         m, v = self.output_moments(state, x)
         return GaussianPredictive(m, v, np.broadcast_to(state.noise_var, m.shape))
 
     def draw(
-        self, state: State, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+        self, state: PBPState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
     ) -> Drawn:
         """Evaluate networks drawn from the posterior."""
         from bayesprop.moments.pbp.updates import sample_functions
 
-        f = sample_functions(rng, state.plain, x, n, activation=self.engine.activation)
+        f = sample_functions(rng, state, x, n, activation=self.engine.activation)
         return Drawn.of(f, state.noise_var, rng)
 
 
@@ -308,12 +305,12 @@ class PBPClasses(PBPNetwork):
         column = y[:, None].astype(np.float64)
         return 2.0 * column - 1.0 if self.sizes[-1] == 1 else column
 
-    def course(self, state: State, info: PBPInfo, n_rows: int) -> dict[str, float]:
+    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
         """Return the mean share of the outputs' variance that a label removed."""
         del state
         return {"variance_removed": info.epistemic_share / n_rows}
 
-    def predict(self, state: State, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+    def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Integrate the probit over the moments of the outputs."""
         from bayesprop.moments.pbp import engine
         from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy

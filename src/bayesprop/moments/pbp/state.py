@@ -93,11 +93,6 @@ class PBPState(NamedTuple):
     prior_rate: PyTree
 
     @property
-    def plain(self) -> PBPState:
-        """The state itself; of one in the memory of compiled code, its arrays."""
-        return self
-
-    @property
     def noise(self) -> Gamma:
         """q(gamma), the precision of every output's noise."""
         return Gamma(self.noise_shape, self.noise_rate)

@@ -14,13 +14,12 @@ weight, and the same distribution.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
 
-from bayesprop import codec
-from bayesprop.codec import UNBOUNDED, Stored
+from bayesprop.codec import UNBOUNDED
 from bayesprop.moments.pbp.engine import absorb_and_recall, checked, predict_rows, refreshed
 from bayesprop.moments.pbp.kernel_layers import n_blocks
 from bayesprop.moments.pbp.kernel_workspace import (
@@ -52,11 +51,11 @@ _LEAST_PIVOT = 1e-13
 """What is left of a variance, as a share of it, below which it counts as rounding."""
 
 
-class StreamContents(NamedTuple):
-    """What a file holds of a stream: the posterior, and a ring of rows that will be recalled.
+class StreamState(NamedTuple):
+    """The posterior, and a ring of the last rows: the next one, and those it will recall.
 
     y
-        NaN where there is no row yet.
+        NaN where there is no row yet, and for an output that was not seen.
     n_seen
         Rows that it has met.
     """
@@ -65,6 +64,19 @@ class StreamContents(NamedTuple):
     x: Float64[np.ndarray, "r d"]
     y: Annotated[Float64[np.ndarray, "r o"], UNBOUNDED]
     n_seen: int
+
+    @classmethod
+    def of(cls, posterior: PBPState, n_recalled: int) -> StreamState:
+        """Return a stream that has met no row."""
+        n_in, *_, n_out = posterior.layer_sizes
+        size = n_recalled + 1
+        return cls(posterior, np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0)
+
+    def validate(self) -> None:
+        """Raise ValueError unless there are as many rows as the stream has met."""
+        is_there, is_row = np.arange(len(self.y)) < self.n_seen, ~np.isnan(self.y).all(axis=1)
+        if self.n_seen < 0 or np.isinf(self.y).any() or (is_there != is_row).any():
+            raise ValueError("the stored rows must be numbers")
 
 
 class PBPStream:
@@ -76,10 +88,8 @@ class PBPStream:
 
     Parameters
     ----------
-    state : PBPState
-        Where it begins, standardised; never changed.
-    n_recalled : int
-        Rows absorbed again with each new one.
+    start : StreamState
+        Where it begins, standardised; never changed. Each new row recalls all others of the ring.
     recall_weight : float
         How many times a row counts when it is recalled.
 
@@ -89,17 +99,11 @@ class PBPStream:
         Rows that it has met.
     """
 
-    def __init__(
-        self,
-        state: PBPState,
-        *,
-        n_recalled: int = 0,
-        recall_weight: float = 1.0,
-    ) -> None:
-        self._like, self.layer_sizes = state, state.layer_sizes
-        n_in, n_out, size = self.layer_sizes[0], self.layer_sizes[-1], n_recalled + 1
-        self._packed = pack(state)
-        self._x, self._y, self.n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
+    def __init__(self, start: StreamState, *, recall_weight: float = 1.0) -> None:
+        self._like, self.layer_sizes = start.posterior, start.posterior.layer_sizes
+        self._packed = pack(start.posterior)
+        self._x, self._y, self.n_seen = start.x.copy(), start.y.copy(), start.n_seen
+        size, n_out = self._y.shape
         self._rows = read_only(self._x), read_only(self._y)
         places = np.arange(size)
         self._orders = (places[:, None] - places) % size
@@ -108,9 +112,10 @@ class PBPStream:
         self._width = max(BLOCK * (units // BLOCK + 1) for units in self.layer_sizes[:-1])
 
     @property
-    def state(self) -> PBPState:
-        """A copy of the posterior as it is now."""
-        return unpack(self._packed, self._like)
+    def state(self) -> StreamState:
+        """A copy of the stream as it is now."""
+        posterior = unpack(self._packed, self._like)
+        return StreamState(posterior, self._x.copy(), self._y.copy(), self.n_seen)
 
     def absorb(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " o"]) -> PBPInfo:
         """Absorb a row, NaN in y for an output that was not seen, and recall those before it."""
@@ -148,7 +153,7 @@ class PBPStream:
         if len(x) > _MOST_JOINT:
             from bayesprop.moments.pbp.updates import sample_functions
 
-            return sample_functions(rng, self.state, x, n_draws)
+            return sample_functions(rng, self.state.posterior, x, n_draws)
         out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
         for first in range(0, n_draws, _CHUNK_DRAWS):
             part = out[first : first + _CHUNK_DRAWS]
@@ -157,31 +162,6 @@ class PBPStream:
             scratch = np.empty(scratch_size(len(x)))
             draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
-
-    def to_stored(self) -> Stored:
-        """Return the posterior, and the rows that will be recalled."""
-        return codec.write(StreamContents(self.state, self._x.copy(), self._y.copy(), self.n_seen))
-
-    @classmethod
-    def from_stored(
-        cls, like: PBPState, stored: Stored, *, n_recalled: int, recall_weight: float
-    ) -> PBPStream:
-        """Rebuild what `to_stored` gave; ValueError where it does not fit.
-
-        like
-            A state of the shapes of the posterior.
-        """
-        kinds: Any = codec.hints(StreamContents) | {"posterior": like}
-        posterior, x, y, n_seen = codec.read(StreamContents(**kinds), stored)
-        n_in, *_, n_out = like.layer_sizes
-        if (x.shape, y.shape) != ((n_recalled + 1, n_in), (n_recalled + 1, n_out)):
-            raise ValueError("the stored rows do not fit the settings")
-        is_there = np.arange(len(y)) < n_seen
-        if n_seen < 0 or np.isinf(y).any() or (np.isnan(y).all(axis=1) == is_there).any():
-            raise ValueError("the stored rows must be numbers")
-        stream = cls(posterior, n_recalled=n_recalled, recall_weight=recall_weight)
-        stream._x[:], stream._y[:], stream.n_seen = x, y, n_seen
-        return stream
 
 
 def n_normals(layer_sizes, k):

@@ -1,1 +1,0 @@
-"""Batch expectation propagation (Jylänki, Nummenmaa & Vehtari 2014)."""
