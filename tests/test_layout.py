@@ -59,7 +59,7 @@ ALLOWED = {
     "table_model": {
         "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
-        "datasets", "abstention", "conformal", "evaluation",
+        "datasets", "abstention", "conformal", "evaluation", "active_learning",
     },
     "cli": {
         "scale", "table_model", "report", "store", "estimators", "catalogue", "metrics", "model",

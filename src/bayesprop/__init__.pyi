@@ -40,6 +40,7 @@ from .estimators.pruning import prune as prune
 from .model.progress import time_limit as time_limit
 from .scale.merging import merge as merge
 from .scale.shards import fit_shards as fit_shards
+from .table_model.compare import compare as compare
 from .table_model.from_python import fit as fit
 from .table_model.from_python import load as load
 from .table_model.model import TableModel as TableModel

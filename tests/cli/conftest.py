@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from house_table import as_csv, house_rows
 
 from bayesprop.cli import main
 from command_result import Result
+from house_table import as_csv, house_rows
 
 Run = Callable[..., Result]
 

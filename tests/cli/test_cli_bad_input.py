@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from house_table import as_csv, house_rows
 
 from bayesprop import PBPRegressor
 from bayesprop.store import load_model, save_model
+from house_table import as_csv, house_rows
 
 HEADER = "a,b,y\n"
 ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import typer
-from house_table import as_csv, house_rows
 
 from bayesprop.cli import app
 from bayesprop.cli.completion import column_names
+from house_table import as_csv, house_rows
 
 COMMAND = typer.main.get_command(app)
 

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+
 from house_table import as_csv
 
 FAST = ("--method", "linear")

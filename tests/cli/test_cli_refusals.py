@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from house_table import as_csv, house_rows
 
 COMMANDS = {

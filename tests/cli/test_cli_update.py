@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesprop.cli import update
 from bayesprop.store import load_model
+from bayesprop.table_model.model import open_model
 
 
 def rows_of_a_line(n, seed):
@@ -31,7 +32,12 @@ def test_a_model_that_another_program_replaced_is_kept(cli, fitted, tmp_path, mo
     table, model, _ = fitted(rows_of_a_line(60, 0), "--method", "linear")
     theirs = tmp_path / "theirs"
     shutil.copy(model, theirs)
-    monkeypatch.setattr(update, "warn", lambda _: shutil.copyfile(theirs, model))
+
+    def replaced(path):
+        shutil.copyfile(theirs, model)
+        return open_model(path)
+
+    monkeypatch.setattr(update, "open_model", replaced)
     result = cli("update", model, table)
     assert result.code != 0
     assert "another program replaced it" in result.err

@@ -138,7 +138,7 @@ def test_classes_are_sorted_labels_of_one_kind(values, classes):
     [
         (["a"] * 9, "is 'a' in all 9 rows: a classifier needs two classes or more"),
         ([f"n{i}" for i in range(30)], "30 different values in 30 rows, which name the rows"),
-        (list(range(30)), "use --task regression, or group them"),
+        (list(range(30)), "use task regression, or group them"),
         ([i / 4 for i in range(20)] * 9, "20 different numbers, with fractions"),
         ([1.0, float("inf"), 2.0], "must hold finite numbers, got inf in data row 2"),
         (["1/2/24", "1/3/24"], "holds dates"),

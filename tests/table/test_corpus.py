@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bayesprop.table.division import HoldOut, divide
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import TableError, sentence_of
 from bayesprop.table.read import read_table
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -31,7 +31,7 @@ def reading(path: Path, target: str | None) -> dict[str, Any]:
         except TableError as error:
             found["refused"] = [*error.problems]
     if caught:
-        found["remarks"] = [str(one.message) for one in caught]
+        found["remarks"] = [sentence_of(one.message) for one in caught]
     return found
 
 

@@ -194,7 +194,7 @@ def test_of_two_readings_the_regular_one_is_meant(words, form, why):
 
 def test_readings_that_are_both_regular_are_asked_about():
     a_year = days_of("%d/%m/%Y", None, 10, datetime.datetime(2019, 1, 1))
-    with pytest.raises(TableError, match=r"exchanged: write the year first.* or --drop d"):
+    with pytest.raises(TableError, match=r"exchanged: write the year first.* or drop d"):
         dated(pl.Series("d", a_year))
 
 

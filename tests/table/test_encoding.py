@@ -53,7 +53,7 @@ def test_a_column_that_the_model_needs_is_not_suggested_for_another():
     encoding = TableEncoding.fit(frame, "carats")
     with pytest.raises(TableError, match=r"'carat'; did you mean 'Carat'\?$"):
         encoding.encode(frame.drop("carat").with_columns(Carat=1.0))
-    with pytest.raises(TableError, match="'carat'; --allow-missing-columns takes them for missing"):
+    with pytest.raises(TableError, match="'carat'; allow_missing_columns takes them for missing"):
         encoding.encode(frame.drop("carat"))
 
 
@@ -71,7 +71,7 @@ def test_absent_columns_may_be_allowed_and_are_missing_in_every_row():
         "1 column that the model knows is absent ('city'): taken for missing in every row, so that"
         " error bars are wider"
     ]
-    with pytest.raises(TableError, match="'city'; --allow-missing-columns takes them for missing"):
+    with pytest.raises(TableError, match="'city'; allow_missing_columns takes them for missing"):
         encoding.encode(pl.DataFrame({"x": [1.0, 2.0]}))
     with pytest.raises(TableError, match=r"lacks 2 columns that the model needs: 'x', 'city'$"):
         encoding.encode(pl.DataFrame({"other": [1.0]}), allow_absent=True)

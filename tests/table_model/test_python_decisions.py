@@ -87,7 +87,7 @@ def test_the_predictive_has_the_positive_class_of_the_model(model: bayesprop.Tab
 
 
 def test_evaluate_says_what_the_decision_does(model: bayesprop.TableModel):
-    decided = model.evaluate(LATER)["decided"]
+    decided = model.evaluate(LATER).decided
     is_bad = (LATER["kind"] == "default").to_numpy()
     flagged = (model.predict(LATER)["decision"] == "default").to_numpy()
     assert decided["threshold"] == pytest.approx(1 / 11)
@@ -95,7 +95,7 @@ def test_evaluate_says_what_the_decision_does(model: bayesprop.TableModel):
     assert decided["recall"][0] == pytest.approx(np.mean(flagged[is_bad]))
     cost = (10 * decided["missed"] + decided["false_alarms"]) / len(LATER)
     assert decided["mean_cost"] == pytest.approx(cost)
-    assert "decided" not in bayesprop.fit(LEARNT, **HOW).evaluate(LATER)
+    assert bayesprop.fit(LEARNT, **HOW).evaluate(LATER).decided is None
 
 
 @pytest.mark.parametrize(

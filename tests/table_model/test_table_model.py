@@ -21,9 +21,7 @@ from bayesprop.model.progress import begun, following
 from bayesprop.sealed import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableError, TableWarning, joined
-from bayesprop.table_model.learning import fit_table
-from bayesprop.table_model.listener import Listener
-from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.listener import Listener, listening
 from bayesprop.table_model.sources import from_frame
 
 N = 120
@@ -229,11 +227,10 @@ def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():
         def offer(self, why):
             """Go on."""
 
-    frame = pl.from_pandas(FLATS[["rooms", "rent"]])
-    request = FitRequest(table="the frame", target="rent", method="linear")
-    fitted = fit_table(request, frame, Interrupting())
-    assert fitted.judged.scores is None
-    assert "the fit is not judged, because it was interrupted" in fitted.warnings
+    with listening(Interrupting()):
+        model = bayesprop.fit(FLATS[["rooms", "rent"]], target="rent", method="linear")
+    assert model.notes.held_out is None
+    assert "the fit is not judged, because it was interrupted" in model.remarks
 
 
 def test_judging_says_how_far_it_is(monkeypatch):
@@ -248,9 +245,9 @@ def test_judging_says_how_far_it_is(monkeypatch):
                 yield going
 
     monkeypatch.setattr(LinearModel, "rows_at_once", 10)
-    frame = pl.from_pandas(FLATS[["rooms", "rent"]])
-    request = FitRequest(table="the frame", target="rent", method="linear", test_fraction=0.25)
-    fit_table(request, frame, Watching())
+    with listening(Watching()):
+        how = {"target": "rent", "method": "linear", "test_fraction": 0.25}
+        bayesprop.fit(FLATS[["rooms", "rent"]], **how)
     shares, places = zip(*Watching.shown["judging by 30 rows"], strict=True)
     assert sorted(set(places)) == ["baselines", "predictions", "scores"]
     assert list(shares) == sorted(shares)

@@ -20,16 +20,20 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from inspect import signature
 from threading import Event, Thread
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO, TypeVar
 
 import typer
 
+from bayesprop.cli.actions import WithRemarks
 from bayesprop.model.progress import Progress, begun, following, time_limit
-from bayesprop.table.errors import TableError, TableWarning, one_line
+from bayesprop.table.errors import TableError, TableWarning, one_line, sentence_of
 from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import listening as verbs_tell
 from bayesprop.table_model.plain_values import LABELS, Scores, figure, plain
 
+A = TypeVar("A")
 _PIPE_WIDTH = 120
 _WIDE = 100
 """Columns below which scores stand without what they mean."""
@@ -154,11 +158,6 @@ def command_line(words: Sequence[str]) -> str:
     return shlex.join(["bayesprop", *words])
 
 
-def continued(command: str, words: Sequence[str]) -> str:
-    """Return the command of a model and one after it."""
-    return " && ".join(line for line in (command, command_line(words)) if line)
-
-
 class Failure(NamedTuple):
     """What the shell and the user are told, a line for each problem."""
 
@@ -175,7 +174,7 @@ def describe(error: BaseException) -> Failure:
     if type(error).__module__.startswith(("bayesprop.", "papers.")):
         full = isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
         is_bad_input = isinstance(error, ValueError) and not full
-        lines = error.lines if isinstance(error, TableError) else (str(error),)
+        lines = error.lines if isinstance(error, TableError) else (sentence_of(error),)
         message = "\n".join(map(one_line, lines))
         return Failure(BAD_INPUT if is_bad_input else UNEXPECTED, message)
     if isinstance(error, OSError):
@@ -217,7 +216,7 @@ def quiet_pipe() -> int:
 
 
 def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
-    warn([str(message)])
+    warn([message if isinstance(message, str) else sentence_of(message)])
 
 
 def _usage(error: BaseException) -> str:
@@ -315,14 +314,18 @@ def duration(seconds: float) -> str:
 
 
 class TerminalListener(Listener):
-    """Tells a person at the terminal how a fit goes, and asks whether to save what Ctrl-C ended."""
+    """Tells a person at the terminal how a verb goes, and asks whether to save what Ctrl-C ended.
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
+    Keeps in `warnings` all that it has warned of.
+    """
+
+    def __init__(self, words: Sequence[str], *, quiet: bool, has_bars: bool = True) -> None:
+        self.command, self.warnings = command_line(words), []
+        self._quiet, self._has_bars = quiet, has_bars
 
     def doing(self, text: str, *, time_share: float = 1.0) -> AbstractContextManager[Progress]:
         """Show how far it is."""
-        return progress(text, quiet=self._quiet, time_share=time_share)
+        return progress(text, quiet=self._quiet or not self._has_bars, time_share=time_share)
 
     @contextmanager
     def stoppable(self, progress: Progress) -> Iterator[None]:
@@ -354,7 +357,30 @@ class TerminalListener(Listener):
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Print a line for each, quiet or not."""
+        sentences = [*sentences]
+        self.warnings += sentences
         warn(sentences)
+
+    remark = warn
+
+
+@contextmanager
+def listening(options: WithRemarks, *, has_bars: bool = True) -> Iterator[TerminalListener]:
+    """Let a person at the terminal be told what verbs within do."""
+    listener = TerminalListener(options.words, quiet=options.quiet, has_bars=has_bars)
+    with verbs_tell(listener):
+        yield listener
+
+
+def ask(verb: Callable[..., A], options: WithRemarks, **own: Any) -> A:
+    """Call a verb with the options that it has arguments for.
+
+    own
+        Arguments that differ from the options of their names.
+    """
+    named = (one for one in signature(verb).parameters.values() if one.kind != one.VAR_KEYWORD)
+    given = {one.name: getattr(options, one.name) for one in named if hasattr(options, one.name)}
+    return verb(**given | own)
 
 
 def limited(seconds: float | None) -> AbstractContextManager[None]:

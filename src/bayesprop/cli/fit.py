@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import (
     TerminalListener,
-    command_line,
+    ask,
     limited,
+    listening,
     note,
     print_json,
     print_scores,
 )
 from bayesprop.cli.options import check_output
-from bayesprop.cli.settings import fit_request
+from bayesprop.cli.settings import rows_asked, settings_of
 from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
-from bayesprop.table_model.learning import Fitted, fit_table
+from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest, method_of
-from bayesprop.table_model.sources import read_to_learn, to_learn
 
 
 def run(options: Fit) -> None:
-    """Read, split, fit, judge, save, report."""
+    """Fit, save, report."""
     _check_paths(options)
-    request, listener = fit_request(options), TerminalListener(quiet=options.quiet)
-    with limited(options.time_limit):
-        fitted, model = _saved(options, request, listener)
-    if options.report is not None:
-        with listener.doing("writing the report"):
-            model.report_fit(options.report)
-    _show(options, fitted, model.saved.metadata)
-
-
-def _saved(
-    options: Fit, request: FitRequest, listener: TerminalListener
-) -> tuple[Fitted, TableModel]:
-    if options.task is not None:
-        method_of(options.method, options.task, f"--task asks for {options.task}")
-    with listener.doing(f"reading {options.table}"):
-        frame, all_rows = to_learn(request, options.table, lambda: read_to_learn(request))
-    fitted = fit_table(request, frame, listener, all_rows)
-    model = TableModel.of(fitted, command_line(options.words))
-    model.save(options.out)
-    return fitted, model
+    with listening(options) as listener:
+        asked, with_peers = rows_asked(options) | settings_of(options), options.report is not None
+        with limited(options.time_limit):
+            model = ask(fit, options, **asked, with_peers=with_peers)
+            model.save(options.out)
+        if options.report is not None:
+            model.report(options.report)
+        _show(options, model, listener)
 
 
 def _check_paths(options: Fit) -> None:
@@ -60,44 +46,47 @@ def _check_paths(options: Fit) -> None:
             raise InputError(f"{other} and {name} must be two different files")
 
 
-def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
-    report, rows = fitted.estimator.fit_report_, metadata["rows"]
+def _show(options: Fit, model: TableModel, listener: TerminalListener) -> None:
+    notes, about, report = model.notes, model.saved.metadata, model.estimator.fit_report_
+    fitted = model.fitted
+    assert fitted is not None
     if options.as_json:
         print_json(
             {
                 "model": str(options.out),
                 "report": None if options.report is None else str(options.report),
-                "task": metadata["task"],
-                "method": fitted.method,
-                "target": metadata["target"],
-                "target_kind": metadata["config"]["parameters"].get("target_kind"),
-                "classes": list(fitted.encoding.classes) or None,
-                "positive": metadata["positive"],
-                "decision": metadata["decision"],
-                "unit": metadata["unit"],
-                "rows": rows,
-                "features": len(fitted.encoding.feature_names),
-                "judged_by": fitted.title or None,
-                "held_out": fitted.judged.scores,
-                "standard_errors": dict(fitted.judged.errors) or None,
+                "task": about["task"],
+                "method": model.saved.header["method"],
+                "target": about["target"],
+                "target_kind": about["config"]["parameters"].get("target_kind"),
+                "classes": list(model.encoding.classes) or None,
+                "positive": about["positive"],
+                "decision": about["decision"],
+                "unit": about["unit"],
+                "rows": about["rows"],
+                "features": len(model.encoding.feature_names),
+                "judged_by": notes.judged_by or None,
+                "held_out": about["held_out"],
+                "standard_errors": about["standard_errors"] or None,
                 "judged_again": [one._asdict() for one in fitted.again],
                 "seconds": report.seconds,
                 "guards": report.guards,
-                "warnings": fitted.warnings,
-                "command": metadata["command"],
+                "warnings": about["warnings"],
+                "command": notes.command,
             }
         )
         return
-    if fitted.judged.scores is None and not fitted.judged.remarks:
-        note(f"no rows were held out of {rows['train']}: the fit is not judged")
-    elif fitted.judged.scores is not None:
-        title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
-        print_scores(title, fitted.judged.scores, metadata["unit"], errors)
-    if fitted.positive is not None:
-        note(choice_in_words(fitted.positive, options.positive), quiet=options.quiet)
-        if fitted.rule is not None:
-            note(rule_in_words(fitted.rule, fitted.positive), quiet=options.quiet)
-    note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
-    note(f"model: {options.out}", quiet=options.quiet)
+    n_rows = notes.rows["train"]
+    if notes.held_out is None and not fitted.judged.remarks:
+        note(f"no rows were held out of {n_rows}: the fit is not judged")
+    elif notes.held_out is not None:
+        title = f"{about['target']}: {notes.judged_by}"
+        print_scores(title, notes.held_out, notes.unit, notes.errors)
+    if model.positive is not None:
+        listener.note(choice_in_words(model.positive, options.positive))
+        if notes.rule is not None:
+            listener.note(rule_in_words(notes.rule, model.positive))
+    listener.note(f"fitted {n_rows} rows in {report.seconds:.2f} s")
+    listener.note(f"model: {options.out}")
     if options.report is not None:
-        note(f"report: {options.report}", quiet=options.quiet)
+        listener.note(f"report: {options.report}")

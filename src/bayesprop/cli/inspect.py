@@ -32,7 +32,7 @@ def run(options: Inspect) -> None:
 
 
 def _facts(saved: SavedModel, notes: Notes) -> dict[str, Any]:
-    estimator = saved.estimator
+    estimator: Any = saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
     return {
         "method": saved.header["method"],

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesprop.cli.console import note, print_json, warn
+from bayesprop.cli.console import listening, note, print_json, warn
 from bayesprop.cli.further_rows import Merge
 from bayesprop.cli.options import check_output
-from bayesprop.cli.update import noted
 from bayesprop.scale.merging import merge
 from bayesprop.store import save_model
 from bayesprop.table_model.judging import UNJUDGED
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.update import noted
 
 _SHARED = {
     "target_name": "target",
@@ -40,7 +40,9 @@ def run(options: Merge) -> None:
         merged = merge([one.estimator for one in models], start and start.estimator)
     warn(_learnt_twice(options.models, models, start))
     rows = _rows_learnt(models, start)
-    metadata = noted(first, options.words, rows, UNJUDGED, _updates(models))
+    with listening(options):
+        command = first.command_after("")
+    metadata = noted(first, command, rows, UNJUDGED, _updates(models))
     save_model(options.out, merged, table=first.encoding, metadata=metadata)
     if options.as_json:
         facts = {

@@ -1,4 +1,4 @@
-"""What the options of a fit ask for, read: the method, its hyper-parameters, rows and columns."""
+"""What the options of a fit ask for, read: rows and columns, and hyper-parameters."""
 
 from __future__ import annotations
 
@@ -8,42 +8,28 @@ from dataclasses import fields
 from typing import Any
 
 from bayesprop.cli.actions import Fit, Learning
-from bayesprop.table.errors import one_line
-from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.refusals import OPTIONS, SEED, InputError
-from bayesprop.table_model.request import FitRequest, RowRequest, Settings, check_method
+from bayesprop.table.errors import OPTIONS, one_line
+from bayesprop.table_model.refusals import InputError
 
 
-def row_request(options: Learning) -> RowRequest:
-    """Return what is asked of rows and columns."""
-    return RowRequest(**_shared(options, RowRequest))
-
-
-def fit_request(options: Fit) -> FitRequest:
-    """Return what is asked of a fit; check what can be checked without a table."""
-    shared = _shared(options, FitRequest)
-    asked = {"settings": settings_of(options), "asked": Asked.of(options.cost, options.rate)}
-    return FitRequest(**shared | asked, with_peers=options.report is not None)
-
-
-def _shared(options: Learning, kind: type) -> dict[str, Any]:
-    names = [one.name for one in fields(kind) if hasattr(options, one.name)]
-    shared = {name: getattr(options, name) for name in names}
+def rows_asked(options: Learning) -> dict[str, Any]:
+    """Return the arguments of `fit` on rows and columns."""
+    names = [one.name for one in fields(Learning) if one.name not in ("words", "table", "kind")]
+    asked: dict[str, Any] = {name: getattr(options, name) for name in names}
     if options.order is not None:
-        shared["order"] = tuple(word.strip() for word in options.order.split(","))
+        asked["order"] = [word.strip() for word in options.order.split(",")]
     if options.missing is not None:
         words = options.missing.split(",") if options.missing != "none" else []
-        shared["missing"] = tuple(word.strip() for word in words)
+        asked["missing"] = [word.strip() for word in words]
     if bad := [text for text in options.kind if "=" not in text]:
         raise InputError(f"--kind must be COL=KIND, such as lap=duration; got {one_line(bad[0])!r}")
     if options.kind:
-        shared["kinds"] = dict(text.rsplit("=", 1) for text in options.kind)
-    return shared
+        asked["kinds"] = dict(text.rsplit("=", 1) for text in options.kind)
+    return asked
 
 
-def settings_of(fit: Fit) -> Settings:
-    """Check what can be checked without a table."""
-    check_method(fit.method)
+def settings_of(fit: Fit) -> dict[str, Any]:
+    """Return the hyper-parameters by name."""
     asked = {
         "hidden_layer_sizes": _hidden(fit.hidden) if fit.hidden else None,
         "n_epochs": fit.epochs,
@@ -53,9 +39,9 @@ def settings_of(fit: Fit) -> Settings:
     by_option = {name: value for name, value in asked.items() if value is not None}
     by_name = _assigned(fit.settings)
     for name in by_name:
-        if name in by_option or name in (SEED, "target_kind", "exposure", "order"):
+        if name in by_option or name in ("random_state", "target_kind", "exposure", "order"):
             raise InputError(f"--set {name}: this is what {OPTIONS[name]} says; give that alone")
-    return Settings(by_option, by_name)
+    return by_option | by_name
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What is to be remarked on several columns is said once.
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,22 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 20
 """That one error lists; of more it says how many."""
+OPTIONS = {
+    "hidden_layer_sizes": "--hidden",
+    "n_epochs": "--epochs",
+    "batch_size": "--batch-size",
+    "inference": "--inference",
+    "target_kind": "--target-kind",
+    "exposure": "--exposure",
+    "order": "--order",
+    "random_state": "--seed",
+}
+"""Options of hyper-parameters, by which messages name them."""
+_ARGUMENTS = {flag: name for name, flag in OPTIONS.items()} | {
+    "--seed": "seed",
+    "--kind": "kinds",
+    "--with": "known",
+}
 CORRECT_IT = "correct it, or leave it empty if it is missing"
 _SHOWN_VALUES, _SHOWN_ROWS = 3, 5
 _MOST_NAMES = 8
@@ -40,7 +57,31 @@ def row_name(place: int) -> str:
     return _ROW_NAME.get()(place)
 
 
-class TableError(ValueError):
+class Worded(Exception):
+    """An error or warning whose sentence names options of the command line.
+
+    `str` names arguments of Python instead, `sentence_of` has it for the terminal.
+    """
+
+    def __str__(self) -> str:
+        return python_words(super().__str__())
+
+
+def python_words(text: str) -> str:
+    """Name arguments instead of options: "--test-fraction" is `test_fraction`."""
+    text = text.replace("--set ", "")
+    text = re.sub(r"--kind ('[^']*')=(\w+)", r"kinds={\1: '\2'}", text)
+    return re.sub(
+        r"--[a-z][a-z-]*", lambda m: _ARGUMENTS.get(m[0], m[0][2:].replace("-", "_")), text
+    )
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return what an error or warning says at the terminal."""
+    return Exception.__str__(error) if isinstance(error, Worded) else str(error)
+
+
+class TableError(Worded, ValueError):
     """A table or data set that cannot be used: where, the rule, what was found, the remedy.
 
     problems
@@ -59,7 +100,7 @@ class TableError(ValueError):
         return (*shown, f"and {counted(n_more, 'more problem')}") if n_more > 0 else shown
 
 
-class TableWarning(UserWarning):
+class TableWarning(Worded, UserWarning):
     """Something was decided about a table that its owner should know."""
 
 

@@ -27,23 +27,20 @@ KINDS = ".csv, .tsv, .jsonl or .parquet"
 _PARTS_IN_MEMORY = 32
 
 
-def write_table(
-    parts: pl.DataFrame | Iterable[pl.DataFrame], target: str, stdout: str = ".csv"
-) -> None:
+def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> None:
     """Write rows, whole or part by part, to a file by its ending (KINDS), or "-" for stdout.
+
+    "-.jsonl" are JSON lines on stdout, where "-" is CSV.
 
     A file that was there before stays until the new one is whole. In JSON lines, an object a row,
     a number that is not finite is null. TableError if it cannot be written.
-
-    stdout
-        Which kind of text "-" is.
     """
     check_kind(target)
     parts = [parts] if isinstance(parts, pl.DataFrame) else parts
-    if target == "-":
-        _write_text(sys.stdout.buffer, parts, stdout)
-        return
     kind = Path(target).suffix.lower()
+    if target in ("-", f"-{kind}"):
+        _write_text(sys.stdout.buffer, parts, kind or ".csv")
+        return
     try:
         if kind in PARQUET:
             write_atomically(target, lambda file: _write_parquet(file, iter(parts)))

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from bayesprop.abstention import scores_for, uncertainty_of
+from bayesprop.datasets import registry
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
+from bayesprop.model.progress import current, following
+from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import did_you_mean, one_line
-from bayesprop.table_model.answers import Answers, NumberAnswers
+from bayesprop.table.errors import did_you_mean, listing, one_line
+from bayesprop.table.values import names_in
+from bayesprop.table.write import PARQUET, write_table
+from bayesprop.table_model.answers import (
+    Answers,
+    ClassAnswers,
+    NumberAnswers,
+    answers_of,
+    free_name,
+)
 from bayesprop.table_model.deciding import Asked, check_two_classes
 from bayesprop.table_model.deciding import words as rule_in_words
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.predicting import refusals_by_name
+from bayesprop.table_model.predicting import predictive_of, refusals_by_name
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import table_name
 
@@ -30,7 +42,8 @@ if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
 
 
-ABSTAINED = "abstained"
+ABSTAINED, ALL = "abstained", "all"
+CHUNK_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +59,8 @@ class PredictRequest:
         intervals of numbers, or choose the threshold of a rate.
     abstain_above, by
         Above which uncertainty a row has no prediction, and which uncertainty that is.
+    columns
+        Of the table, to stand beside predictions.
     """
 
     interval: Sequence[float] = ()
@@ -54,6 +69,7 @@ class PredictRequest:
     calibrate: Any = None
     abstain_above: float | None = None
     by: str | None = None
+    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.calibrate is not None and self.quantiles:
@@ -113,12 +129,13 @@ class Abstaining:
         ]
         return predicted.with_columns(*emptied, pl.Series(ABSTAINED, reasons, dtype=pl.String))
 
-    def sum_up(self, listener: Listener) -> None:
+    def sum_up(self) -> None:
         """Say how many rows have no prediction."""
         if self.most == 0.0 and self.n_rows:
-            listener.warn([f"the {self.by} of every row is 0, so that --abstain-above never holds"])
+            never = f"the {self.by} of every row is 0, so that --abstain-above never holds"
+            current_listener().warn([never])
         share = self.n_abstained / max(self.n_rows, 1)
-        listener.note(
+        current_listener().note(
             f"abstained on {self.n_abstained} of {self.n_rows} rows ({100.0 * share:.3g} %): "
             f"{self.by} above {figure(self.above)}; the largest is {figure(self.most)}"
         )
@@ -135,7 +152,6 @@ class Answering(NamedTuple):
         cls,
         model: TableModel,
         request: PredictRequest,
-        listener: Listener,
         others: Collection[str] = (),
     ) -> Answering:
         """Prepare it; InputError where the model cannot answer so.
@@ -146,10 +162,10 @@ class Answering(NamedTuple):
         is_class = bool(model.encoding.classes)
         abstaining = Abstaining.asked_for(request.abstain_above, request.by, classes=is_class)
         reasons = () if abstaining is None else (ABSTAINED,)
-        rule = _rule(model, request, listener)
-        answers = model.answers(request.interval, request.quantiles, rule, (*reasons, *others))
+        rule = _rule(model, request)
+        answers = _answers(model, request, rule, (*reasons, *others))
         if isinstance(answers, NumberAnswers) and request.calibrate is not None:
-            learnt = _stretches(model, request.calibrate, answers.intervals, listener)
+            learnt = _stretches(model, request.calibrate, answers.intervals)
             answers = replace(answers, stretches=learnt)
         return cls(answers, abstaining)
 
@@ -169,13 +185,32 @@ class Answering(NamedTuple):
             return predicted
         return self.abstaining.applied(predicted, predictive, self.answers.doubts)
 
-    def sum_up(self, listener: Listener) -> None:
-        """Say how many rows have no prediction, where some may have none."""
-        if self.abstaining is not None:
-            self.abstaining.sum_up(listener)
+
+def _answers(
+    model: TableModel, request: PredictRequest, rule: Rule | None, others: Collection[str]
+) -> Answers:
+    """Say how predictions are written; InputError where that is not for such a target."""
+    encoding, order = model.encoding, model.saved.fitted.task.order
+    for option, levels in (("--interval", request.interval), ("--quantiles", request.quantiles)):
+        if levels and encoding.classes and order is None:
+            raise InputError(
+                f"{option} is for numbers and ordered classes; this model predicts classes "
+                "without order, with a probability for each"
+            )
+        if not all(0.0 < level < 1.0 for level in levels):
+            got = ", ".join(f"{level:g}" for level in levels)
+            raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
+    numbers = NumberAnswers(tuple(request.interval) or (0.9,), tuple(request.quantiles))
+    answers = answers_of(encoding, encoding.target_name, numbers, order)
+    if not isinstance(answers, ClassAnswers):
+        return answers
+    if model.positive is not None and rule is not None:
+        answers = replace(answers, positive=model.positive, rule=rule)
+    taken = {*replace(answers, label="").names, *others}
+    return replace(answers, label=free_name(answers.label, taken))
 
 
-def _rule(model: TableModel, request: PredictRequest, listener: Listener) -> Rule | None:
+def _rule(model: TableModel, request: PredictRequest) -> Rule | None:
     """Return how to decide: as asked now, else as the fit was told, else not at all."""
     positive, asked = model.positive, request.asked
     check_two_classes(model.encoding.classes, asked.option)
@@ -186,20 +221,19 @@ def _rule(model: TableModel, request: PredictRequest, listener: Listener) -> Rul
     predictive, y = None, np.empty(0)
     if asked.rate is not None:
         rows = _unseen_rows(model, request.calibrate, "a threshold chosen on them would be off")
-        predictive, y = model.predictive(rows.X, rows.numbers), rows.y
+        predictive, y = predictive_of(model, rows.X, rows.numbers), rows.y
     with refusals_of_estimator(UnreachableError):
         rule = asked.rule(positive, predictive, y) or model.notes.rule
     if rule is not None:
-        listener.note(rule_in_words(rule, positive))
+        current_listener().note(rule_in_words(rule, positive))
     return rule
 
 
-def _stretches(
-    model: TableModel, table: Any, levels: tuple[float, ...], listener: Listener
-) -> tuple[float, ...]:
+def _stretches(model: TableModel, table: Any, levels: tuple[float, ...]) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
     from bayesprop.conformal import ConformalRegressor
 
+    listener = current_listener()
     with listener.doing(f"calibrating on {table_name(table)}"):
         rows = _unseen_rows(model, table, "intervals calibrated on them would be too narrow")
         with refusals_by_name(rows.X, model.encoding, rows.numbers):
@@ -221,3 +255,82 @@ def _unseen_rows(model: TableModel, table: Any, what_else: str) -> EncodedRows:
             f"--calibrate needs rows that the fit did not see: {seen}, and {what_else}"
         )
     return rows
+
+
+def write_predictions(
+    model: TableModel, source: Any, request: PredictRequest, out: str | None
+) -> int | pl.DataFrame:
+    """Predict a table, some rows at a time, and return the predictions, or write them to a file.
+
+    Returns how many there are where they are written, beside row numbers or columns of the table.
+
+    out
+        As `write_table` takes it.
+    """
+    listener, what = current_listener(), table_name(source)
+    with listener.doing(f"reading {what}"):
+        table = _tables(model, source)
+    columns = _beside(table.columns, request.columns)
+    answering = Answering.of(model, request, (*(["row"] if out else []), *columns))
+    if taken := [name for name in columns if name in answering.names]:
+        taken = one_line(listing(taken))
+        raise InputError(f"--columns: the table already has {taken}; rename, or leave it out")
+    with listener.doing(f"looking at {what}"):
+        looked = table.looked_at()
+    if not looked.n_rows:
+        raise InputError(f"{what} has no rows to predict")
+    listener.warn(looked.warnings)
+    answering = answering.of_table(has_gaps=looked.has_gaps)
+    with listener.doing(f"predicting {looked.n_rows} rows"):
+        parts = _predicted(model, table, answering, columns, is_numbered=out is not None)
+        if out is not None and Path(out).suffix.lower() not in PARQUET:
+            parts = map(answering.answers.rounded, parts)
+        parts = map(answering.answers.rendered, parts)
+        predicted = pl.concat(parts) if out is None else write_table(parts, out)
+    if answering.abstaining is not None:
+        answering.abstaining.sum_up()
+    return looked.n_rows if predicted is None else predicted
+
+
+def _tables(model: TableModel, source: Any) -> EncodedTables:
+    is_named = isinstance(source, str) and registry.find(source) is not None
+    large = None if is_named else large_table(source)
+    if large is None or (isinstance(source, str | Path) and not large.is_large):
+        return EncodedTables(model.encode, model.read(source))
+    return EncodedTables(model.encode, large if large.is_large else large.whole())
+
+
+def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return the columns that predictions are to stand beside."""
+    names = names_in(asked, columns)
+    for name in names:
+        if name not in (*columns, ALL):
+            raise InputError(
+                f"--columns: there is no column {one_line(name)!r}"
+                f"{did_you_mean(name, columns) or ';'} columns: "
+                f"{one_line(listing(columns))}"
+            )
+    return list(columns) if ALL in names else list(dict.fromkeys(names))
+
+
+def _predicted(
+    model: TableModel,
+    table: EncodedTables,
+    answering: Answering,
+    columns: list[str],
+    *,
+    is_numbered: bool,
+) -> Iterator[pl.DataFrame]:
+    """Yield the predictions of some rows at a time, so that memory stays bounded."""
+    going = current()
+    for frame, x, place in table:
+        for start in range(0, len(x), CHUNK_ROWS):
+            part = x[start : start + CHUNK_ROWS]
+            first = place + start + 1
+            with following(going.part(start / len(x), (start + len(part)) / len(x))):
+                predictive = predictive_of(model, part, range(first, first + len(part)))
+            predicted = answering.frame(predictive)
+            if columns:
+                yield frame.select(columns).slice(start, len(part)).hstack(predicted)
+            else:
+                yield predicted.with_row_index("row", first) if is_numbered else predicted

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -106,21 +107,22 @@ class NumberAnswers:
             durations_as(self.form, predicted[name], std).alias(name) for name in own
         )
 
-    def _figures(self, one: Predictive) -> list[str]:
+    def _figures(self, record: Mapping[str, Any]) -> list[str]:
         """Write the mean of one row, and its std, epistemic std and noise std."""
-        mean, *stds = (float(v[0]) for v in list(self.columns(one).values())[:4])
+        mean, *stds = (record[name] for name in ("mean", "std", "epistemic_std", "noise_std"))
         if self.form is None:
             return [figure_beside(mean, stds[0]), *(figure(v, 3) for v in stds)]
         form = HOURS if self.form == DURATION else self.form
         return durations_as(form, pl.Series([mean, *stds]), np.full(4, stds[0])).to_list()
 
-    def brief(self, target: str, one: Predictive) -> dict[str, str]:
-        """Return the answer of one row as cells of a small table."""
-        return dict(zip((target, "±"), self._figures(one), strict=False))
+    def brief(self, target: str, record: Mapping[str, Any]) -> dict[str, str]:
+        """Return the answer of one row, by column, as cells of a small table."""
+        return dict(zip((target, "±"), self._figures(record), strict=False))
 
     def words(self, one: Predictive, unit: str) -> str:
         """Word the answer of one row and its doubt, in two parts."""
-        mean, std, epistemic, noise = self._figures(one)
+        record = {name: float(values[0]) for name, values in self.columns(one).items()}
+        mean, std, epistemic, noise = self._figures(record)
         unit = "" if self.form else unit
         return (
             f"{mean} ± {std}{' ' * bool(unit)}{unit}: ± {epistemic} is what the model does not "
@@ -201,9 +203,9 @@ class ClassAnswers:
         """Return predictions as they are: classes need no other form."""
         return predicted
 
-    def brief(self, target: str, one: ClassPredictive) -> dict[str, str]:
-        """Return the answer of one row as a cell of a small table."""
-        return {target: class_text(one.label.tolist()[0])}
+    def brief(self, target: str, record: Mapping[str, Any]) -> dict[str, str]:
+        """Return the answer of one row, by column, as a cell of a small table."""
+        return {target: class_text(record[self.label])}
 
     def words(self, one: ClassPredictive, unit: str) -> str:  # noqa: ARG002
         """Word the answer of one row and its doubt, in two parts."""

@@ -11,6 +11,7 @@ from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import did_you_mean, listed, one_line
 from bayesprop.table.target import Label, class_text
+from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 _MOVED = 1.25
@@ -146,6 +147,21 @@ def decided(
     cost = None if rule.costs is None else at.cost(rule.costs)
     shares = {"recall": at.recall, "precision": at.precision}
     return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
+
+
+def decided_in_words(rule: Any, positive: Any, decided: Mapping[str, Any]) -> str:
+    """Say what a rule does on rows of known class, of what `decided` returns."""
+    recall, precision = (
+        f"{figure(share)} (95 %: {figure(low)} to {figure(high)})"
+        for share, low, high in (decided["recall"], decided["precision"])
+    )
+    cost = decided["mean_cost"]
+    return (
+        f"flagged as {positive.name!r} from {decided['threshold']:.4g} ({rule.asked}): "
+        f"{decided['found']} right, {decided['false_alarms']} false alarms, {decided['missed']} "
+        f"missed; recall {recall}, precision {precision}"
+        + ("" if cost is None else f"; cost of a row {figure(cost)}")
+    )
 
 
 def base_rate_moved(rows: EncodedRows, classes: tuple[Label, ...]) -> list[str]:

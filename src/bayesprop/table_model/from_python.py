@@ -10,26 +10,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.task import ORDERED
-from bayesprop.store import load_model
-from bayesprop.table.errors import TableWarning
-from bayesprop.table.target import class_text
+from bayesprop.store import SavedModel, load_model
+from bayesprop.table.errors import TableWarning, sentence_of
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
 from bayesprop.table_model.learning import fit_table
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import plain
-from bayesprop.table_model.refusals import SEED, InputError, in_python_words
-from bayesprop.table_model.request import FitRequest, Settings, check_method
-from bayesprop.table_model.sources import levels_of_numbers, read_any, with_target
-
-_FRAME = "the frame"
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
+from bayesprop.table_model.sources import (
+    levels_of_numbers,
+    read_any,
+    read_to_learn,
+    table_name,
+    with_target,
+)
 
 
 def fit(
@@ -134,57 +135,66 @@ def fit(
 
     Raises ValueError, in one line that names the column or argument.
     """
-    with in_python_words():
-        if y is not None and target is not None:
-            raise InputError("y and target are two ways to name what is predicted: give one")
-        if is_partitioned(table):
-            if shards is not None:
-                raise InputError("--shards must be None of a dask DataFrame: it has its partitions")
-            shards = table.npartitions
-        request = FitRequest(
-            table=str(table) if isinstance(table, str | Path) else _FRAME,
-            target=_column_name(target),
-            task=_checked_task(task),
-            target_kind=target_kind,
-            exposure=_column_name(exposure),
-            order=None if order is None else tuple(map(class_text, order)),
-            weights=_column_name(weights),
-            drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
-            group=_column_name(group),
-            time=_column_name(time),
-            missing=_checked_missing(missing),
-            kinds=_checked_kinds(kinds),
-            test_fraction=test_fraction,
-            seed=_checked_seed(seed),
-            method=method,
-            settings=_checked_settings(method, settings),
-            test=str(test) if isinstance(test, Path) else test,
-            positive=None if positive is None else class_text(positive),
-            asked=Asked.of(cost, rate),
-            unit=unit,
-            with_peers=with_peers,
-            shards=shards,
-            rounds=rounds,
-            cluster=cluster,
-            checkpoint=None if checkpoint is None else str(checkpoint),
-        )
-        with ExitStack() as stack:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", TableWarning)
-                if y is None:
-                    read = partial(read_any, table, missing=request.missing)
-                    reading = rows_to_learn(request, table, read)
-                    frame, all_rows = stack.enter_context(reading)
-                else:
-                    frame, all_rows = read_any(table, missing=request.missing), None
-            if y is not None:
-                frame = with_target(frame, y)
-                request = replace(request, target=frame.columns[-1])
-            frame, request = _with_plain_labels(frame, request, table if y is None else y)
-            fitted = fit_table(request, frame, Listener(), all_rows)
-    fitted.warnings[:0] = [str(one.message) for one in caught]
+    if y is not None and target is not None:
+        raise InputError("y and target are two ways to name what is predicted: give one")
+    if is_partitioned(table):
+        if shards is not None:
+            raise InputError("--shards must be None of a dask DataFrame: it has its partitions")
+        shards = table.npartitions
+    check_method(method)
+    if task in (REGRESSION, CLASSIFICATION):
+        method_of(method, task, f"--task asks for {task}")
+    request = FitRequest.of(
+        table,
+        target=target,
+        task=task,
+        target_kind=target_kind,
+        exposure=exposure,
+        order=order,
+        weights=weights,
+        drop=drop,
+        group=group,
+        time=time,
+        missing=missing,
+        kinds=kinds,
+        test_fraction=test_fraction,
+        seed=seed,
+        method=method,
+        settings=settings,
+        test=test,
+        positive=positive,
+        asked=Asked.of(cost, rate),
+        unit=unit,
+        with_peers=with_peers,
+        shards=shards,
+        rounds=rounds,
+        cluster=cluster,
+        checkpoint=checkpoint,
+    )
+    listener = current_listener()
+    with ExitStack() as stack:
+        with (
+            listener.doing(f"reading {table_name(request.table)}"),
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            warnings.simplefilter("always", TableWarning)
+            if y is None:
+                reading = rows_to_learn(request, table, partial(read_to_learn, request, table))
+                frame, all_rows = stack.enter_context(reading)
+            else:
+                frame, all_rows = read_any(table, missing=request.missing), None
+        if y is not None:
+            frame = with_target(frame, y)
+            request = replace(request, target=frame.columns[-1])
+        frame, request = _with_plain_labels(frame, request, table if y is None else y)
+        remarks = [sentence_of(one.message) for one in caught if isinstance(one.message, Warning)]
+        listener.remark(remarks)
+        fitted = fit_table(request, frame, all_rows)
+    fitted.warnings[:0] = remarks
     costs = plain(dict(cost)) if isinstance(cost, Mapping) else cost
-    return TableModel.of(fitted, _call(request, {"cost": costs, "rate": rate}))
+    command = listener.command or _call(request, {"cost": costs, "rate": rate})
+    metadata = fitted.metadata(command)
+    return TableModel.of(SavedModel.of(fitted.estimator, fitted.encoding, metadata), fitted)
 
 
 def load(path: str | Path) -> Any:
@@ -194,7 +204,7 @@ def load(path: str | Path) -> Any:
     no code of the file; ModelFileError, in one line, where it is not a whole and unaltered one.
     """
     saved = load_model(path)
-    return saved.estimator if saved.table is None else TableModel(saved, saved.table, Notes(saved))
+    return saved.estimator if saved.table is None else TableModel.of(saved)
 
 
 def _with_plain_labels(
@@ -219,47 +229,9 @@ def _with_plain_labels(
     return frame.with_columns(values), replace(request, task=CLASSIFICATION)
 
 
-def _column_name(name: str | int | None) -> str | None:
-    """Return a name as the columns of a frame get it: numbers by their digits."""
-    return None if name is None else str(name)
-
-
-def _checked_missing(missing: Any) -> tuple[str, ...] | None:
-    if isinstance(missing, str):
-        raise InputError(f"missing must be a list, such as [{missing!r}], got {missing!r}")
-    return None if missing is None else tuple(map(str, missing))
-
-
-def _checked_kinds(kinds: Any) -> dict[str, str] | None:
-    if kinds is not None and not isinstance(kinds, Mapping):
-        example = {"lap": "duration"}
-        raise InputError(f"kinds must map columns to kinds, as {example}; got {kinds!r}")
-    return None if kinds is None else {str(one): str(kinds[one]) for one in kinds}
-
-
-def _checked_task(task: str | None) -> str | None:
-    if task not in (None, REGRESSION, CLASSIFICATION):
-        raise InputError(f"task must be {REGRESSION!r} or {CLASSIFICATION!r}, got {task!r}")
-    return task
-
-
-def _checked_seed(seed: Any) -> int:
-    is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not is_whole or not 0 <= seed < 2**32:
-        raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
-    return int(seed)
-
-
-def _checked_settings(method: str | None, settings: dict[str, Any]) -> Settings:
-    check_method(method)
-    if SEED in settings:
-        raise InputError(f"{SEED}: this is what seed says; give that alone")
-    return Settings(by_name=settings)
-
-
 def _call(request: FitRequest, others: dict[str, Any]) -> str:
     """Return the call that fits so again."""
-    table = "df" if request.table == _FRAME else repr(request.table)
+    table = "df" if request.table == FRAME else repr(request.table)
     plain = {
         one.name: getattr(request, one.name)
         for one in fields(request)
@@ -267,7 +239,7 @@ def _call(request: FitRequest, others: dict[str, Any]) -> str:
         and getattr(request, one.name) != one.default
     }
     given = plain | {name: value for name, value in others.items() if value is not None}
-    words = [f"{name}={value!r}" for name, value in {**given, **request.settings.by_name}.items()]
+    words = [f"{name}={value!r}" for name, value in {**given, **request.settings}.items()]
     if request.test is not None:
         words.append(f"test={request.test!r}" if isinstance(request.test, str) else "test=test")
     return f"bayesprop.fit({', '.join([table, *words])})"

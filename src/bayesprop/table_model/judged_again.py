@@ -16,7 +16,7 @@ from bayesprop.table.column_checks import likely_group
 from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import one_line, quoted
+from bayesprop.table.errors import one_line, quoted, sentence_of
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.request import RowRequest
@@ -107,7 +107,7 @@ def _judged(
         new = judge(estimator, encoding, train, test)
     except ValueError as error:  # what can be learnt of all groups may not of some
         which = "new ones" if labels is not None else "later rows"
-        remark = f"{seems}, but the fit cannot be judged on {which}: {error}"
+        remark = f"{seems}, but the fit cannot be judged on {which}: {sentence_of(error)}"
         return JudgedAgain(name, option, 0, 0, {}, is_worse=False, remark=remark)
     if new.scores is None:
         return None

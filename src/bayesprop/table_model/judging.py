@@ -18,7 +18,7 @@ from bayesprop.report.advice import advise
 from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows, scored
 from bayesprop.table_model.request import FitRequest
@@ -145,11 +145,10 @@ def judged_in_folds(
     encoding: TableEncoding,
     make: Callable[[], Any],
     positive: int | None,
-    listener: Listener,
 ) -> Judged:
     """Judge every row by a fit to the other folds; none where the time is too short for that."""
     text = f"judging {len(division.frame)} rows in {N_FOLDS} folds"
-    with listener.doing(text, time_share=_FOLDS_TIME) as going:
+    with current_listener().doing(text, time_share=_FOLDS_TIME) as going:
         try:
             folds = _folds(request, division, make, positive)
         except NothingLearntError as error:

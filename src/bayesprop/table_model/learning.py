@@ -15,12 +15,12 @@ from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import OPTIONS, one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
 from bayesprop.table_model.judging import INTERRUPTED, Judged, judge, judged_in_folds, learn
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.request import FitRequest, make_estimator, method_of
@@ -137,13 +137,9 @@ class Fitted(NamedTuple):
         return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
 
 
-def fit_table(
-    request: FitRequest, frame: pl.DataFrame, listener: Listener, all_rows: AllRows | None = None
-) -> Fitted:
+def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None = None) -> Fitted:
     """Divide a table, choose what its columns mean, fit, judge; InputError or TableError in a line.
 
-    listener
-        Is told what goes on; all that it is warned of is among the `warnings` of what is returned.
     all_rows
         Of a large table, whose sample `frame` is.
     """
@@ -155,14 +151,14 @@ def fit_table(
     if all_rows is not None:
         remarks = [f"of the sample of {len(frame)} rows: {remark}" for remark in parts.remarks]
         parts = parts._replace(remarks=remarks)
-    listener.warn(parts.remarks)
+    current_listener().remark(parts.remarks)
     if parts.marks is not None and request.unit is None:
         target = target._replace(unit=parts.marks.unit)
     if request.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(request.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     make = partial(make_estimator, request.settings, method, parts.task, request.seed)
-    return _fit(request, method, make, parts, target, listener, all_rows)
+    return _fit(request, method, make, parts, target, all_rows)
 
 
 def _fit(
@@ -171,9 +167,9 @@ def _fit(
     make: Callable[[], Any],
     parts: Division,
     target: Target,
-    listener: Listener,
     all_rows: AllRows | None,
 ) -> Fitted:
+    listener = current_listener()
     in_folds = _is_judged_in_folds(request, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
@@ -187,13 +183,13 @@ def _fit(
     for sentence in encoding.report:
         if sentence not in encoding.questions:
             listener.note(sentence)
-    listener.warn([*encoding.questions, *moved, *given_away])
+    listener.remark([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
         test = own_rows(request.test, encoding, train, request.group, all_rows)
-    make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
+    make = _of_kind(request, encoding, train, parts.frame[target.name], make)
     estimator = make()
-    refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
+    refusals = (ValueError, *([TypeError] if request.settings.keys() - OPTIONS else []))
     if request.shards is not None:
         from bayesprop.scale.shards import check_combines
 
@@ -216,7 +212,7 @@ def _fit(
         remarks = learn(estimator, train, learn_all)
     if all_rows is not None:
         remarks = [all_rows.remark(estimator), *remarks]
-    listener.warn(remarks)
+    listener.remark(remarks)
     if going.stop.is_set():
         listener.offer("the fit was interrupted")
     place = None if positive is None else positive.place
@@ -226,18 +222,18 @@ def _fit(
             with listener.doing(f"judging by {len(test.y)} rows"):
                 judged = judge(estimator, encoding, train, test, place, with_peers=peers)
         elif not going.stop.is_set():
-            judged = judged_in_folds(request, parts, encoding, make, place, listener)
+            judged = judged_in_folds(request, parts, encoding, make, place)
     except KeyboardInterrupt:
         listener.offer("interrupted while the fit was judged")
     rule, unreached = _rule(request.asked, positive, judged)
-    listener.warn(test.remarks if request.test is not None else [])
+    listener.remark(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
     again = []
     if not going.cuts and request.shards is None:
         with listener.doing("looking for rows that belong together"):
             again = judged_again(request, parts, judged, make, encoding)
     known += [one.remark for one in again if one.is_worse]
-    listener.warn(known)
+    listener.remark(known)
     for one in again:
         if not one.is_worse:
             listener.note(one.remark)
@@ -335,9 +331,8 @@ def _of_kind(
     train: EncodedRows,
     target: pl.Series,
     make: Callable[[], Any],
-    listener: Listener,
 ) -> Callable[[], Any]:
     """Return what builds the estimator for the kind of its target."""
     noise = make().get_params(deep=False).get("noise")
-    settings = settings_of_kind(request, encoding, train, target, listener, noise=noise)
+    settings = settings_of_kind(request, encoding, train, target, noise=noise)
     return lambda: make().set_params(**settings)

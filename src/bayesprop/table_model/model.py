@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
-from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
+from bayesprop.table.errors import python_words
 from bayesprop.table.read import Check
-from bayesprop.table_model.answering import Answering, PredictRequest
-from bayesprop.table_model.answers import (
-    Answers,
-    ClassAnswers,
-    NumberAnswers,
-    answers_of,
-    free_name,
-)
-from bayesprop.table_model.deciding import Asked, Positive, decided
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.answering import PredictRequest, write_predictions
+from bayesprop.table_model.deciding import Asked, Positive
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.predicting import predict_rows, scored
-from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
+from bayesprop.table_model.predicting import Evaluation, beside, evaluation, predictive_of
+from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, fingerprint, in_groups, like, read_any, table_name
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
     from bayesprop.table_model.learning import Fitted
+    from bayesprop.table_model.suggest import Suggestions
 
-CHUNK_ROWS = 65_536
 _NO_BASELINES = "The model file does not hold the baselines, which need the training rows."
 
 
 @dataclass(frozen=True, repr=False)
 class TableModel:
     """A model that knows its table, and the notes of its fit.
+
+    What a verb has to remark on a table comes as TableWarning.
 
     saved
         What its file holds, or would hold.
@@ -61,11 +55,11 @@ class TableModel:
     fitted: Fitted | None = None
 
     @classmethod
-    def of(cls, fitted: Fitted, command: str) -> TableModel:
-        """Note of a fit what reproduces it: the command."""
-        encoding = fitted.encoding
-        saved = SavedModel.of(fitted.estimator, encoding, fitted.metadata(command))
-        return cls(saved, encoding, Notes(saved), fitted=fitted)
+    def of(cls, saved: SavedModel, fitted: Fitted | None = None) -> TableModel:
+        """Read the notes of what a file holds; InputError where it does not know its table."""
+        if saved.table is None:
+            raise InputError("it was saved without the encoding of its table")
+        return cls(saved, saved.table, Notes(saved), fitted=fitted)
 
     @property
     def estimator(self) -> Any:
@@ -99,6 +93,8 @@ class TableModel:
         calibrate: Any = None,
         abstain_above: float | None = None,
         by: str | None = None,
+        columns: str | Sequence[str] = (),
+        out: str | Path | None = None,
         allow_missing_columns: bool = False,
     ) -> Any:
         """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
@@ -123,111 +119,167 @@ class TableModel:
             Rows less sure than this have no prediction but the reason, in column `abstained`. By
             "std" (default) or "epistemic", in the target's unit; of classes by "entropy" (default)
             or "mutual-information", nats, or "error-probability".
+        columns
+            Columns of the table to repeat beside the predictions; "all" for all of them.
+        out
+            File (.csv, .tsv, .jsonl or .parquet) that predictions are written to, some rows at a
+            time, beside their row numbers or `columns`; their number is returned.
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
-        with in_python_words():
-            request = PredictRequest(
-                interval=() if interval is None else np.atleast_1d(interval).tolist(),
-                quantiles=np.atleast_1d(quantiles).tolist(),
-                asked=Asked.of(cost, rate),
-                calibrate=str(calibrate) if isinstance(calibrate, Path) else calibrate,
-                abstain_above=abstain_above,
-                by=by,
-            )
-            listener = Listener()
-            model = replace(self, allow_absent=allow_missing_columns)
-            answering = Answering.of(model, request, listener)
-            encoded = self._encoded(table, allow_missing_columns)
-            answering = answering.of_table(has_gaps=bool(np.isnan(encoded.X).any()))
-            parts = [answering.frame(some) for _, some in self.predictives(encoded.X)]
-            answering.sum_up(listener)
-        warn_in_python([*listener.warnings, *encoded.warnings])
-        return like(table, answering.answers.rendered(pl.concat(parts)))
+        request = PredictRequest(
+            interval=() if interval is None else np.atleast_1d(interval).tolist(),
+            quantiles=np.atleast_1d(quantiles).tolist(),
+            asked=Asked.of(cost, rate),
+            calibrate=str(calibrate) if isinstance(calibrate, Path) else calibrate,
+            abstain_above=abstain_above,
+            by=by,
+            columns=(columns,) if isinstance(columns, str) else tuple(columns),
+        )
+        model = replace(self, allow_absent=allow_missing_columns)
+        predicted = write_predictions(model, table, request, None if out is None else str(out))
+        return predicted if isinstance(predicted, int) else like(table, predicted)
 
     def predict_dist(self, table: Any, *, allow_missing_columns: bool = False) -> Any:
         """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`."""
-        with in_python_words():
-            encoded = self._encoded(table, allow_missing_columns)
-            predictive = self.predictive(encoded.X, range(1, 1 + len(encoded.X)))
-        warn_in_python(encoded.warnings)
+        model = replace(self, allow_absent=allow_missing_columns)
+        encoded = model.encode(model.read(table))
+        if not len(encoded.X):
+            raise InputError(f"{table_name(table)} has no rows to predict")
+        predictive = predictive_of(model, encoded.X, range(1, 1 + len(encoded.X)))
+        current_listener().warn(encoded.warnings)
         return predictive
 
-    def evaluate(
-        self, table: Any, *, allow_missing_columns: bool = False
-    ) -> dict[str, dict[str, Any]]:
+    def evaluate(self, table: Any, *, allow_missing_columns: bool = False) -> Evaluation:
         """Return the metrics of the model and its baselines on a table that holds the target.
 
-        `pandas.DataFrame` of it shows one column a model. Where the fit was told how to decide two
-        classes, "decided" is what that does on these rows, as `bayesprop evaluate --json` has it.
+        `pandas.DataFrame` of it shows one column a model. Beside them: standard errors, of classes
+        which was taken for which, and what a decision between two does on these rows.
         """
-        with in_python_words():
-            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
-            models = self.predictions(rows, self.notes.baselines)
-            scores: dict[str, dict[str, Any]] = {**scored(models, rows).scores}
-            done = decided(self.notes.rule, self.positive, models["model"], rows.y)
-        warn_in_python(rows.remarks)
-        return scores if done is None else scores | {"decided": done}
+        model = replace(self, allow_absent=allow_missing_columns)
+        with current_listener().doing(f"evaluating {table_name(table)}"):
+            rows = model.rows_to_judge(table)
+            evaluated = evaluation(model, rows)
+        current_listener().warn(rows.remarks)
+        return evaluated
+
+    def suggest(
+        self,
+        table: Any,
+        n: int = 5,
+        *,
+        acquisition: str = "mutual-information",
+        batch: str = "auto",
+        cost: str | None = None,
+        where: str | Sequence[str] = (),
+        reference: Any = None,
+        seed: int = 0,
+        allow_missing_columns: bool = False,
+    ) -> Suggestions:
+        """Choose the rows of a table that the model would learn most from, best first, and say why.
+
+        Each is chosen as if those above it had been measured, so that no two say the same.
+
+        table
+            Rows that could be measured, as `predict` takes them.
+        n
+            Rows to choose.
+        acquisition
+            What makes a row worth measuring: "mutual-information", "epistemic-variance",
+            "predictive-variance", "predictive-entropy", "expected-entropy-reduction", "random".
+        batch
+            How rows are kept from saying the same: "fantasy", "k-means++", "top" or "auto".
+        cost
+            Column of what a measurement costs; the score counts per cost.
+        where
+            Conditions that rows must meet: "temperature <= 80".
+        reference
+            Rows whose predictions matter, as `table`: for "expected-entropy-reduction".
+        seed
+            Fixes every random draw.
+        allow_missing_columns
+            As of `predict`.
+        """
+        from bayesprop.table_model.suggest import SuggestRequest, suggest
+
+        where = (where,) if isinstance(where, str) else tuple(where)
+        request = SuggestRequest(n, acquisition, batch, cost, where, reference, seed)
+        return suggest(replace(self, allow_absent=allow_missing_columns), table, request)
+
+    def update(
+        self,
+        table: Any,
+        known: Any = (),
+        half_life: float | None = None,
+        *,
+        allow_missing_columns: bool = False,
+    ) -> TableModel:
+        """Return a model that has learnt the rows of a table, on which it is judged first.
+
+        Methods that learn row by row (pbp, ebp, linear, logistic) need nothing else; the others are
+        fitted anew to all rows. The notes hold the metrics before: `notes.updates[-1]["before"]`.
+
+        table
+            Rows with the target, as `fit` takes them.
+        known
+            Tables to fit anew to as well: first the one of `fit`, then any learnt since.
+        half_life
+            Rows learnt so many rows ago count half (pbp, linear, logistic). None: all count alike.
+        allow_missing_columns
+            As of `predict`.
+        """
+        from bayesprop.table_model.update import update
+
+        tables = [*known] if isinstance(known, list | tuple) else [known]
+        return update(replace(self, allow_absent=allow_missing_columns), table, tables, half_life)
 
     def report(
-        self, path: str | Path, table: Any = None, *, allow_missing_columns: bool = False
-    ) -> None:
-        """Write one HTML page that judges the model, as `bayesprop report` does.
+        self, out: str | Path, table: Any = None, *, allow_missing_columns: bool = False
+    ) -> int:
+        """Write one HTML page that judges the model; return by how many rows.
 
         table
             Holds the target. None: the rows that judged the fit, while these are in memory.
         """
-        if table is None:
-            self.report_fit(path)
-            return
-        with in_python_words():
-            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
-            self.report_rows(path, rows, self.notes.command, table_name(table))
-        warn_in_python(rows.remarks)
+        model, listener = replace(self, allow_absent=allow_missing_columns), current_listener()
+        if table is not None:
+            with listener.doing(f"reading {table_name(table)}"):
+                rows = model.rows_to_judge(table)
+            listener.warn(rows.remarks)
+            with listener.doing("writing the report"):
+                command = self.command_after(f"model.report({str(out)!r}, ...)")
+                baselines = self.notes.baselines
+                note = _NO_BASELINES if baselines is None else baselines.note
+                about = {"command": command, "source": table_name(table), "baseline_note": note}
+                model._write_page(out, about, None, rows, beside(model, rows, baselines))
+            return len(rows.y)
+        if self.fitted is None:
+            raise InputError("the rows of the fit are gone: name a table to judge the model on")
+        train, judged = self.fitted.train, self.fitted.judged
+        with listener.doing("writing the report"):
+            baselines = judged.baselines or Baselines.of(self.estimator, train.X, train.y)
+            about = {
+                "command": self.notes.command,
+                "remarks": self.fitted.on_judging,
+                "baseline_note": " ".join((baselines.note, *baselines.peer_notes)).strip(),
+            }
+            models = judged.models or beside(self, train, baselines)
+            self._write_page(out, about, train, judged.rows, models)
+        return len((judged.rows or train).y)
 
-    def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
-        encoded = replace(self, allow_absent=allow_absent).encode(self.read(table))
-        if not len(encoded.X):
-            raise InputError(f"{table_name(table)} has no rows to predict")
-        return encoded
+    def save(self, path: str | Path, since: tuple[int, ...] | None = None) -> None:
+        """Write it to one file that loads without running code.
 
-    def answers(
-        self,
-        intervals: Sequence[float],
-        quantiles: Sequence[float],
-        rule: Rule | None,
-        others: Collection[str] = (),
-    ) -> Answers:
-        """Say how predictions are written; InputError where that is not for such a target.
-
-        intervals, quantiles
-            Levels; of numbers an interval of 0.9 where none is asked for.
-        others
-            Names of columns that stand beside.
+        since
+            Version of the file that is replaced, of `atomic.version_of`; another one stays.
         """
-        encoding, order = self.encoding, self.saved.fitted.task.order
-        for option, levels in (("--interval", intervals), ("--quantiles", quantiles)):
-            if levels and encoding.classes and order is None:
-                raise InputError(
-                    f"{option} is for numbers and ordered classes; this model predicts classes "
-                    "without order, with a probability for each"
-                )
-            if not all(0.0 < level < 1.0 for level in levels):
-                got = ", ".join(f"{level:g}" for level in levels)
-                raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
-        numbers = NumberAnswers(tuple(intervals) or (0.9,), tuple(quantiles))
-        answers = answers_of(encoding, encoding.target_name, numbers, order)
-        if not isinstance(answers, ClassAnswers):
-            return answers
-        if self.positive is not None and rule is not None:
-            answers = replace(answers, positive=self.positive, rule=rule)
-        taken = {*replace(answers, label="").names, *others}
-        return replace(answers, label=free_name(answers.label, taken))
-
-    def save(self, path: str | Path) -> None:
-        """Write it to one file that loads without running code."""
         saved = self.saved
-        save_model(path, saved.estimator, table=self.encoding, metadata=saved.metadata)
+        about = {"table": self.encoding, "metadata": saved.metadata}
+        save_model(path, saved.estimator, **about, since=since)
+
+    def command_after(self, call: str) -> str:
+        """Return the command of the model and, after it, what was typed; in Python the call."""
+        return " && ".join(filter(None, (self.notes.command, current_listener().command or call)))
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
@@ -260,36 +312,6 @@ class TableModel:
         where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
         return rows._replace(remarks=[f"{seen}: the figures flatter it{where}", *rows.remarks])
 
-    def predictive(self, X: Float[np.ndarray, "n k"], numbers: Sequence[Any] | np.ndarray) -> Any:
-        """Predict some encoded rows; InputError where the prediction is not finite.
-
-        numbers
-            What the table calls the rows, for messages.
-        """
-        place = self.positive and self.positive.place
-        return predict_rows(self.saved.fitted.predict, X, self.encoding, numbers, place)
-
-    def predictions(self, rows: EncodedRows, baselines: Baselines | None) -> dict[str, Any]:
-        """Predict some rows by the model, under "model", and by baselines."""
-        model, inputs = self.predictive(rows.X, rows.numbers), self.saved.fitted.inputs
-        return {"model": model, **(baselines.predict(rows.X, model, inputs) if baselines else {})}
-
-    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[tuple[int, Any]]:
-        """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
-
-        Yields the place of the first of them with what is predicted.
-
-        first
-            Place of the first row in its table, for messages.
-        """
-        going = current()
-        for start in range(0, len(X), CHUNK_ROWS):
-            part = X[start : start + CHUNK_ROWS]
-            numbers = range(first + start + 1, first + start + 1 + len(part))
-            with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                predicted = self.predictive(part, numbers)
-            yield start, predicted
-
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""
         notes, mark = self.notes, fingerprint(target)
@@ -300,27 +322,6 @@ class TableModel:
             return None
         n_fitted = "some" if notes.updates else notes.rows.get("train", "some")
         return f"the model was fitted on {n_fitted} of {these}"
-
-    def report_fit(self, path: str | Path) -> None:
-        """Write the page of the fit that made it."""
-        if self.fitted is None:
-            raise InputError("the rows of the fit are gone: name a table to judge the model on")
-        train, judged = self.fitted.train, self.fitted.judged
-        baselines = judged.baselines or Baselines.of(self.estimator, train.X, train.y)
-        about = {
-            "command": self.notes.command,
-            "remarks": self.fitted.on_judging,
-            "baseline_note": " ".join((baselines.note, *baselines.peer_notes)).strip(),
-        }
-        models = judged.models or self.predictions(train, baselines)
-        self._write_page(path, about, train, judged.rows, models)
-
-    def report_rows(self, path: str | Path, rows: EncodedRows, command: str, source: str) -> None:
-        """Write the page that judges it on other rows; InputError where one cannot be predicted."""
-        baselines = self.notes.baselines
-        note = _NO_BASELINES if baselines is None else baselines.note
-        about = {"command": command, "source": source, "baseline_note": note}
-        self._write_page(path, about, None, rows, self.predictions(rows, baselines))
 
     def _write_page(
         self,
@@ -349,7 +350,7 @@ class TableModel:
             write_report(path, contents)
 
 
-def open_model(path: Path, *, allow_absent: bool = False) -> TableModel:
+def open_model(path: Path) -> TableModel:
     """Load a model file; refuse one that does not know its table."""
     saved = load_model(path)
     if saved.table is None:
@@ -357,4 +358,4 @@ def open_model(path: Path, *, allow_absent: bool = False) -> TableModel:
             f"{path} was saved from Python without the encoding of its table; "
             "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
         )
-    return TableModel(saved, saved.table, Notes(saved), allow_absent)
+    return TableModel.of(saved)

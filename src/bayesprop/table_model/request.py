@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bayesprop import catalogue
-from bayesprop.catalogue import CLASSIFICATION
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
-from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.errors import OPTIONS, did_you_mean, one_line
+from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
-DEFAULT_METHOD = "default"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Hyper-parameters that an option of their own set, and those of `--set`."""
-
-    by_option: Mapping[str, Any] = field(default_factory=dict)
-    by_name: Mapping[str, Any] = field(default_factory=dict)
+DEFAULT_METHOD, FRAME = "default", "the frame"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +30,7 @@ class RowRequest(HoldOut):
     Without a share to hold out, few rows are judged in folds.
 
     table
-        What it is called: a file, a data set, or any name.
+        What it is called: a file, a data set, FRAME, or any name.
     target, task, target_kind
         None: the data set's own, or as the column looks.
     order
@@ -76,6 +72,8 @@ class RowRequest(HoldOut):
 class FitRequest(RowRequest):
     """A fit: by which method, judged by which rows, and how two classes are told apart.
 
+    settings
+        Hyper-parameters of the method.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
     shards, rounds, cluster, checkpoint
@@ -84,7 +82,7 @@ class FitRequest(RowRequest):
     """
 
     method: str | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     positive: str | None = None
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
@@ -93,6 +91,40 @@ class FitRequest(RowRequest):
     rounds: int | None = None
     cluster: str | None = None
     checkpoint: Any = None
+
+    @classmethod
+    def of(cls, table: Any, **asked: Any) -> FitRequest:
+        """Take columns and classes by what they are called; refuse what no table is needed for."""
+        request = cls(table=str(table) if isinstance(table, str | Path) else FRAME, **asked)
+        if "random_state" in request.settings:
+            raise InputError("random_state: this is what seed says; give that alone")
+        if request.task not in (None, REGRESSION, CLASSIFICATION):
+            raise InputError(
+                f"task must be {REGRESSION!r} or {CLASSIFICATION!r}, got {request.task!r}"
+            )
+        seed, missing, kinds, drop = request.seed, request.missing, request.kinds, request.drop
+        is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not is_whole or not 0 <= seed < 2**32:
+            raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+        if isinstance(missing, str):
+            raise InputError(f"missing must be a list, such as [{missing!r}], got {missing!r}")
+        if kinds is not None and not isinstance(kinds, Mapping):
+            example = {"lap": "duration"}
+            raise InputError(f"kinds must map columns to kinds, as {example}; got {kinds!r}")
+        columns = ("target", "exposure", "weights", "group", "time")
+        named = {name: getattr(request, name) for name in columns}
+        paths = {"test": request.test, "checkpoint": request.checkpoint}
+        return replace(
+            request,
+            **{name: str(column) for name, column in named.items() if column is not None},
+            **{name: str(path) for name, path in paths.items() if isinstance(path, Path)},
+            seed=int(seed),
+            drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
+            missing=None if missing is None else tuple(map(str, missing)),
+            kinds=None if kinds is None else {str(one): str(kinds[one]) for one in kinds},
+            order=None if request.order is None else tuple(map(class_text, request.order)),
+            positive=None if request.positive is None else class_text(request.positive),
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,16 +168,15 @@ def methods_for(task: str) -> list[str]:
     return [name for name, method in catalogue.METHODS.items() if task in method.homes]
 
 
-def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
+def make_estimator(settings: Mapping[str, Any], method: str, task: str, seed: int) -> Any:
     """Build the estimator; InputError for a hyper-parameter that it does not have or refuses."""
     has = _parameters_of(method, task)
-    for name in settings.by_option:
-        if name not in has:
+    for name in settings:
+        if name not in has and name in OPTIONS:
             raise InputError(
                 f"{OPTIONS[name]}: {method} has no such setting for {task}; methods that have it:"
                 f" {', '.join(_methods_with(name)) or 'none'}"
             )
-    for name in settings.by_name:
         if name not in has:
             raise InputError(
                 f"--set {one_line(name)}: {method} has no such parameter"
@@ -153,9 +184,9 @@ def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any
                 f" it has: {', '.join(one for one in has if one not in OPTIONS)}"
                 f" (and {', '.join(OPTIONS[one] for one in has if one in OPTIONS)})"
             )
-    seeded = {SEED: seed} if SEED in has else {}
+    seeded = {"random_state": seed} if "random_state" in has else {}
     with refusals_of_estimator(TypeError, ValueError):
-        return catalogue.make(method, task=task, **seeded, **settings.by_option, **settings.by_name)
+        return catalogue.make(method, task=task, **seeded, **settings)
 
 
 def _parameters_of(method: str, task: str) -> list[str]:

@@ -143,8 +143,12 @@ def _values(y: Any) -> Any:
     return values
 
 
-def like(frame: Any, columns: pl.DataFrame) -> Any:
-    """Return columns as a frame of the kind of another, with its index; of what is none, polars."""
+def like(frame: Any, columns: pl.DataFrame, places: Any = slice(None)) -> Any:
+    """Return columns as a frame of the kind of another; of what is none, polars.
+
+    places
+        Rows whose index they get.
+    """
     import narwhals as nw
 
     native = nw.from_native(frame, eager_only=True, pass_through=True)
@@ -158,7 +162,7 @@ def like(frame: Any, columns: pl.DataFrame) -> Any:
     }
     made = nw.from_dict(values, backend=backend).to_native()
     if is_pandas:
-        made.index = frame.index
+        made.index = frame.index[places]
     return made
 
 
@@ -186,14 +190,14 @@ def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: str | None) -> Enco
     return rows._replace(group=groups_of(frame[group])[rows.numbers - 1])
 
 
-def read_to_learn(request: RowRequest) -> pl.DataFrame:
+def read_to_learn(request: RowRequest, table: Any) -> pl.DataFrame:
     """Read the table of a fit; where lines of it are broken, name what else would be refused."""
 
     def check(frame: pl.DataFrame) -> None:
         target = target_of(request, frame)
         divided(request, frame, target.name, request.task_or(target.task))
 
-    return read_source(request.table, check=check, missing=request.missing)
+    return read_any(table, check=check, missing=request.missing)
 
 
 def to_learn(

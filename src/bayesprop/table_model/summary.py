@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bayesprop.table.errors import counted, listed, one_line
+from bayesprop.table.errors import counted, listed, one_line, python_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.plain_values import LABELS, figure
-from bayesprop.table_model.refusals import python_words
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:

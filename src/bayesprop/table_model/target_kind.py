@@ -14,7 +14,7 @@ from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardise
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import counted, listing, one_line
 from bayesprop.table.target import Label, class_text
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
 from bayesprop.targets.bijectors import (
@@ -67,7 +67,6 @@ def settings_of_kind(
     encoding: TableEncoding,
     train: EncodedRows,
     target: pl.Series,
-    listener: Listener,
     *,
     noise: Any = None,
 ) -> dict[str, Any]:
@@ -80,8 +79,8 @@ def settings_of_kind(
     """
     is_class = encoding.task == CLASSIFICATION
     if is_class and request.exposure is None:
-        return _settings_of_classes(request, encoding, target, listener)
-    kind = None if is_class else _kind_of(request, encoding, train, listener, noise)
+        return _settings_of_classes(request, encoding, target)
+    kind = None if is_class else _kind_of(request, encoding, train, noise)
     if request.exposure is None:
         return {"target_kind": kind}
     if kind is None or request.target_kind not in (None, COUNT):
@@ -99,7 +98,6 @@ def _kind_of(
     request: RowRequest,
     encoding: TableEncoding,
     train: EncodedRows,
-    listener: Listener,
     noise: Any,
 ) -> str:
     """Return the kind of a target of numbers, and say where it was guessed."""
@@ -109,7 +107,7 @@ def _kind_of(
         raise InputError(f"{asked} is for classes, and --task regression asks for numbers")
     is_percent = encoding.marks is not None and encoding.marks.unit == "%"
     if request.target_kind == SHARE and not is_percent and whole_of(train.y) == PER_CENT:
-        listener.note(f"{name} is taken for per cent, because some values exceed 1")
+        current_listener().note(f"{name} is taken for per cent, because some values exceed 1")
     if request.target_kind is not None or request.exposure is not None:
         return request.target_kind or COUNT
     if isinstance(noise, Real):
@@ -121,12 +119,13 @@ def _kind_of(
         z = Standardiser.fit(x).transform(x)
         kind = guessed_kind(z, train.y, train.weight, is_percent=is_percent)
     if kind != NUMBERS:
-        listener.note(f"{name} is taken for {WORDS[kind]} (--target-kind numbers overrides)")
+        what = f"{name} is taken for {WORDS[kind]}"
+        current_listener().note(f"{what} (--target-kind numbers overrides)")
     return kind
 
 
 def _settings_of_classes(
-    request: RowRequest, encoding: TableEncoding, target: pl.Series, listener: Listener
+    request: RowRequest, encoding: TableEncoding, target: pl.Series
 ) -> dict[str, Any]:
     """Return the order of classes, as asked for or as their owner's categories have it."""
     name, labels = one_line(encoding.target_name), encoding.classes
@@ -153,7 +152,7 @@ def _settings_of_classes(
     if request.order is None and request.target_kind is None and len(labels) > 2:
         order = " < ".join(map(class_text, settings["order"]))
         what = f"{name} is taken for ordered classes, {one_line(order)}, as its categories are"
-        listener.note(f"{what}; --target-kind classes overrides")
+        current_listener().note(f"{what}; --target-kind classes overrides")
     return settings
 
 

@@ -1,0 +1,234 @@
+"""Which rows of a table to measure next, and why."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float
+
+from bayesprop.active_learning.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
+from bayesprop.active_learning.batches import BATCHES, Chosen
+from bayesprop.active_learning.learner import ActiveLearner
+from bayesprop.report.effects import features_of
+from bayesprop.report.unsure import unlike_training
+from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.values import MARKS, as_numbers, cleaned, unmarked, without
+from bayesprop.table_model.answers import NumberAnswers, answers_of
+from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import predictive_of, refusals_by_name
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.sources import column, like, table_name
+
+if TYPE_CHECKING:
+    from bayesprop.table_model.model import TableModel
+
+FAR_STDS = 2.0
+"""Of the training rows, from which a value of a candidate is named."""
+_NO_DOUBT = (
+    "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
+)
+_CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
+_COMPARE = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class SuggestRequest(NamedTuple):
+    """What is asked of suggestions, as `TableModel.suggest` takes it."""
+
+    n: int
+    acquisition: str
+    batch: str
+    cost: str | None
+    where: Sequence[str]
+    reference: Any
+    seed: int
+
+    def check(self) -> None:
+        """Refuse what no table is needed for."""
+        if not isinstance(self.n, int | np.integer) or self.n < 1:
+            raise InputError(f"--n must be a whole number >= 1, got {self.n!r}")
+        if self.acquisition not in ACQUISITIONS:
+            hint = did_you_mean(self.acquisition, ACQUISITIONS) or ";"
+            known = ", ".join(ACQUISITIONS)
+            raise InputError(
+                f"no acquisition {one_line(self.acquisition)!r}{hint} there are: {known}"
+            )
+        if self.batch not in ("auto", *BATCHES):
+            known = ", ".join(("auto", *BATCHES))
+            raise InputError(f"--batch must be one of {known}; got {one_line(self.batch)!r}")
+        needs = self.acquisition == EXPECTED_ENTROPY_REDUCTION
+        if needs != (self.reference is not None):
+            raise InputError(f"--reference goes with --acquisition {EXPECTED_ENTROPY_REDUCTION}")
+
+
+class Suggestions(NamedTuple):
+    """Rows worth measuring, best first.
+
+    frame
+        These rows of the table, as a frame of its kind, with `records` beside them; a column that
+        the table has already is called "suggested_..." there.
+    records
+        Of each row its number, score, prediction, and why.
+    unit
+        Of the scores; empty where they have none.
+    n_candidates
+        Rows of the table.
+    """
+
+    frame: Any
+    records: list[dict[str, Any]]
+    unit: str
+    n_candidates: int
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()
+
+
+class _Candidates(NamedTuple):
+    """The table of candidates: as it came, encoded, what each costs, which may be chosen."""
+
+    frame: pl.DataFrame
+    X: Float[np.ndarray, "n k"]
+    cost: Float[np.ndarray, " n"] | None
+    allowed: Bool[np.ndarray, " n"]
+    warnings: list[str]
+
+
+def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestions:
+    """Score the candidates, choose, and say why."""
+    request.check()
+    listener, what = current_listener(), table_name(table)
+    with listener.doing(f"reading {what}"):
+        candidates = _candidates(request, model, table)
+    with listener.doing(f"scoring {len(candidates.frame)} candidates"):
+        chosen = _choose(request, model, candidates)
+    no_doubt = [] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT]
+    listener.warn([*candidates.warnings, *no_doubt])
+    unit, own = ACQUISITIONS[request.acquisition].unit, model.notes.unit
+    unit = unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
+    records = _records(model, candidates, chosen, unit)
+    rows, added = candidates.frame[chosen.indices], pl.DataFrame(records)
+    names = {name: f"suggested_{name}" for name in added.columns if name in rows.columns}
+    frame = like(table, rows.hstack(added.rename(names)), chosen.indices)
+    return Suggestions(frame, records, unit, len(candidates.frame))
+
+
+def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
+    frame = model.read(table)
+    encoded = model.encode(frame)
+    cost = None
+    if request.cost is not None:
+        costs = as_numbers(column(frame, request.cost, table))
+        cost = costs.fill_null(float("nan")).to_numpy()
+    met = [_meets(frame, text.strip(), table) for text in request.where]
+    allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
+    if not allowed.any():
+        raise InputError(f"no row of {table_name(table)} meets every --where")
+    return _Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
+
+
+def _choose(request: SuggestRequest, model: TableModel, candidates: _Candidates) -> Chosen:
+    reference = None
+    if request.reference is not None:
+        reference = model.encode(model.read(request.reference)).X
+    with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
+        learner = ActiveLearner(
+            model.estimator,
+            request.acquisition,
+            batch=cast(Any, request.batch),
+            update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
+            random_state=request.seed,
+        )
+        return learner.query(
+            candidates.X,
+            request.n,
+            costs=candidates.cost,
+            allowed=candidates.allowed,
+            reference=reference,
+        )
+
+
+def _records(
+    model: TableModel, candidates: _Candidates, chosen: Chosen, unit: str
+) -> list[dict[str, Any]]:
+    """Say of each chosen row, best first, what it scores, on its own too, and why."""
+    rows, alone, scaler = np.asarray(chosen.indices), chosen.pool_scores, model.estimator.x_scaler_
+    # Without a mean and std of the training rows, no value is known to be unusual.
+    is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
+    features = features_of(model.encoding, candidates.X) if is_known else ()
+    x, records = candidates.X[rows], []
+    predictive = predictive_of(model, x, rows + 1)
+    answers = answers_of(model.encoding, "likeliest", NumberAnswers())
+    z = scaler.transform(x)
+    for at, row in enumerate(rows.tolist()):
+        one = predictive[at : at + 1]
+        record = {
+            "row": row + 1,
+            "score": float(chosen.scores[at]),
+            "score_alone": float(alone[row]),
+            "share_below": float(np.mean(alone < alone[row])),
+            **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
+            **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
+        }
+        unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
+        words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
+        sentences = [words, _scores(record, len(alone), unit)]
+        sentences += [f"Unlike the training rows in {'; '.join(unlike)}"] if unlike else []
+        records.append(record | {"why": ". ".join(sentences) + "."})
+    return records
+
+
+def _scores(record: dict[str, Any], n: int, unit: str) -> str:
+    score, alone = record["score"], record["score_alone"]
+    percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
+    words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
+    words += f", more than {percent:g} % of the {n} candidates"
+    if abs(score - alone) > 1e-9 * abs(alone):
+        words += f", and {figure(score)} once the rows above are measured"
+    if "cost" in record:
+        words += f"; {figure(score / record['cost'])} for each unit of cost"
+    return words
+
+
+def _meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise InputError(
+            f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
+            f"'temperature <= 80'; got {one_line(text)!r}"
+        )
+    values = column(frame, parts["column"], source)
+    sign, value = parts["sign"], parts["value"].strip("'\"")
+    compare, is_ordered = _COMPARE[sign], sign not in ("==", "=", "!=")
+    if is_ordered and values.dtype == pl.String:
+        marked = unmarked(without(cleaned(values), MARKS))
+        values = values if marked is None else marked.numbers
+    if values.dtype.is_numeric():
+        try:
+            met = compare(values, float(value))
+        except ValueError:
+            raise InputError(
+                f"--where {one_line(text)}: {parts['column']} holds numbers, and "
+                f"{one_line(value)!r} is none"
+            ) from None
+    elif not is_ordered:
+        met = compare(values.cast(pl.String), value)
+    else:
+        raise InputError(
+            f"--where {one_line(text)}: {parts['column']} holds {values.dtype}, for which there "
+            "are == and !="
+        )
+    return met.fill_null(False).to_numpy()

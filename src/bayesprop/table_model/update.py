@@ -1,0 +1,182 @@
+"""What was measured since goes into a model, by streaming or by a fit to all rows."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesprop.store import SavedModel
+from bayesprop.table.division import Division, groups_of, weights_of
+from bayesprop.table.encoding import EncodedRows
+from bayesprop.table.errors import listing, one_line
+from bayesprop.table_model.judging import Judged, judge, learn
+from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.predicting import evaluation
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.sources import column, divided, fingerprint, table_name
+
+if TYPE_CHECKING:
+    from bayesprop.table_model.model import TableModel
+
+
+class _Updated(NamedTuple):
+    """The estimator after it has learnt, and how many rows it has learnt in all."""
+
+    estimator: Any
+    rows: dict[str, int]
+    judged: Judged
+    warnings: list[str]
+
+
+def update(
+    model: TableModel, table: Any, known: Sequence[Any], half_life: float | None
+) -> TableModel:
+    """Judge a model on the measured rows, and return one that has learnt them."""
+    listener, what, rule = current_listener(), table_name(table), model.notes.rule
+    if any(table is one or (isinstance(one, str) and table == one) for one in known):
+        raise InputError(f"--with {what}: these are the new rows themselves")
+    if known and half_life is not None:
+        raise InputError("--half-life is of rows learnt one after another, without --with")
+    if not known and not hasattr(model.estimator, "partial_fit"):
+        raise InputError(
+            f"{model.saved.header['method']} cannot learn row by row: name the table that it was "
+            "fitted to, and any that it has learnt since, by --with, for a fit to all rows"
+        )
+    with listener.doing(f"reading {what}"):
+        rows, target = _measured(table, model)
+        remarks = list(rows.remarks)
+        if (seen := model.seen_before(target, table)) is not None:
+            remarks.append(f"{seen}: to learn them twice makes it too sure of them")
+    if rule is not None and rule.rate is not None:
+        remarks.append(
+            f"the threshold of --rate {rule.asked} was chosen before these rows were "
+            "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
+        )
+    listener.warn(remarks)
+    before = evaluation(model, rows)
+    with (
+        listener.doing(f"learning {len(rows.y)} rows"),
+        refusals_of_estimator(ValueError),
+        warnings.catch_warnings(action="ignore", category=UserWarning),  # its report says the same
+    ):
+        started = time.perf_counter()
+        updated = _refitted(model, known, rows) if known else _streamed(model, rows, half_life)
+        seconds = time.perf_counter() - started
+    listener.warn(updated.warnings)
+    about = {
+        "source": what,
+        "rows": len(target),
+        "learnt": len(rows.y),
+        "refitted": bool(known),
+        "target_sha256": fingerprint(target),
+        "before": before,
+        "seconds": seconds,
+    }
+    tables = f", known={[*map(table_name, known)]!r}" if known else ""
+    command = model.command_after(f"model.update({what!r}{tables})")
+    updates = [*model.notes.updates, about]
+    metadata = noted(model, command, updated.rows, updated.judged, updates)
+    return type(model).of(SavedModel.of(updated.estimator, model.encoding, metadata))
+
+
+def _measured(table: Any, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
+    """Read the rows to learn, with their weights; beside, the target, of weight 0, too."""
+    frame = model.read(table, model.encoding.rows)
+    rows = model.rows_of(frame, table)
+    asked, target = model.notes.learning(table), model.encoding.target_name
+    weight = weights_of(frame, asked.weights, target, table_name(table))
+    if asked.group is not None:
+        group = groups_of(column(frame, asked.group, table))
+        rows = rows._replace(group=group[rows.numbers - 1])
+    if weight is None:
+        return rows, rows.y
+    weight = weight[rows.numbers - 1]
+    if not np.any(weight > 0.0):
+        raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
+    # Rows of weight 0 teach nothing, and judge nothing.
+    return rows._replace(weight=weight).of(weight > 0.0), rows.y
+
+
+def _streamed(model: TableModel, rows: EncodedRows, half_life: float | None) -> _Updated:
+    """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
+    forget = {} if half_life is None else {"half_life": half_life}
+    estimator = copy.copy(model.estimator).partial_fit(rows.X, rows.y, **rows.weights, **forget)
+    counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
+    judged = Judged(model.notes.baselines)
+    return _Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
+
+
+def _refitted(model: TableModel, known: Sequence[Any], rows: EncodedRows) -> _Updated:
+    """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
+    old, encoding = model.estimator, model.encoding
+    first, test = _division(known[0], model).encoded(encoding)
+    later = [_measured(table, model)[0] for table in known[1:]]
+    train = _joined([first, *later, rows])
+    remarks = _forgotten(known, model, len(train.y) - len(rows.y))
+    estimator = type(old)(**old.get_params(deep=False))
+    remarks += learn(estimator, train)
+    counts = {"train": len(train.y), "held_out": len(test.y)}
+    place = model.positive and model.positive.place
+    judged = judge(estimator, encoding, train, test, positive=place)
+    return _Updated(estimator, counts, judged, remarks)
+
+
+def _division(table: Any, model: TableModel) -> Division:
+    """Divide the table of the fit as the fit did; refuse another table."""
+    encoding, notes, frame = model.encoding, model.notes, model.read(table)
+    column(frame, encoding.target_name, table)
+    parts = divided(notes.learning(table), frame, encoding.target_name, encoding.task)
+    current_listener().warn(parts.remarks)
+    if fingerprint(encoding.target(parts.target)) != notes.target_sha256:
+        raise InputError(
+            f"--with {table_name(table)}: the first one must be the table that the model was "
+            f"fitted to, {one_line(notes.source) or 'unknown'}, as it was then; its "
+            f"{one_line(encoding.target_name)} differs"
+        )
+    return parts
+
+
+def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
+    X, y, numbers, weights, _, groups = zip(*parts, strict=True)
+    weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
+    rows = map(np.concatenate, (X, y, numbers))
+    return EncodedRows(*rows, weight=weight, group=group)
+
+
+def _forgotten(known: Sequence[Any], model: TableModel, n_known: int) -> list[str]:
+    n_before = model.notes.rows.get("train", n_known)
+    if n_before == n_known:
+        return []
+    return [
+        f"the model had learnt {n_before} rows, and {listing([*map(table_name, known)])} "
+        f"hold{'s' * (len(known) == 1)} {n_known} of them to learn from: name every table "
+        "that it has learnt by --with"
+    ]
+
+
+def noted(
+    model: TableModel,
+    command: str,
+    rows: dict[str, int],
+    judged: Judged,
+    updates: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the notes of a model's fit, as they are after it has learnt more."""
+    return plain(
+        {
+            **model.saved.metadata,
+            "command": command,
+            "rows": rows,
+            "held_out": judged.scores,
+            "standard_errors": dict(judged.errors),
+            "judged_by": model.notes.judged_by if judged.scores else "",
+            "baselines": judged.baselines and judged.baselines.to_dict(),
+            "updates": updates,
+        }
+    )
