@@ -18,17 +18,16 @@ from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, 
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import laplace as laplace_module
-from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
-from bayesprop.sampling.jacobians import tangent_apply
+from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature, tangent_apply
 from bayesprop.sampling.laplace import (
     Fit,
     LaplaceModel,
+    draw_linear,
+    draw_network,
     laplace,
     maximise,
     measure,
     predict_linearised,
-    sample,
-    sample_linear,
 )
 
 SIZES = (3, 4, 2)
@@ -209,8 +208,8 @@ def test_draws_have_the_covariance_that_predictions_use(structure):
     keys = jax.random.split(jax.random.key(0), n)
 
     def draw(key):
-        f = linear(sample_linear(model, key, posterior).weights, x[0])
-        return f, ravel_pytree(sample(model, key, posterior).weights)[0]
+        f = linear(draw_linear(model, key, posterior).weights, x[0])
+        return f, ravel_pytree(draw_network(model, key, posterior).weights)[0]
 
     drawn, plain = map(np.asarray, jax.jit(jax.vmap(draw))(keys))
     root = np.linalg.cholesky(moments.cov[0])

@@ -12,8 +12,7 @@ from bayesprop.model.task import Task
 from bayesprop.networks.likelihoods import likelihood_of
 from bayesprop.networks.training import build
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
-from bayesprop.sampling.laplace import LaplaceModel, Prior
-from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
+from bayesprop.sampling.laplace import LaplaceModel, LaplaceNetwork, Prior, laplace_draws
 
 STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
 PRIORS: dict[str, Prior] = {"by-layer": "by-leaf", "one": "one"}
