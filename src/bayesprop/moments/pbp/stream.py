@@ -14,6 +14,7 @@ weight, and the same distribution.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -33,17 +34,7 @@ from bayesprop.moments.pbp.kernel_workspace import (
     unpack,
 )
 from bayesprop.moments.pbp.state import PBPInfo, PBPState
-from bayesprop.simd.lanes import (
-    compiled,
-    inlined,
-    load8,
-    select,
-    spread8,
-    spread_at,
-    store,
-    total,
-)
-from bayesprop.simd.normals import roots
+from bayesprop.simd.lanes import compiled, inlined
 
 _MOST_JOINT = 64
 _CHUNK_DRAWS = 128
@@ -158,9 +149,10 @@ class PBPStream:
         for first in range(0, n_draws, _CHUNK_DRAWS):
             part = out[first : first + _CHUNK_DRAWS]
             normals = rng.standard_normal((len(part), n_normals(self.layer_sizes, len(x))))
+            mean, roots = np.empty((len(x), BLOCK)), np.empty((len(x), len(x), BLOCK))
             acts, spare = np.zeros((2, *part.shape[:2], self._width))
-            scratch = np.empty(scratch_size(len(x)))
-            draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
+            spare[:, :, : x.shape[1]], spare[:, :, x.shape[1]] = x, 1.0
+            draw_functions(self._packed.work, normals, mean, roots, acts, spare, part)
         return out
 
 
@@ -170,142 +162,74 @@ def n_normals(layer_sizes, k):
     return k * (hidden + layer_sizes[-1])
 
 
-def scratch_size(k):
-    """Return the floats that `draw_functions` works with at k inputs: means, roots, covariances."""
-    return BLOCK * (2 * k + k * (k + 1) // 2)
-
-
 @inlined
-def _entry(k, i, j):
-    """Where the covariance of inputs i >= j lies in the scratch memory."""
-    return BLOCK * (2 * k + i * (i + 1) // 2 + j)
+def _take_roots(width, cov):
+    """Replace covariances by their Cholesky factors, whose diagonals may have zeros.
 
-
-@inlined
-def _write_moments(work, depth, acts, s, at, scratch, last):
-    """Write mean and covariance of eight units, whose weights begin at `at`, for inputs acts[s].
-
-    In the last layer, of one output: its eight lanes are all the same.
+    The same inputs have the same entries, so that nothing is left of the variance of the second.
     """
-    n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
-    step = BLOCK if last else 1
-    for a in range(k):
-        start = (s * k + a) * acts.shape[2]
-        m_a, pair = spread8(0.0), at
-        for i in range(start, start + n_rows, step):
-            m_a = m_a + load8(work.weights, pair) * (load8(acts, i) if last else spread_at(acts, i))
-            pair += PAIR
-        store(scratch, BLOCK * a, scale * (spread8(total(m_a)) if last else m_a))
-        for b in range(a + 1):
-            gap = (b - a) * acts.shape[2]
-            v_ab, pair = spread8(0.0), at + BLOCK
-            for i in range(start, start + n_rows, step):
-                if last:
-                    product = load8(acts, i) * load8(acts, i + gap)
-                else:
-                    product = spread_at(acts, i) * spread_at(acts, i + gap)
-                v_ab = v_ab + load8(work.weights, pair) * product
-                pair += PAIR
-            v_ab = spread8(total(v_ab)) if last else v_ab
-            store(scratch, _entry(k, a, b), scale * scale * v_ab)
+    k = cov.shape[0]
+    for u in range(width):
+        for j in range(k):
+            least = _LEAST_PIVOT * cov[j, j, u]
+            for i in range(j, k):
+                for p in range(j):
+                    cov[i, j, u] -= cov[i, p, u] * cov[j, p, u]
+            root = math.sqrt(cov[j, j, u]) if cov[j, j, u] > least else 0.0
+            for i in range(j, k):
+                cov[i, j, u] = cov[i, j, u] / root if root > 0.0 else 0.0
 
 
 @inlined
-def _remainder(k, scratch, i, j):
-    """Return the covariance of inputs i and j without what the inputs before j explain."""
-    rest = load8(scratch, _entry(k, i, j))
-    for p in range(j):
-        root = load8(scratch, BLOCK * (k + p))
-        rest = rest - (
-            load8(scratch, _entry(k, i, p)) * root * (load8(scratch, _entry(k, j, p)) * root)
-        )
-    return rest
-
-
-@inlined
-def _factorise(k, scratch):
-    """Replace covariances by L, of L D L', and write the roots of D; D may have zeros.
-
-    The same inputs have the same entries, so that their row of L is exactly that of the first one,
-    and what is left of their variance is 0.
-    """
-    for j in range(k):
-        least = _LEAST_PIVOT * load8(scratch, _entry(k, j, j))
-        rest = _remainder(k, scratch, j, j)
-        is_uncertain = rest > least
-        pivot = select(is_uncertain, rest, 1.0)
-        root, _ = roots(pivot)
-        store(scratch, BLOCK * (k + j), select(is_uncertain, root, 0.0))
-        store(scratch, _entry(k, j, j), spread8(1.0))
-        for i in range(j + 1, k):
-            part = _remainder(k, scratch, i, j) / pivot
-            store(scratch, _entry(k, i, j), select(is_uncertain, part, 0.0))
-
-
-@inlined
-def _drawn(k, a, scratch, normals, at):
-    """Return what eight units compute at input a; their normals begin at `at`, eight an input."""
-    value = load8(scratch, BLOCK * a)
-    for j in range(a + 1):
-        step = load8(scratch, BLOCK * (k + j)) * load8(normals, at + BLOCK * j)
-        value = value + load8(scratch, _entry(k, a, j)) * step
-    return value
-
-
-@inlined
-def _activate(k, scratch, normals, at, acts, s, unit):
-    """Write the activations of eight units in one draw."""
-    for a in range(k):
-        value = _drawn(k, a, scratch, normals, at)
-        place = (s * k + a) * acts.shape[2] + unit
-        store(acts, place, select(value > 0.0, value, 0.0))
-
-
-@inlined
-def _copy_rows(x, acts):
-    """Make the rows of x, and a one for the bias, the inputs of every draw."""
-    for s in range(acts.shape[0]):
-        for a in range(x.shape[0]):
-            for i in range(x.shape[1]):
-                acts[s, a, i] = x[a, i]
-            acts[s, a, x.shape[1]] = 1.0
+def _moments(work, depth, at, width, z, mean, cov):
+    """Write mean and covariance of some units, whose weights begin at `at`, for the inputs z."""
+    k, n_rows, scale = z.shape[0], work.layers[depth, N_ROWS], work.scales[depth]
+    mean[:], cov[:] = 0.0, 0.0
+    for i in range(n_rows):
+        place = at + (i * PAIR if width == BLOCK else i // BLOCK * PAIR + i % BLOCK)
+        for a in range(k):
+            for u in range(width):
+                mean[a, u] += scale * work.weights[place + u] * z[a, i]
+            for b in range(a + 1):
+                both = scale * scale * z[a, i] * z[b, i]
+                for u in range(width):
+                    cov[a, b, u] += work.weights[place + BLOCK + u] * both
+    _take_roots(width, cov)
 
 
 @compiled
-def draw_functions(work, x, normals, scratch, acts, spare, out):
-    """Write draws of all outputs at all rows of x, at most a few: (s, k, o).
+def draw_functions(work, normals, mean, roots, acts, spare, out):
+    """Write draws of all outputs at some rows, at most a few: (s, k, o).
 
     normals
         (s, `n_normals`), used in the order of the layers.
-    scratch
-        `scratch_size` floats.
+    mean, roots
+        (k, 8) and (k, k, 8), to work with.
     acts, spare
-        (s, k, units of the largest layer, inputs too, filled up as in the workspace), two of them.
+        (s, k, units of the largest layer, inputs too, filled up as in the workspace), two of them;
+        the second begins with every row and a one for the bias.
     """
-    last, k = work.layers.shape[0] - 1, x.shape[0]
-    n_draws, n_normals = normals.shape
-    used = 0
-    _copy_rows(x, spare)
-    for depth in range(last):
-        at, size = work.layers[depth, WEIGHTS], PAIR * work.layers[depth, N_ROWS]
-        for unit in range(0, work.layers[depth, N_OUT] + 1, BLOCK):
+    n_layers, n_draws, k, used = work.layers.shape[0], spare.shape[0], spare.shape[1], 0
+    for depth in range(n_layers):
+        is_last, n_rows = depth == n_layers - 1, work.layers[depth, N_ROWS]
+        width = 1 if is_last else BLOCK
+        step = 2 * BLOCK * n_blocks(n_rows) if is_last else PAIR * n_rows
+        at = work.layers[depth, WEIGHTS]
+        for first in range(0, work.layers[depth, N_OUT] + (0 if is_last else 1), width):
             for s in range(n_draws):
-                if depth > 0 or s == 0:
-                    _write_moments(work, depth, spare, s, at, scratch, False)
-                    _factorise(k, scratch)
-                _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
-            at += size
-            used += BLOCK * k
+                if is_last:
+                    _moments(work, depth, at, 1, spare[s], mean, roots)
+                elif depth > 0 or s == 0:
+                    _moments(work, depth, at, BLOCK, spare[s], mean, roots)
+                for a in range(k):
+                    for u in range(width):
+                        value = mean[a, u]
+                        for j in range(a + 1):
+                            value += roots[a, j, u] * normals[s, used + width * j + u]
+                        if is_last:
+                            out[s, a, first] = value
+                        else:
+                            acts[s, a, first + u] = max(value, 0.0)
+            at += step
+            used += width * k
         acts, spare = spare, acts
-    for s in range(n_draws):
-        for o in range(work.layers[last, N_OUT]):
-            size = 2 * BLOCK * n_blocks(work.layers[last, N_ROWS])
-            at = work.layers[last, WEIGHTS] + o * size
-            _write_moments(work, last, spare, s, at, scratch, True)
-            _factorise(k, scratch)
-            for a in range(k):
-                value = scratch[BLOCK * a]
-                for j in range(a + 1):
-                    step = scratch[BLOCK * (k + j)] * normals[s, used + o * k + j]
-                    value += scratch[_entry(k, a, j)] * step
-                out[s, a, o] = value
