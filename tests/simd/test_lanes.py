@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprop.moments.pbp import engine
+from bayesprop.numerics import machine
 from bayesprop.simd import lanes
 
 
@@ -15,7 +16,7 @@ from bayesprop.simd import lanes
 @pytest.mark.parametrize("size", [0, 1, 15, 1000])
 def test_zeros_begin_with_a_cache_line(size, dtype):
     for _ in range(20):
-        got = lanes.aligned_zeros(size, dtype)
+        got = machine.aligned_zeros(size, dtype)
         assert got.shape == (size,)
         assert got.dtype == dtype
         assert not got.any()

@@ -15,13 +15,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from bayesprop.numerics.forks import check_not_forked
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+CACHE_LINE = 64  # bytes, and the widest register
 
 WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 """For `jax.jit(compiler_options=...)` of what stays in the cache: XLA's own 256 bits are half of
@@ -98,3 +104,23 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def aligned_zeros(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
+    """Return zeros that begin with a cache line: a register that spans two costs twice."""
+    n_bytes = size * np.dtype(dtype).itemsize
+    room = np.zeros(n_bytes + CACHE_LINE, np.uint8)
+    start = -room.__array_interface__["data"][0] % CACHE_LINE
+    return room[start : start + n_bytes].view(dtype)
+
+
+def aligned_parts(*sizes: int) -> list[np.ndarray]:
+    """Return zeros of float32, one allocation of which every part begins with a cache line."""
+    ends = [*accumulate(round_up(size, CACHE_LINE // 4) for size in sizes)]
+    room = aligned_zeros(ends[-1], np.float32)
+    return [room[at : at + size] for at, size in zip([0, *ends], sizes, strict=False)]
+
+
+def round_up(n: int, step: int) -> int:
+    """Return the least multiple of `step` that is n or more."""
+    return -(-n // step) * step

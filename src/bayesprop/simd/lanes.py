@@ -14,11 +14,9 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature as signature_of
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
@@ -35,9 +33,6 @@ OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     **hooks.NO_REFERENCE_COUNTS,
 }
-
-
-CACHE_LINE = 64  # bytes, and the widest register
 
 
 def inlined(function: Callable) -> Any:
@@ -378,23 +373,3 @@ def polynomial(coefficients: Sequence[float]) -> Any:
         return value
 
     return evaluate
-
-
-def aligned_zeros(size: int, dtype: Any = np.float64) -> np.ndarray:
-    """Return zeros that begin with a cache line: a register that spans two costs twice."""
-    n_bytes = size * np.dtype(dtype).itemsize
-    room = np.zeros(n_bytes + CACHE_LINE, np.uint8)
-    start = -room.__array_interface__["data"][0] % CACHE_LINE
-    return room[start : start + n_bytes].view(dtype)
-
-
-def aligned_parts(*sizes: int) -> list[np.ndarray]:
-    """Return zeros of float32, one allocation of which every part begins with a cache line."""
-    ends = [*accumulate(round_up(size, CACHE_LINE // 4) for size in sizes)]
-    room = aligned_zeros(ends[-1], np.float32)
-    return [room[at : at + size] for at, size in zip([0, *ends], sizes, strict=False)]
-
-
-def round_up(n: int, step: int) -> int:
-    """Return the least multiple of `step` that is n or more."""
-    return -(-n // step) * step

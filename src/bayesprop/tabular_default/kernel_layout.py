@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.simd.lanes import aligned_parts, round_up
+from bayesprop.numerics.machine import aligned_parts, round_up
 from bayesprop.tabular_default.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.tabular_default.kernel_member import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.tabular_default.kernel_network import BLOCK, Job, Layer

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.numerics.machine import n_cores
-from bayesprop.simd.lanes import aligned_parts, round_up
+from bayesprop.numerics.machine import aligned_parts, n_cores, round_up
 from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_layout import layout

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp.state import PBPState
-from bayesprop.simd.lanes import aligned_zeros, round_up
+from bayesprop.numerics.machine import aligned_zeros, round_up
 
 BLOCK = 8
 PAIR = 2 * BLOCK
