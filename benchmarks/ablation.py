@@ -133,10 +133,11 @@ def rectifiers(begin: Callable[..., None]) -> Callable[..., None]:
 def in_folds(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Leave every input out of one member's training."""
 
-    def fit_groups(seed: int, x: Any, *given: Any, groups: Any = None, **named: Any) -> Any:
-        if groups is None:
-            groups = np.unique(np.float32(x), axis=0, return_inverse=True)[1].ravel()
-        return fit(seed, x, *given, groups=groups, **named)
+    def fit_groups(seed: int, rows: Any, *given: Any, **named: Any) -> Any:
+        if rows.group is None:
+            groups = np.unique(np.float32(rows.x), axis=0, return_inverse=True)[1].ravel()
+            rows = rows._replace(group=groups)
+        return fit(seed, rows, *given, **named)
 
     return fit_groups
 
@@ -157,7 +158,12 @@ PARTS = {
     ),
     "residual process": Part(REGRESSION, {"experts:_around": constantly(None)}),
     "density of neighbours": Part(
-        REGRESSION, {"regression:_with_density": lambda _: lambda state, *_: state}
+        REGRESSION,
+        {
+            "fit:_densities": lambda _: (
+                lambda _rng, distinct, *_: (None,) * distinct.table.y.shape[1]
+            )
+        },
     ),
     "noise factor": Part(REGRESSION, {"tabular_default.stack:noise_factor": as_learnt}),
     "constant's share, numbers": Part(
@@ -175,26 +181,24 @@ PARTS = {
     "few-row priors, linear path": Part(
         REGRESSION, {"tabular_default.settings:FEW_ROWS": set_to(0)}
     ),
-    "joint covariance": Part(
-        REGRESSION, {"joint_covariance:MOST_WEIGHTS": set_to(0), "regression:fit": in_folds}
-    ),
+    "joint covariance": Part(REGRESSION, {"held_out:MOST_WEIGHTS": set_to(0), "fit:fit": in_folds}),
     "learnt kinks": Part(None, {"tabular_default.training:_Training.__init__": rectifiers}),
     "label neighbours": Part(CLASSIFICATION, {"neighbours:LocalLogits.fit": constantly(None)}),
     "rows counted eight times": Part(CLASSIFICATION, {WEIGHTS: without(1, 3)}),
     "ramps, classes": Part(CLASSIFICATION, {WEIGHTS: without(2, 3)}),
     "surprise": Part(
         CLASSIFICATION,
-        {"classification:predict": lambda old: lambda s, x: old(s._replace(surprise=0.0), x)},
+        {"experts:ClassState.predict": lambda old: lambda s, x: old(s._replace(surprise=0.0), x)},
     ),
 }
 _REMEMBERED = (
-    "joint_covariance:hold_out", "gaussian_process:GaussianProcess.fit",
+    "held_out:hold_out", "gaussian_process:GaussianProcess.fit",
     "residual_process:ResidualProcess.fit", "neighbours:KernelDensity.fit",
     "neighbours:LocalLogits.fit",
 )  # fmt: skip
 _SALTS = {  # parts that change a function beside its arguments
     "train_jobs": ("learnt kinks",),
-    "joint_covariance:hold_out": ("joint covariance",),
+    "held_out:hold_out": ("joint covariance",),
 }
 
 

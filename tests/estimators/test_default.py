@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesianClassifier, BayesianRegressor
-from bayesprop.tabular_default import joint_covariance
+from bayesprop.tabular_default import held_out
 from method_settings import predicted, wave
 
 
@@ -134,7 +134,7 @@ def test_weights_that_stay_independent_are_told(monkeypatch):
     settings = {"n_epochs": 5, "n_members": 2, "random_state": 0}
     model = BayesianRegressor((4,), **settings).fit(x, x[:, 0])
     assert model.fit_report_.warnings == []
-    monkeypatch.setattr(joint_covariance, "MOST_WEIGHTS", 10)
+    monkeypatch.setattr(held_out, "MOST_WEIGHTS", 10)
     with pytest.warns(UserWarning, match="stay independent"):
         model = BayesianRegressor((4,), **settings).fit(x, x[:, 0])
     (told,) = model.fit_report_.warnings

@@ -16,19 +16,21 @@ from jaxtyping import Array, Float
 
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.networks import (
-    LEAST_DOF,
-    LOG_WIDTH,
-    SHAPE,
-    TILT_LIMIT,
-    WIDTH_PRECISION,
     Layers,
     Member,
     Values,
     n_units_below,
 )
-from bayesprop.tabular_default.settings import Priors
+from bayesprop.tabular_default.settings import (
+    LEAST_DOF,
+    LOG_WIDTH,
+    SHAPE,
+    TILT_LIMIT,
+    WIDTH_PRECISION,
+    Priors,
+)
+from bayesprop.tabular_default.stack import Components
 
 stop = jax.lax.stop_gradient
 

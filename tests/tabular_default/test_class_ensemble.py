@@ -15,11 +15,11 @@ from scipy import optimize, stats
 
 from bayesprop import codec
 from bayesprop.numerics import softmax_expectations
-from bayesprop.tabular_default import classification as ce
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import stack as stacking
-from bayesprop.tabular_default.classification import ClassState
-from bayesprop.tabular_default.networks import flat, init_member
-from bayesprop.tabular_default.outputs import class_outputs
+from bayesprop.tabular_default.experts import ClassState, points
+from bayesprop.tabular_default.fit import Classes, _normals, _start, fit
+from bayesprop.tabular_default.networks import class_outputs, flat, init_member
 from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
 from bayesprop.tabular_default.settings import settings_for_classes
 from bayesprop.tabular_default.training import Job, Table
@@ -40,7 +40,7 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     with jax.enable_x64():
         moments = jax.jit(jax.vmap(softmax_expectations.moments))(m, v)
         entropy = jax.jit(jax.vmap(softmax_expectations.expected_entropy))(m, v, moments)
-    (doubtful,) = class_outputs([member], x, ce.points(n_classes))
+    (doubtful,) = class_outputs([member], x, points(n_classes))
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
     np.testing.assert_allclose(doubtful.expected_entropy, entropy, atol=0.08)
@@ -168,12 +168,12 @@ def fitted():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((150, 2))
     codes = (x[:, 0] + 0.3 * rng.standard_normal(150) > 0).astype(int) + (x[:, 1] > 1.0)
-    return x, codes, ce.fit(1, x, codes, 3, SETTINGS)
+    return x, codes, fit(1, Rows(x, codes), SETTINGS, Classes(3))
 
 
 def test_a_fit_learns_and_says_how_well(fitted):
     x, codes, (state, info) = fitted
-    doubtful = ce.predict(state, x)
+    doubtful = state.predict(x)
     log_p = np.log(doubtful.proba[np.arange(150), codes])
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0)
     shares = np.bincount(codes) / 150
@@ -188,7 +188,7 @@ def test_labels_by_chance_are_seen_through():
     rng = np.random.default_rng(9)
     x, codes = rng.standard_normal((200, 6)), rng.integers(2, size=200)
     settings = replace(SETTINGS, n_steps=1500, hidden_layer_sizes=(16,))
-    state, info = ce.fit(2, x, codes, 2, settings)
+    state, info = fit(2, Rows(x, codes), settings, Classes(2))
     share = np.bincount(codes) / 200
     entropy = -(share @ np.log(share))
     own = [one.proba for one in class_outputs(state.experts[1].members, bounded(x), state.points)]
@@ -196,7 +196,7 @@ def test_labels_by_chance_are_seen_through():
     assert learnt < entropy - 0.05
     assert info.left_out_loss > entropy - 0.03
     new = rng.integers(2, size=200)
-    fresh = ce.predict(state, rng.standard_normal((200, 6))).proba[np.arange(200), new]
+    fresh = state.predict(rng.standard_normal((200, 6))).proba[np.arange(200), new]
     assert -np.log(fresh).mean() < entropy + 0.1
 
 
@@ -205,7 +205,7 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_expert_does():
     x, targets, fold = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.arange(30) % 3
     weight = rng.exponential(size=30)
     table = Table.of(x, targets, weight)._replace(fold=fold)
-    experts = ce._start(rng, (table, table), weight @ targets, SETTINGS, is_ordered=False)
+    experts = _start(rng, (table, table), weight @ targets, SETTINGS, is_ordered=False)
     assert [one.likelihood_weight for one in experts] == [1.0, 8.0, 1.0, 8.0]
     for number in range(12):
         expert = experts[number // 3]
@@ -221,7 +221,7 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_expert_does():
 
 def test_what_data_would_tell_grows_with_the_distance(fitted):
     x, _, (state, _) = fitted
-    near, far = (ce.predict(state, scale * x) for scale in (1.0, 20.0))
+    near, far = (state.predict(scale * x) for scale in (1.0, 20.0))
     assert (near.expected_entropy >= 0.0).all()
 
     def told(doubtful):
@@ -234,7 +234,7 @@ def test_what_data_would_tell_grows_with_the_distance(fitted):
 def test_a_state_comes_back_from_its_arrays(fitted):
     x, _, (state, _) = fitted
     again = codec.read(ClassState, codec.write(state, ClassState))
-    np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
+    np.testing.assert_array_equal(again.predict(x).proba, state.predict(x).proba)
     ramps, (first, *others) = state.ramps, state.experts
     one = first.members[0]
     wide = one.mean[0]._replace(w_m=np.zeros((3, 8), np.float32))
@@ -268,15 +268,15 @@ def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
     x, codes, (state, _) = fitted
     sharp = state._replace(experts=tuple(map(sharpened, state.experts)))
     share = 1.0 / 152.0
-    assert (ce.predict(sharp, x).proba >= share * np.bincount(codes) / 150 - 1e-12).all()
-    certain = ce.predict(sharp._replace(surprise=0.0), x)
+    assert (sharp.predict(x).proba >= share * np.bincount(codes) / 150 - 1e-12).all()
+    certain = sharp._replace(surprise=0.0).predict(x)
     assert certain.proba.min() < 1e-9
     np.testing.assert_allclose(
-        ce.predict(sharp, x).proba, (1.0 - share) * certain.proba + share * state.constant
+        sharp.predict(x).proba, (1.0 - share) * certain.proba + share * state.constant
     )
     of_constant = stats.entropy(np.bincount(codes))
     np.testing.assert_allclose(
-        ce.predict(sharp, x).expected_entropy,
+        sharp.predict(x).expected_entropy,
         (1.0 - share) * certain.expected_entropy + share * of_constant,
     )
 
@@ -284,7 +284,7 @@ def test_no_class_is_less_likely_than_a_surprise_among_n_rows(fitted):
 def test_normals_last_for_any_number_of_classes():
     """The compiled loop takes the rest of the table's length by what a step draws."""
     for n_classes in (2, 5000):
-        assert len(ce._normals(0, n_classes)) >= 16 * 2 * n_classes
+        assert len(_normals(0, n_classes)) >= 16 * 2 * n_classes
 
 
 @pytest.mark.parametrize("name", ["one row of a class", "separable", "copies", "one member"])
@@ -298,8 +298,8 @@ def test_hard_tables_give_probabilities(name):
         x, codes = np.repeat(x[:4], 10, axis=0), np.repeat([0, 1, 0, 1], 10)
     if name == "one member":
         settings = replace(SETTINGS, n_members=1)
-    state, info = ce.fit(0, x, codes, 3, settings)
-    proba = ce.predict(state, x).proba
+    state, info = fit(0, Rows(x, codes), settings, Classes(3))
+    proba = state.predict(x).proba
     assert np.isfinite(proba).all()
     assert (proba.argmax(axis=1) == codes)[1:].mean() > 0.9
     assert np.isnan(info.left_out_loss) == (name == "one member")
@@ -327,7 +327,7 @@ def test_rows_of_few_cells_are_learnt():
     """Two inputs of four values of which one tells the class: every cell has twenty rows."""
     x = np.tile(np.mgrid[0:2, 0:2].reshape(2, 4).T, (20, 1)).astype(float)
     codes = (np.random.default_rng(3).random(80) < np.where(x[:, 0] > 0.5, 0.9, 0.1)).astype(int)
-    _, info = ce.fit(0, 2.0 * x - 1.0, codes, 2, SETTINGS)
+    _, info = fit(0, Rows(2.0 * x - 1.0, codes), SETTINGS, Classes(2))
     assert info.left_out_loss < 0.5
 
 
@@ -336,5 +336,5 @@ def test_a_fold_may_be_without_rows():
     x = np.r_[np.zeros((30, 1)), np.ones((1, 1)), np.full((1, 1), 2.0)]
     codes = np.r_[np.arange(30) % 2, 0, 1]
     groups = np.r_[np.zeros(30, int), 1, 2]
-    state, _ = ce.fit(0, x, codes, 2, SETTINGS, groups=groups)
-    assert np.isfinite(ce.predict(state, x).proba).all()
+    state, _ = fit(0, Rows(x, codes, group=groups), SETTINGS, Classes(2))
+    assert np.isfinite(state.predict(x).proba).all()

@@ -17,7 +17,7 @@ from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
-from bayesprop.tabular_default import outputs as ensemble_outputs
+from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default import settings as nn
 from bayesprop.tabular_default import training as engine
 from bayesprop.tabular_default.kernel_layout import layout

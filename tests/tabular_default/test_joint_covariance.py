@@ -11,10 +11,11 @@ import pytest
 from ensemble_objective import member_output, soft_relu, student_t_bound
 from scipy import stats
 
-from bayesprop.tabular_default import joint_covariance as dev
-from bayesprop.tabular_default import outputs as engine
-from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default import held_out as dev
+from bayesprop.tabular_default import networks as engine
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit
 from bayesprop.tabular_default.networks import (
     NOTHING,
     GaussianLayer,
@@ -26,7 +27,6 @@ from bayesprop.tabular_default.networks import (
     prior_variances,
 )
 from bayesprop.tabular_default.piecewise_linear import Ramps
-from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings, settings_for
 from bayesprop.tabular_default.training import Table, train
 
@@ -214,8 +214,8 @@ def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 20)
     monkeypatch.setattr(dev, "_MOST_NUMBERS", 20 * state.n_mean_weights - 1)
     assert dev.hold_out(state, rows.distinct, settings, 3)[0].factors.size == 0  # 19 rows of 30
-    draws = sample_functions(np.random.default_rng(0), alone(state), rows.x[:3], 4000)
-    said = nn.predict(alone(state), rows.x[:3])
+    draws = alone(state).draw(np.random.default_rng(0), rows.x[:3], 4000)
+    said = alone(state).predict(rows.x[:3])
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - said.mean) < 5.0 * error).all()
 
@@ -252,7 +252,7 @@ def wave() -> tuple[np.ndarray, np.ndarray, EnsembleSettings]:
 @pytest.fixture(scope="module")
 def with_a_gap(wave) -> Networks:
     x, y, settings = wave
-    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0].networks
+    return fit(1, Rows(x, y), replace(settings, learns_processes=False))[0].networks
 
 
 @pytest.fixture(scope="module")
@@ -298,8 +298,8 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
 def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
     x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
     rng = np.random.default_rng(2)
-    draws = sample_functions(rng, alone(with_a_gap), x, 20_000)[:, :, 0]
-    some = [sample_functions(rng, alone(with_a_gap), x, 10)[:, :, 0] for _ in range(400)]
+    draws = alone(with_a_gap).draw(rng, x, 20_000)[:, :, 0]
+    some = [alone(with_a_gap).draw(rng, x, 10)[:, :, 0] for _ in range(400)]
     moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
     means = engine.outputs(with_a_gap, x).m[:, :, 0]
     want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)

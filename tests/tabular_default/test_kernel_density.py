@@ -13,10 +13,9 @@ from test_residual_process import rows
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
-from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit
 from bayesprop.tabular_default.neighbours import DensityLikelihood, KernelDensity
-from bayesprop.tabular_default.regression import NumberState
 from bayesprop.tabular_default.settings import EnsembleSettings
 
 LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
@@ -134,7 +133,7 @@ def test_what_targets_are_rounded_to_is_not_learnt(unit: float, expected: float)
 def fitted() -> NumberState:
     x, y = heights(N, 5)
     other = np.float32(x[:, 2] + 0.1 * np.random.default_rng(6).standard_normal(N))
-    return nn.fit(1, x, np.column_stack([y / y.std(), other]), SETTINGS)[0]
+    return fit(1, Rows(x, np.column_stack([y / y.std(), other])), SETTINGS)[0]
 
 
 @pytest.mark.exhaustive
@@ -143,11 +142,11 @@ def test_a_fit_keeps_them_where_they_help(fitted: NumberState):
     assert fitted.density[1] is None
     x, y = heights(1000, 7)
     y /= heights(N, 5)[1].std()
-    gain = nn.predict(fitted, x)[:].target(0).log_prob(y)
-    gain -= nn.without_density(fitted, x).target(0).log_prob(y)
+    gain = fitted.predict(x)[:].target(0).log_prob(y)
+    gain -= fitted.without_density(x).target(0).log_prob(y)
     assert gain.mean() > 4.0 * gain.std() / np.sqrt(1000)
     np.testing.assert_array_equal(
-        nn.predict(fitted, x).target(1).mean, nn.without_density(fitted, x).target(1).mean
+        fitted.predict(x).target(1).mean, fitted.without_density(x).target(1).mean
     )
 
 
@@ -158,13 +157,13 @@ def test_draws_have_the_moments_of_the_prediction(fitted: NumberState):
     logarithms = np.r_[known.log_lengths, -2.0, known.logarithms[-1]]  # about half of the mixture
     half = replace(known, logarithms=logarithms)
     fitted = fitted._replace(density=(half, None))
-    out = nn.predict(fitted, x)
-    f = sample_functions(np.random.default_rng(4), fitted, x, n)
+    out = fitted.predict(x)
+    f = fitted.draw(np.random.default_rng(4), x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     square = np.square(f - out.mean)[:, :, 0]
     error = square.mean(axis=0) - out.epistemic_var[:, 0]
     assert (np.abs(error) < 4.5 * square.std(axis=0) / np.sqrt(n)).all()
-    y = sample_functions(np.random.default_rng(5), fitted, x, n, include_noise=True)
+    y = fitted.draw(np.random.default_rng(5), x, n, include_noise=True)
     for level in (0.2, 0.8):
         below = np.mean(y < out.quantile(level), axis=0)
         np.testing.assert_allclose(below, level, atol=0.03)
@@ -173,12 +172,12 @@ def test_draws_have_the_moments_of_the_prediction(fitted: NumberState):
 def test_they_are_saved_and_checked():
     x, y = heights(N, 5)
     few = replace(SETTINGS, n_steps=20)
-    fitted, known = nn.fit(1, x[:100], x[:100, :2], few)[0], fit_density(x, y)
+    fitted, known = fit(1, Rows(x[:100], x[:100, :2]), few)[0], fit_density(x, y)
     assert known is not None
     fitted = fitted._replace(density=(known, None))
     x, n = heights(50, 9)[0], len(known.y)
     again = codec.read(NumberState, codec.write(fitted, NumberState))
-    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    np.testing.assert_array_equal(again.predict(x).mean, fitted.predict(x).mean)
     size = sum(array.nbytes for array in codec.write(known).arrays.values())
     assert len(pickle.dumps(known)) < 1.2 * size
     refused = {
@@ -197,11 +196,11 @@ def test_they_are_saved_and_checked():
 @pytest.mark.exhaustive
 def test_groups_are_left_out_whole():
     x, y = heights(N, 5)
-    state, info = nn.fit(0, x, y[:, None] / y.std(), SETTINGS, groups=np.arange(N) // 5)
+    state, info = fit(0, Rows(x, y[:, None] / y.std(), group=np.arange(N) // 5), SETTINGS)
     assert info.guards["neighbour_rows"] > 0
     new, y_new = heights(500, 10)
-    gain = nn.predict(state, new).log_prob(y_new[:, None] / y.std())
-    gain -= nn.without_density(state, new).log_prob(y_new[:, None] / y.std())
+    gain = state.predict(new).log_prob(y_new[:, None] / y.std())
+    gain -= state.without_density(new).log_prob(y_new[:, None] / y.std())
     assert gain.mean() > 0.0
 
 

@@ -13,16 +13,16 @@ from bayesprop import codec, metrics
 from bayesprop.distributions.mixture import BROAD_SHARE
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import experts, piecewise_linear
-from bayesprop.tabular_default import joint_covariance as dev
-from bayesprop.tabular_default import outputs as engine
-from bayesprop.tabular_default import regression as nn
+from bayesprop.tabular_default import held_out as dev
+from bayesprop.tabular_default import networks as engine
 from bayesprop.tabular_default import stack as stacking
-from bayesprop.tabular_default.components import Components, scale_noise
-from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit as fit_rows
 from bayesprop.tabular_default.gaussian_process import Limits
 from bayesprop.tabular_default.networks import Networks, init_networks, prior_variances
-from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.residual_process import ResidualProcess
 from bayesprop.tabular_default.settings import settings_for
+from bayesprop.tabular_default.stack import Components, scale_noise
 from bayesprop.tabular_default.training import Table, train
 
 
@@ -148,7 +148,7 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     x = np.float32(np.repeat(inputs, 6, axis=0))
     y = np.repeat(inputs[:, 0] + own, 6)[:, None] + 0.2 * rng.standard_normal((360, 1))
     settings = settings_for(360, n_members=2, n_steps=3000)
-    state, _ = nn.fit(0, x, y, settings)
+    state, _ = fit_rows(0, Rows(x, y), settings)
     assert state.networks.log_noise_factor[0] == 0.0
     assert state.networks.residuals == (None,)
     assert len(state.experts) == 1
@@ -241,9 +241,8 @@ LIMITS = Limits(-20.0, 1000)
 def choice(members: Components, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
     """Let rows choose none of which lies too far away."""
     known, n, rng = Rows(x, y, np.ones(len(y))), len(y), np.random.default_rng(1)
-    around = Rows(np.float32(x), y[:, None], np.ones(n))
-    every = Components(*(part[..., None] for part in members))
-    learn = partial(experts._residual, rng, around, every, 0, n)
+    around = Rows(np.float32(x), y, np.ones(n))
+    learn = partial(ResidualProcess.fit, rng, around, members.predictive(), n)
     return experts._choice(
         rng, members, np.arange(n), measured(y), known, known.y < np.inf, limits, learn
     )
@@ -321,7 +320,7 @@ def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given)
     sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
     chosen = {"n_steps": 600} | given
     settings = settings_for(len(x), **sizes, **chosen)
-    return nn.fit(0, x, y, settings, weight=weight)[0]
+    return fit_rows(0, Rows(x, y, weight), settings)[0]
 
 
 @pytest.mark.exhaustive
@@ -335,7 +334,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple, monkeypatch
     assert state.networks.residuals[1] is None
     assert without.networks.residuals == (None, None)
     assert len(without.experts) == 1
-    better, worse = (nn.predict(one, x[300:]) for one in (state, without))
+    better, worse = (one.predict(x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
     np.testing.assert_allclose(error[1], before[1], rtol=0.02)
@@ -349,10 +348,10 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple, monkeypatch
         forged = codec.write(state._replace(weights=weights), NumberState)
         with pytest.raises(ValueError, match="weights must be"):
             codec.read(NumberState, forged)
-    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
+    np.testing.assert_array_equal(again.predict(x).mean, state.predict(x).mean)
 
-    drawn = sample_functions(np.random.default_rng(3), state, x[300:310], 20_000)
-    out, away = nn.predict(state, x[300:310]), drawn - drawn.mean(axis=0)
+    drawn = state.draw(np.random.default_rng(3), x[300:310], 20_000)
+    out, away = state.predict(x[300:310]), drawn - drawn.mean(axis=0)
     error = np.sqrt(out.epistemic_var / len(drawn))
     assert (np.abs(drawn.mean(axis=0) - out.mean) < 5.0 * error).all()
     error = np.std(away**2, axis=0) / np.sqrt(len(drawn))  # the networks' few draws have most of it
@@ -417,8 +416,8 @@ def test_cells_are_levels_that_are_crossed_and_not_groups():
     assert Table.of(x, y, None).distinct.has_cells
     assert not Table.of(np.tile(of_groups, (8, 1)), y, None).distinct.has_cells
     assert not Table.of(x[:11], y[:11], None).distinct.has_cells
-    state, _ = nn.fit(0, x, y, settings_for(48, n_steps=2000))
+    state, _ = fit_rows(0, Rows(x, y), settings_for(48, n_steps=2000))
     means = y.reshape(8, 6).mean(axis=0)
     assert state.weights[1, 0] > 0.5
     again = codec.read(NumberState, codec.write(state, NumberState))
-    np.testing.assert_allclose(nn.predict(again, levels).mean[:, 0], means, atol=0.3)
+    np.testing.assert_allclose(again.predict(levels).mean[:, 0], means, atol=0.3)

@@ -14,11 +14,12 @@ from threadpoolctl import threadpool_info
 
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import classification as nn
 from bayesprop.tabular_default import neighbours
-from bayesprop.tabular_default.classification import ClassState
+from bayesprop.tabular_default.experts import ClassState
+from bayesprop.tabular_default.fit import Classes, fit
 from bayesprop.tabular_default.neighbours import LocalLogits, LogitsLikelihood
 from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.training import FitInfo
 
 LOG_LENGTHS = np.log([0.5, 1.5, 4.0])
 LOGARITHMS = np.r_[LOG_LENGTHS, np.log(3.0)]
@@ -158,8 +159,8 @@ FAST = EnsembleSettings(n_members=2, hidden_layer_sizes=(4,), n_steps=50)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[ClassState, nn.FitInfo]:
-    return nn.fit(1, *spots(1200, seed=5), 2, FAST)
+def fitted() -> tuple[ClassState, FitInfo]:
+    return fit(1, Rows(*spots(1200, seed=5)), FAST, Classes(2))
 
 
 def test_a_fit_asks_them_saves_them_and_gives_them_back(fitted):
@@ -167,32 +168,32 @@ def test_a_fit_asks_them_saves_them_and_gives_them_back(fitted):
     assert state.neighbours is not None
     assert info.guards["neighbour_rows"] == len(state.neighbours.weight) == 1200
     x, code = spots(1000, seed=6)
-    proba = nn.predict(state, x).proba
-    without = nn.predict(state._replace(neighbours=None), x).proba
+    proba = state.predict(x).proba
+    without = state._replace(neighbours=None).predict(x).proba
     gain = np.log(proba[np.arange(1000), code]) - np.log(without[np.arange(1000), code])
     assert gain.mean() > 4.0 * gain.std() / np.sqrt(1000)
     again = codec.read(ClassState, codec.write(state, ClassState))
-    np.testing.assert_array_equal(nn.predict(again, x).proba, proba)
+    np.testing.assert_array_equal(again.predict(x).proba, proba)
     copied = pickle.loads(pickle.dumps(state.neighbours))
     np.testing.assert_array_equal(copied.moved(x, without), state.neighbours.moved(x, without))
 
 
 def test_lengths_are_fitted_beside_no_waiting_threads_of_blas(monkeypatch):
-    fit, numbers = LogitsLikelihood.fit, set()
+    fit_one, numbers = LogitsLikelihood.fit, set()
 
     def counted(*args: Any) -> np.ndarray:
         numbers.update(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
-        return fit(*args)
+        return fit_one(*args)
 
     monkeypatch.setattr(LogitsLikelihood, "fit", counted)
     monkeypatch.setattr(neighbours, "N_STEPS", 20)
-    nn.fit(1, *spots(400, seed=5), 2, FAST)
+    fit(1, Rows(*spots(400, seed=5)), FAST, Classes(2))
     assert numbers == {1}
 
 
 def test_nobody_is_asked_where_the_file_must_hold_no_rows():
     x, code = spots(1200, seed=5)
-    state, info = nn.fit(1, x, code, 2, replace(FAST, learns_processes=False))
+    state, info = fit(1, Rows(x, code), replace(FAST, learns_processes=False), Classes(2))
     assert state.neighbours is None
     assert info.guards["neighbour_rows"] == 0
     assert not any(len(x) in a.shape for a in codec.write(state).arrays.values())
@@ -200,7 +201,7 @@ def test_nobody_is_asked_where_the_file_must_hold_no_rows():
 
 def test_doubt_stays_between_nothing_and_all(fitted):
     state, _ = fitted
-    predicted = nn.predict(state, spots(500, seed=7)[0])
+    predicted = state.predict(spots(500, seed=7)[0])
     total = special.entr(predicted.proba).sum(axis=1)
     assert (predicted.expected_entropy >= 0.0).all()
     assert (predicted.expected_entropy <= total + 1e-9).all()

@@ -12,20 +12,20 @@ from test_joint_covariance import alone
 
 from bayesprop import codec, metrics
 from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import method as ensemble_method
 from bayesprop.tabular_default import networks as gn
-from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.function_draws import sample_functions
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit
 from bayesprop.tabular_default.networks import (
-    TILT_LIMIT,
     Member,
     Networks,
     init_member,
     log_noise_floor,
+    outputs,
 )
-from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.regression import NumberState
-from bayesprop.tabular_default.settings import EnsembleSettings, Priors, settings_for
+from bayesprop.tabular_default.settings import TILT_LIMIT, EnsembleSettings, Priors, settings_for
+from bayesprop.tabular_default.training import FitInfo
 
 PRIORS = Priors(4.0, 4.0, 9.0)
 SETTINGS = EnsembleSettings(
@@ -68,9 +68,9 @@ def wave() -> tuple[np.ndarray, np.ndarray, stats.rv_continuous]:
 
 
 @pytest.fixture(scope="module")
-def fitted(wave) -> tuple[NumberState, nn.FitInfo]:
+def fitted(wave) -> tuple[NumberState, FitInfo]:
     x, y, _ = wave
-    return nn.fit(3, x, y, SETTINGS)
+    return fit(3, Rows(x, y), SETTINGS)
 
 
 def test_moments_are_those_of_drawn_networks(member: Member):
@@ -157,7 +157,7 @@ def test_noise_kl_is_the_sum_of_integrals(member: Member):
 
 def test_finds_the_function_and_its_noise(wave, fitted):
     x, y, truth = wave
-    out = nn.predict(fitted[0], x)
+    out = fitted[0].predict(x)
     assert metrics.mean_log_likelihood(out, y) > truth.logpdf(y[:, 0]).mean() - 0.2
     scale = np.exp(0.5 * out.log_noise_mean.mean(axis=0))[:, 0]
     assert np.median(scale[x[:, 0] > 0.3]) > 2.0 * np.median(scale[x[:, 0] < -0.3])
@@ -174,12 +174,12 @@ def test_training_reports_itself(fitted):
 
 def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     x = wave[0][:3]
-    out, n = nn.predict(fitted[0], x), 6000
-    f = sample_functions(np.random.default_rng(8), fitted[0], x, n)
+    out, n = fitted[0].predict(x), 6000
+    f = fitted[0].draw(np.random.default_rng(8), x, n)
     assert f.shape == (n, 3, 1)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = sample_functions(np.random.default_rng(9), fitted[0], x, n, include_noise=True)
+    y = fitted[0].draw(np.random.default_rng(9), x, n, include_noise=True)
     below = np.mean(y < out.quantile(0.9), axis=0)
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
@@ -193,10 +193,10 @@ def test_noise_that_nobody_knows_is_bounded(wave, fitted):
     networks = fitted[0].networks._replace(members=tuple(wild))
     state, told = alone(networks), outputs(networks, x)
     assert (told.l_v > 100.0).all()
-    out = nn.predict(state, x)
+    out = state.predict(x)
     variance = np.exp(told.l_m + TILT_LIMIT) * told.dof / (told.dof - 2.0)
     np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
-    y = sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
+    y = state.draw(np.random.default_rng(10), x, n, include_noise=True)
     for level in (0.5, 0.9):
         below = np.mean(y < out.quantile(level), axis=0)
         assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
@@ -227,8 +227,8 @@ def test_awkward_targets_do_not_collapse(target):
     x = rng.standard_normal((2 * N, D))
     y = target(rng, x)
     y = ((y - y[:N].mean()) / y[:N].std())[:, None]
-    state, info = nn.fit(4, x[:N], y[:N], SETTINGS)
-    out = nn.predict(state, x[N:])
+    state, info = fit(4, Rows(x[:N], y[:N]), SETTINGS)
+    out = state.predict(x[N:])
     constant = np.mean(stats.norm.logpdf(y[N:], 0.0, 1.0))
     allowed = 0.05 if target is nothing else 0.0
     assert np.isfinite(info.losses).all()

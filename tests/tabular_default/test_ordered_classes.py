@@ -14,10 +14,16 @@ from class_networks import mean_outputs, slopes_for_classes, widened
 from scipy import special
 
 from bayesprop import codec
-from bayesprop.tabular_default import classification as ce
-from bayesprop.tabular_default.classification import ClassState
-from bayesprop.tabular_default.networks import LEAST_GAP, flat, init_member, init_thresholds
-from bayesprop.tabular_default.outputs import class_outputs
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default.experts import ClassState, points
+from bayesprop.tabular_default.fit import Classes, fit
+from bayesprop.tabular_default.networks import (
+    LEAST_GAP,
+    class_outputs,
+    flat,
+    init_member,
+    init_thresholds,
+)
 from bayesprop.tabular_default.training import Table
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
@@ -52,7 +58,7 @@ def test_probabilities_and_entropies_are_those_of_quadrature(n_classes):
     m, v = latent(member, x)
     assert 0.3 < np.median(v) < 30.0
     p = by_quadrature(m, v, member.thresholds)
-    (doubtful,) = class_outputs([member], x, ce.points(n_classes))
+    (doubtful,) = class_outputs([member], x, points(n_classes))
     np.testing.assert_allclose(doubtful.proba, WEIGHTS @ p, atol=4e-3)
     entropy = special.entr(p).sum(axis=2) @ WEIGHTS
     np.testing.assert_allclose(doubtful.expected_entropy, entropy, atol=0.01)
@@ -63,7 +69,7 @@ def test_far_in_the_tails_nothing_cancels():
     sure = tuple(layer._replace(w_log_std=layer.w_log_std - 9.0) for layer in member.mean)
     x = np.zeros((1, 2))
     m, v = latent(member._replace(mean=sure), x)
-    (doubtful,) = class_outputs([member._replace(mean=sure)], x, ce.points(3))
+    (doubtful,) = class_outputs([member._replace(mean=sure)], x, points(3))
     want = WEIGHTS @ by_quadrature(m, v, member.thresholds)
     assert want[0, 0] < 1e-15
     np.testing.assert_allclose(doubtful.proba[0, 0], want[0, 0], rtol=0.02)
@@ -125,27 +131,29 @@ def fitted():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((150, 2))
     codes = np.digitize(x[:, 0] + 0.4 * rng.logistic(size=150), [-1.0, 0.0, 1.0])
-    return x, codes, ce.fit(1, x, codes, 4, SETTINGS, is_ordered=True)
+    return x, codes, fit(1, Rows(x, codes), SETTINGS, Classes(4, is_ordered=True))
 
 
 def test_experts_with_an_order_stand_beside_the_others(fitted):
     x, codes, (state, info) = fitted
     assert [one.is_ordered for one in state.experts] == [False] * 4 + [True] * 4
     assert len(state.weights) == 8
-    proba = ce.predict(state, x).proba
+    proba = state.predict(x).proba
     log_p = np.log(proba[np.arange(150), codes])
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     share = np.bincount(codes) / 150
     assert -log_p.mean() < info.left_out_loss < -(share @ np.log(share))
     again = codec.read(ClassState, codec.write(state, ClassState))
-    np.testing.assert_array_equal(ce.predict(again, x).proba, proba)
+    np.testing.assert_array_equal(again.predict(x).proba, proba)
 
 
 def test_an_order_that_is_none_costs_little(fitted):
     """Codes shuffled: the families without order take the mixture."""
     x, codes, _ = fitted
-    state, info = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS, is_ordered=True)
-    _, plain = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS)
+    state, info = fit(
+        1, Rows(x, np.array([2, 0, 3, 1])[codes]), SETTINGS, Classes(4, is_ordered=True)
+    )
+    _, plain = fit(1, Rows(x, np.array([2, 0, 3, 1])[codes]), SETTINGS, Classes(4))
     assert state.weights[:4].sum() > 0.6
     assert info.left_out_loss < plain.left_out_loss + 0.04
 
@@ -153,7 +161,7 @@ def test_an_order_that_is_none_costs_little(fitted):
 def test_two_classes_have_the_experts_of_classes():
     rng = np.random.default_rng(3)
     x, codes = rng.standard_normal((40, 2)), np.arange(40) % 2
-    state, _ = ce.fit(0, x, codes, 2, replace(SETTINGS, n_steps=20), is_ordered=True)
+    state, _ = fit(0, Rows(x, codes), replace(SETTINGS, n_steps=20), Classes(2, is_ordered=True))
     assert not any(one.is_ordered for one in state.experts)
 
 

@@ -11,14 +11,14 @@ from scipy import optimize
 
 from bayesprop import codec
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import experts
-from bayesprop.tabular_default import regression as nn
-from bayesprop.tabular_default.components import Components
-from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.joint_covariance import HeldOut
-from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit
+from bayesprop.tabular_default.held_out import HeldOut
+from bayesprop.tabular_default.networks import outputs
 from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.stack import Components
 from bayesprop.tabular_default.training import Table
 
 SETTINGS = EnsembleSettings(
@@ -46,14 +46,14 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def fitted(table) -> NumberState:
-    return nn.fit(1, *table, SETTINGS)[0]
+    return fit(1, Rows(*table), SETTINGS)[0]
 
 
 def test_a_saw_is_learnt_by_ramps(fitted):
     assert fitted.weights[1, 0] > 0.9
     assert [one.n_members for one in fitted.experts] == [2, 2]
     x = np.random.default_rng(1).uniform(-1.6, 1.6, (500, 2))
-    alone, both = outputs(fitted.networks, x).predictive(), nn.predict(fitted, x)
+    alone, both = outputs(fitted.networks, x).predictive(), fitted.predict(x)
     errors = [np.sqrt(np.mean((each.mean - saw(x)) ** 2)) for each in (alone, both)]
     assert errors[1] < 0.7 * errors[0]
 
@@ -65,7 +65,7 @@ def test_the_prediction_is_the_mixture_of_both(fitted):
         experts.expert_components(expert, given).predictive()
         for expert, given in zip(fitted.experts, (x, fitted.ramps.encode(x)), strict=True)
     )
-    both = nn.predict(fitted, x)
+    both = fitted.predict(x)
     np.testing.assert_allclose(both.mean, (1.0 - share) * one.mean + share * two.mean, rtol=1e-9)
     for y in (one.mean, two.mean + 0.3):
         mixed = (1.0 - share) * one.cdf(y) + share * two.cdf(y)
@@ -75,11 +75,11 @@ def test_the_prediction_is_the_mixture_of_both(fitted):
 def test_draws_have_the_moments_of_the_mixture(fitted):
     state = fitted._replace(weights=np.array([[0.6], [0.4]]))
     x, n = np.array([[0.3, 0.0], [1.2, -1.0]]), 8000
-    out = nn.predict(state, x)
-    f = sample_functions(np.random.default_rng(3), state, x, n)
+    out = state.predict(x)
+    f = state.draw(np.random.default_rng(3), x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = sample_functions(np.random.default_rng(4), state, x, n, include_noise=True)
+    y = state.draw(np.random.default_rng(4), x, n, include_noise=True)
     for level in (0.2, 0.8):
         below = np.mean(y < out.quantile(level), axis=0)
         assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
@@ -110,7 +110,7 @@ def test_the_weight_is_the_most_likely_one(fitted):
 def test_arrays_come_back(fitted):
     x = np.random.default_rng(6).uniform(-2.0, 2.0, (20, 2))
     again = codec.read(NumberState, codec.write(fitted, NumberState))
-    np.testing.assert_array_equal(nn.predict(again, x).f_mean, nn.predict(fitted, x).f_mean)
+    np.testing.assert_array_equal(again.predict(x).f_mean, fitted.predict(x).f_mean)
     ramps = fitted.ramps
     fewer = ramps._replace(
         knots=ramps.knots[1:],
@@ -132,20 +132,20 @@ def test_no_ramps_where_there_are_no_rows_to_weigh_them_by(table):
     x, y = table
     few = replace(SETTINGS, n_steps=20)
     large = replace(few, hidden_layer_sizes=(1500,))
-    assert len(nn.fit(1, x[:40], y[:40], large)[0].experts) == 1
+    assert len(fit(1, Rows(x[:40], y[:40]), large)[0].experts) == 1
     levels = np.random.default_rng(7).integers(3, size=(40, 2)) * 1.0
-    assert len(nn.fit(1, levels, y[:40], few)[0].experts) == 1
+    assert len(fit(1, Rows(levels, y[:40]), few)[0].experts) == 1
 
 
 def test_time_that_is_over_leaves_the_first_networks_of_both(table):
     x, y = table
     progress = Progress(deadline=time.monotonic())
-    state, _ = nn.fit(1, x, y, SETTINGS, progress=progress)
+    state, _ = fit(1, Rows(x, y), SETTINGS, progress=progress)
     assert {one.n_members for one in state.experts} == {1}
     assert progress.cuts
 
 
 def test_components_are_those_of_all_members(fitted):
-    noisy = nn.components(fitted, np.zeros((3, 2)))
+    noisy = fitted.components(np.zeros((3, 2)))
     assert noisy.m.shape == (4, 3, 1)
     np.testing.assert_allclose(noisy.share.sum(axis=0), 1.0)

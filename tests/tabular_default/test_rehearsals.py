@@ -7,7 +7,7 @@ import pytest
 
 from bayesprop import BayesianClassifier, BayesianRegressor
 from bayesprop.simd import mixtures
-from bayesprop.tabular_default import outputs as ensemble_outputs
+from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_outputs import evaluate
 

@@ -15,14 +15,13 @@ from test_joint_covariance import alone
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
-from bayesprop.tabular_default import regression as nn
 from bayesprop.tabular_default import residual_process as near
-from bayesprop.tabular_default.components import Components
-from bayesprop.tabular_default.function_draws import sample_functions
-from bayesprop.tabular_default.outputs import outputs
-from bayesprop.tabular_default.regression import NumberState
+from bayesprop.tabular_default.experts import NumberState
+from bayesprop.tabular_default.fit import fit
+from bayesprop.tabular_default.networks import outputs
 from bayesprop.tabular_default.residual_process import ResidualLikelihood, ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.stack import Components
 
 HYPER = np.log([0.5, 1.5, 4.0, 0.8, 0.1])
 """Logarithms of lengths, variance and noise."""
@@ -243,7 +242,7 @@ def field(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def fitted() -> NumberState:
-    return nn.fit(0, *field(N, 1), SETTINGS)[0]
+    return fit(0, Rows(*field(N, 1)), SETTINGS)[0]
 
 
 @pytest.mark.exhaustive
@@ -251,25 +250,25 @@ def test_streets_are_known_by_their_neighbours(fitted):
     assert fitted.networks.residuals[0] is not None
     assert fitted.networks.residuals[1] is None
     x, y = field(1000, 2)
-    after, before = nn.predict(fitted, x), outputs(fitted.networks, x).predictive()
+    after, before = fitted.predict(x), outputs(fitted.networks, x).predictive()
     error, past = (np.mean((each.mean - y) ** 2, axis=0) for each in (after, before))
     assert error[0] < 0.5 * past[0]
     np.testing.assert_allclose(error[1], past[1], rtol=0.02)
     low, high = np.moveaxis(after.interval(0.9), -1, 0)
     inside = np.mean((y >= low) & (y <= high), axis=0)
     assert (np.abs(inside - 0.9) < 4.0 * np.sqrt(0.09 / 1000)).all()
-    far = nn.predict(fitted, np.float32([[9.0, 9.0, 0.0]]))
+    far = fitted.predict(np.float32([[9.0, 9.0, 0.0]]))
     assert far.epistemic_var[0, 0] > 4.0 * np.median(after.epistemic_var[:, 0])
 
 
 @pytest.mark.exhaustive
 def test_draws_have_the_moments_of_the_prediction(fitted):
     state, x, n = alone(fitted.networks), field(6, 3)[0], 8000
-    out = nn.predict(state, x)
-    f = sample_functions(np.random.default_rng(4), state, x, n)
+    out = state.predict(x)
+    f = state.draw(np.random.default_rng(4), x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = sample_functions(np.random.default_rng(5), state, x, n, include_noise=True)
+    y = state.draw(np.random.default_rng(5), x, n, include_noise=True)
     np.testing.assert_allclose(y.var(axis=0), out.std**2, rtol=0.1)
     for level in (0.2, 0.8):  # of another shape: a Gaussian beside what is stretched
         below = np.mean(y < out.quantile(level), axis=0)
@@ -280,7 +279,7 @@ def test_draws_have_the_moments_of_the_prediction(fitted):
 def test_what_neighbours_know_is_saved_and_checked(fitted):
     x, process = field(50, 3)[0], fitted.networks.residuals[0]
     again = codec.read(NumberState, codec.write(fitted, NumberState))
-    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(fitted, x).mean)
+    np.testing.assert_array_equal(again.predict(x).mean, fitted.predict(x).mean)
     process.moments(x)
     size = sum(array.nbytes for array in codec.write(process).arrays.values())
     assert len(pickle.dumps(process)) < 1.2 * size
@@ -288,4 +287,4 @@ def test_what_neighbours_know_is_saved_and_checked(fitted):
 
 def test_nobody_is_asked_where_few_rows_or_nothing_speak_for_it():
     x, y = field(neighbours.LEAST_ROWS - 1, 1)
-    assert nn.fit(0, x, y, SETTINGS)[0].networks.residuals == (None, None)
+    assert fit(0, Rows(x, y), SETTINGS)[0].networks.residuals == (None, None)

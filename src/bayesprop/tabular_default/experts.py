@@ -1,4 +1,4 @@
-"""Experts of numbers, and what held-out rows choose of each: processes, noise, mixture weights."""
+"""Experts, what held-out rows choose of each, and mixtures of them, which predict and draw."""
 
 from __future__ import annotations
 
@@ -7,23 +7,40 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
+from scipy import special
 
-from bayesprop.distributions.mixture import LEAST_LOG_NOISE
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.mixture import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
+    MOST_LOG_NOISE_VAR,
+    MixturePredictive,
+)
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import gaussian_process, neighbours, residual_process
-from bayesprop.tabular_default.components import Components
-from bayesprop.tabular_default.duplicate_inputs import Distinct
+from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.gaussian_process import Fitted, GaussianProcess, Limits
-from bayesprop.tabular_default.joint_covariance import HeldOut
-from bayesprop.tabular_default.networks import Networks, log_noise_floor
-from bayesprop.tabular_default.outputs import outputs
+from bayesprop.tabular_default.held_out import Distinct, HeldOut
+from bayesprop.tabular_default.neighbours import Gaussians, KernelDensity, LocalLogits
+from bayesprop.tabular_default.networks import (
+    Networks,
+    apply,
+    class_outputs,
+    draw,
+    log_noise_floor,
+    moves,
+    outputs,
+)
+from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
 from bayesprop.tabular_default.residual_process import Local, ResidualProcess
 from bayesprop.tabular_default.stack import (
     LEAST_GAIN,
     MOST_MEASUREMENTS,
+    Components,
     is_no_more,
     noise_factor,
+    scale_noise,
     scores,
     weights_of,
 )
@@ -38,6 +55,8 @@ ENOUGH_WEIGHT = 0.9
 """Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
 
 _LEAST_PROCESS_WEIGHT = 1e-6  # and of the networks beside it
+_N_PAIRS = 64  # of draws of the logits of a prediction
+_NUMBERS_AT_A_TIME = 2 * 10**6
 
 
 class Processes(NamedTuple):
@@ -109,11 +128,8 @@ def choose_beside(
     n_inputs
         Columns before the ramps.
     """
-    rng, once, n_outputs = (
-        np.random.default_rng([seed % 2**32, 4]),
-        distinct.once,
-        networks.n_outputs,
-    )
+    rng, once = np.random.default_rng([seed % 2**32, 4]), distinct.once
+    n_outputs = networks.n_outputs
     if held_out.is_near.sum() < LEAST_ROWS:
         return Stack((networks,), np.ones((1, n_outputs)), held_out)
     x = once.x[held_out.rows].astype(np.float64)
@@ -125,19 +141,19 @@ def choose_beside(
     if learns_processes and len(near) >= neighbours.LEAST_ROWS:
         order = np.r_[near, np.setdiff1d(np.flatnonzero(held_out.is_near), near)]
         around = _around(networks, distinct, held_out, order, n_inputs, seed)
-    each = [
-        _choice(
+    each = []
+    for o in range(n_outputs):
+        learn = around and partial(
+            ResidualProcess.fit,
             rng,
-            there.column(o),
-            at,
-            measured._replace(y=measured.y[:, o]),
-            known._replace(y=known.y[:, o]),
-            held_out.is_near[rows],
-            _limits(distinct, o) if learns_processes else None,
-            around and partial(_residual, rng, *around, o, len(near)),
+            around[0]._replace(y=around[0].y[:, o]),
+            around[1].column(o).predictive(),
+            len(near),
         )
-        for o in range(n_outputs)
-    ]
+        targets = measured._replace(y=measured.y[:, o]), known._replace(y=known.y[:, o])
+        limits = _limits(distinct, o) if learns_processes else None
+        is_near = held_out.is_near[rows]
+        each.append(_choice(rng, there.column(o), at, *targets, is_near, limits, learn))
     networks = networks._replace(
         log_noise_factor=np.array([one.log_factor for one in each], np.float32),
         residuals=tuple(one.residual and one.residual[0] for one in each),
@@ -175,14 +191,6 @@ def _around(
         components.m[:, : len(order)] = out.m[:, : len(rows)]
     known = once.at(rows)
     return known._replace(x=known.x[:, :n_inputs]), components
-
-
-def _residual(
-    rng: np.random.Generator, known: Rows, components: Components, o: int, n_own: int
-) -> tuple[ResidualProcess, Local] | None:
-    """Fit a residual process to one target, and predict the first rows, each held out."""
-    known = known._replace(y=np.float32(known.y[:, o]), weight=np.float32(known.weight))
-    return ResidualProcess.fit(rng, known, components.column(o).predictive(), n_own)
 
 
 def _local(
@@ -288,3 +296,304 @@ def combined(one: Stack, other: Stack, distinct: Distinct) -> Stack:
     held_out = HeldOut(common, Components.mixed(parts, weights), np.ones(len(common), bool))
     each = weights[0] * one.weights, weights[1] * other.weights
     return Stack((*one.experts, *other.experts), np.concatenate(each), held_out)
+
+
+class NumberState(NamedTuple):
+    """What a fit leaves.
+
+    experts, weights
+        Experts, and their mixture weights for every output, (e, o).
+    ramps
+        Of the inputs.
+    density
+        Targets of the nearest rows of every output, beside all else; None where held-out rows want
+        none.
+    seed
+        The number that fixed the start and the order of the rows.
+    """
+
+    experts: tuple[Networks | Processes, ...]
+    weights: Float64[np.ndarray, "e o"]
+    ramps: Ramps
+    density: tuple[KernelDensity | None, ...]
+    seed: int
+
+    @property
+    def networks(self) -> Networks:
+        """Those that are given the inputs as they are."""
+        first = self.experts[0]
+        assert isinstance(first, Networks)
+        return first
+
+    def validate(self) -> None:
+        """Raise ValueError unless all parts belong to one ensemble."""
+        d, n_given = len(self.ramps.n_knots), len(self.ramps.n_knots) + self.ramps.n_ramps
+        if not self.experts or not isinstance(self.experts[0], Networks):
+            raise ValueError("the first expert must be networks")
+        o = self.experts[0].n_outputs
+        for one in self.experts:
+            n_inputs = n_given if one.is_ramped else d
+            if isinstance(one, Networks):
+                fits = one.n_inputs == n_inputs and one.members[0].sizes[1][-1] == o
+            else:
+                fits = all(p is None or p.x.shape[1] == n_inputs for p in one.processes)
+            if not fits or one.n_outputs != o:
+                raise ValueError(f"every expert must lead from its inputs to {o} outputs")
+        least, most = self.weights.min(), np.abs(self.weights.sum(axis=0) - 1.0).max()
+        if self.weights.shape != (len(self.experts), o) or least < 0.0 or most > 1e-6:
+            raise ValueError("weights must be numbers from 0 on that sum to one, of every expert")
+        if len(self.density) != o:
+            raise ValueError(f"all that belongs to an output must be there {o} times")
+        if any(one is not None and one.x.shape[1] != d for one in self.density):
+            raise ValueError(f"what knows rows must know {d} inputs of each")
+
+    def components(self, x: Float[np.ndarray, "n d"]) -> Components:
+        """Return the mixture of all experts; their noise is as held-out rows want it."""
+        given = {one.is_ramped for one in self.experts}
+        views = {is_ramped: self.ramps.encode(x) if is_ramped else x for is_ramped in given}
+        parts = [expert_components(one, views[one.is_ramped]) for one in self.experts]
+        return Components.mixed(parts, self.weights)
+
+    def without_density(self, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
+        """Predict by the experts alone."""
+        return self.components(x).predictive()
+
+    def predict(self, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
+        """Predict standardised targets by one mixture of all that a fit leaves."""
+        predicted = self.without_density(x)
+        if not any(self.density):
+            return predicted
+        return predicted.with_gaussians(*neighbours.gaussians(self.density, x, predicted.std))
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        x: Float[np.ndarray, "n d"],
+        n: int,
+        *,
+        include_noise: bool = False,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw networks or processes, and return their means at all rows, or new observations.
+
+        Of networks linear in the covariance factors of the weights, as variances of predictions
+        are; where there are none, with independent weights.
+        """
+        x = np.asarray(x, np.float64)
+        draws = np.empty((n, len(x), self.weights.shape[1]))
+        # One number a draw, so that outputs share networks where their weights are alike.
+        passed = np.cumsum(self.weights, axis=0)[:-1, None] <= rng.random((n, 1))
+        which = passed.sum(axis=0)
+        for e, expert in enumerate(self.experts):
+            of_expert = np.flatnonzero((which == e).any(axis=1))
+            if len(of_expert):
+                given = self.ramps.encode(x) if expert.is_ramped else x
+                if isinstance(expert, Processes):
+                    values = _of_processes(rng, expert, given, len(of_expert), include_noise)
+                else:
+                    values = _of_networks(rng, expert, given, len(of_expert), include_noise)
+                is_own = (which[of_expert] == e)[:, None]
+                draws[of_expert] = np.where(is_own, values, draws[of_expert])
+        if not any(self.density):
+            return draws
+        beside = neighbours.gaussians(self.density, x, self.without_density(x).std)
+        return _or_nearby(rng, draws, beside, include_noise=include_noise)
+
+
+class ClassState(NamedTuple):
+    """The posterior of all networks, and how they are mixed.
+
+    experts
+        Networks without and with ramps, of every likelihood weight.
+    weights
+        Mixture weights of the experts, (f,).
+    ramps
+        Of the inputs.
+    constant
+        Probabilities of the classes in the training rows, (c,).
+    points
+        Standard normal draws of all logits, whose negatives belong to them, (p, c).
+    seed
+        The number that fixed the starts, the folds and the order of the rows.
+    neighbours
+        What moves the mixture; None where held-out rows want nothing.
+    surprise
+        Weight of the constant beside all that: n rows without a surprise leave one in n + 2 (the
+        rule of succession, Laplace 1774).
+    """
+
+    experts: tuple[Networks, ...]
+    weights: Float64[np.ndarray, " f"]
+    ramps: Ramps
+    constant: Float64[np.ndarray, " c"]
+    points: Float32[np.ndarray, "p c"]
+    seed: int
+    neighbours: LocalLogits | None = None
+    surprise: float = 0.0
+
+    def validate(self) -> None:
+        """Raise ValueError unless all parts belong to one ensemble."""
+        n_inputs, n_classes = len(self.ramps.n_knots), len(self.constant)
+        for name, size in (("constant", n_classes), ("weights", len(self.experts))):
+            share = getattr(self, name)
+            if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
+                raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
+        if not 0.0 <= self.surprise < 1.0:
+            raise ValueError("surprise must be from 0 to 1")
+        if not len(self.points) or self.points.shape[1] != n_classes:
+            raise ValueError(f"points must have rows, and {n_classes} columns")
+        near = self.neighbours
+        if near is not None and (near.x.shape[1], near.proba.shape[1]) != (n_inputs, n_classes):
+            raise ValueError(f"neighbours must be of {n_inputs} inputs and {n_classes} classes")
+        for one in self.experts:
+            n_given, first = n_inputs + one.is_ramped * self.ramps.n_ramps, one.members[0]
+            n_thresholds = len(first.thresholds)
+            wanted = (n_given, 1 if n_thresholds else n_classes)
+            if (first.sizes[0][0], first.sizes[0][-1]) != wanted or n_thresholds not in (
+                0,
+                n_classes - 1,
+            ):
+                raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
+            if not first.is_direct or first.noise:
+                raise ValueError("networks of classes must take the inputs last, and have no noise")
+
+    def predict(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+        """Predict the classes of standardised rows.
+
+        The expected entropy is that of the mixture times what neighbours do to the whole entropy:
+        the share of the doubt that data would remove is that before they move the mixture.
+        """
+        views = bounded(x), self.ramps.encode(x)
+        proba, entropy = np.zeros((len(x), len(self.constant))), np.zeros(len(x))
+        for expert, weight in zip(self.experts, self.weights, strict=True):
+            for one in class_outputs(expert.members, views[expert.is_ramped], self.points):
+                proba += weight / expert.n_members * one.proba
+                entropy += weight / expert.n_members * one.expected_entropy
+        moved = proba if self.neighbours is None else self.neighbours.moved(views[0], proba)
+        before, after = (special.entr(p).sum(axis=1) for p in (proba, moved))
+        entropy *= after / np.maximum(before, stacking.LEAST_PROBA)
+        own, share = special.entr(self.constant).sum(), self.surprise
+        return ClassPredictive.of_codes(
+            (1.0 - share) * stacking.normalised(moved) + share * self.constant,
+            (1.0 - share) * entropy + share * own,
+        )
+
+
+def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
+    """Draw all logits so that they cover the normal distribution evenly (Owen 1995)."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(n_classes, rng=0).random(_N_PAIRS)
+    return special.ndtri(uniform).astype(np.float32)
+
+
+def _or_nearby(
+    rng: np.random.Generator,
+    draws: Float[np.ndarray, "s n o"],
+    beside: Gaussians,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Let one draw in so many, the same at all rows, be of what was measured nearby: its mean."""
+    y, var, share = beside
+    total = share.sum(axis=0)
+    each = np.divide(share, total, out=np.zeros_like(share), where=total > 0.0)
+    values = np.broadcast_to(np.sum(each * y, axis=0), draws.shape)
+    if include_noise:
+        passed = np.cumsum(each, axis=0)[:-1, None] <= rng.random(draws.shape)
+        at = passed.sum(axis=0)
+        std = np.sqrt(np.take_along_axis(var, at, axis=0))
+        values = np.take_along_axis(y, at, axis=0) + std * rng.standard_normal(at.shape)
+    is_nearby = rng.random((len(draws), 1, draws.shape[2])) < total
+    return np.where(is_nearby, values, draws)
+
+
+def _of_processes(
+    rng: np.random.Generator,
+    expert: Processes,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw functions of processes, or observations; 0 of outputs without one."""
+    draws = np.zeros((n, len(x), expert.n_outputs))
+    for o, process in enumerate(expert.processes):
+        if process is not None:
+            draws[..., o] = process.draw(rng, x, n)
+    if include_noise:
+        noise_std = np.exp(0.5 * expert.components(x).l_m)
+        draws += noise_std * rng.standard_normal(draws.shape)
+    return draws
+
+
+def _of_networks(
+    rng: np.random.Generator,
+    expert: Networks,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw mean networks moved by residuals, or observations with noise networks."""
+    draws = np.empty((n, len(x), expert.n_outputs))
+    noisy, drawn = outputs(expert, x), rng.integers(expert.n_members, size=n)
+    for k in np.unique(drawn):
+        numbers = np.flatnonzero(drawn == k)
+        draws[numbers] = _means(rng, expert, x, noisy.m[k], k, len(numbers))
+    log_factor, own_std = np.zeros(draws.shape[1:]), np.ones(draws.shape[1:])
+    for o, process in enumerate(expert.residuals):
+        if process is not None:
+            members, factor = noisy.column(o), float(expert.log_noise_factor[o])
+            draws[:, :, o], local = residual_process.moved_draws(
+                rng, process, x, members, factor, draws[:, :, o]
+            )
+            log_factor[:, o] = local.log_ratio(members.predictive())
+            own_std[:, o] = np.sqrt(1.0 - local.unknown)
+    if include_noise:
+        log_factor += expert.log_noise_factor
+        for s, k in enumerate(drawn):
+            draws[s] += own_std * _noise(rng, expert, x, noisy, k, log_factor)
+    return draws
+
+
+def _noise(
+    rng: np.random.Generator,
+    networks: Networks,
+    x: Float[np.ndarray, "n d"],
+    noisy: Components,
+    k: int,
+    log_factor: Float[np.ndarray, "n o"],
+) -> Float[np.ndarray, "n o"]:
+    """Draw a noise network of member k, and noise as it says."""
+    member, l_m = networks.members[k], noisy.l_m[k]
+    raw = member.log_noise + apply(draw(rng, member.noise), x)
+    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
+    away = shrinkage * (np.logaddexp(raw, networks.log_floor) - l_m)
+    l_m = scale_noise(l_m, log_factor, networks.log_floor)
+    log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
+    return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)
+
+
+def _means(
+    rng: np.random.Generator,
+    networks: Networks,
+    x: Float[np.ndarray, "n d"],
+    m: Float[np.ndarray, "n o"],
+    k: int,
+    n: int,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw n mean networks of member k, whose expected outputs are m."""
+    if not networks.factors.size:
+        member = networks.members[k]
+        return np.stack([apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)])
+    n_factors = networks.factors.shape[1]
+    steps, once = rng.standard_normal((n, n_factors)), n <= n_factors
+    if once:  # fewer ways to go than there are factors
+        together = np.float32(steps @ networks.factors[k])
+        networks = networks._replace(factors=np.broadcast_to(together, (k + 1, *together.shape)))
+    draws = np.empty((n, *m.shape))
+    a_piece = max(1, _NUMBERS_AT_A_TIME // (networks.factors.shape[1] * networks.n_outputs))
+    for first in range(0, len(x), a_piece):
+        part = slice(first, first + a_piece)
+        far = moves(networks, x[part], k)
+        draws[:, part] = m[part]
+        draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
+    return draws

@@ -15,7 +15,7 @@ import math
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 from bayesprop.tabular_default.kernel_network import BLOCK, layer_at
-from bayesprop.tabular_default.networks import LOG_WIDTH, SHAPE, WIDTH_PRECISION
+from bayesprop.tabular_default.settings import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 
 BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED = 0, 1, 2, 3
 """Which weights share a prior variance; FIXED: it is given."""

@@ -56,7 +56,7 @@ from bayesprop.tabular_default.kernel_network import (
     products,
 )
 from bayesprop.tabular_default.kernel_outputs import gather_inputs, scatter
-from bayesprop.tabular_default.networks import LEAST_GAP
+from bayesprop.tabular_default.settings import LEAST_GAP
 
 N_PAIRS = 2
 """Of draws of every logit, a step."""

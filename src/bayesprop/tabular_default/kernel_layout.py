@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
@@ -13,8 +13,10 @@ from bayesprop.numerics.machine import aligned_parts, round_up
 from bayesprop.tabular_default.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.tabular_default.kernel_member import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.tabular_default.kernel_network import BLOCK, Job, Layer
-from bayesprop.tabular_default.networks import Member
 from bayesprop.tabular_default.settings import Priors
+
+if TYPE_CHECKING:
+    from bayesprop.tabular_default.networks import Member
 
 Vector = Float32[np.ndarray, " p"]
 NO_NORMALS = np.zeros(BLOCK, np.float32)

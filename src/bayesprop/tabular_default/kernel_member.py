@@ -53,7 +53,7 @@ from bayesprop.tabular_default.kernel_network import (
     products,
 )
 from bayesprop.tabular_default.kernel_outputs import gather_inputs
-from bayesprop.tabular_default.networks import LEAST_DOF, TILT_LIMIT
+from bayesprop.tabular_default.settings import LEAST_DOF, TILT_LIMIT
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 7, 5

@@ -35,7 +35,7 @@ class Aside(NamedTuple):
 
     deviations
         One behind the other, n_deviations of n_weights; a deviation has the weights of a layer,
-        input by input, its biases, then the next layer, as `joint_covariance.slopes`.
+        input by input, its biases, then the next layer, as `held_out.slopes`.
     n_outputs
         Of the network.
     back

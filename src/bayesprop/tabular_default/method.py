@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,9 +27,8 @@ from bayesprop.tabular_default.settings import (
 
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
-    from bayesprop.tabular_default.classification import ClassState
-    from bayesprop.tabular_default.regression import NumberState
-    from bayesprop.tabular_default.training import FitInfo
+    from bayesprop.tabular_default.experts import ClassState, NumberState
+    from bayesprop.tabular_default.fit import Classes, Numbers
 
 DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
@@ -59,11 +58,10 @@ class Settable(LeavesGroupsOut, ABC):
     def _by_size(self, n_rows: int) -> EnsembleSettings:
         """Return the choices by the table's size."""
 
+    @property
     @abstractmethod
-    def _trained(
-        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
-    ) -> tuple[Any, FitInfo]:
-        """Return the state, and what training met."""
+    def head(self) -> Numbers | Classes:
+        """What differs by task."""
 
     def draft(self) -> Self:
         """Return the method with two networks of each kind at most, and nothing beside them."""
@@ -85,11 +83,12 @@ class Settable(LeavesGroupsOut, ABC):
         progress: Progress,
         parts: Parts | None = None,
     ) -> Learned:
+        from bayesprop.tabular_default.fit import fit
+
         started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
         n_rows = len(rows.x) if parts is None else parts.n_rows
         settings = self._chosen(n_rows, rows.group, parts)
-        details = {"weight": rows.weight, "groups": rows.group, "parts": parts}
-        state, info = self._trained(seed, rows, settings, progress=progress, **details)
+        state, info = fit(seed, rows, settings, self.head, progress=progress, parts=parts)
         report = FitReport(
             n_rows=n_rows,
             n_epochs=settings.n_steps,
@@ -145,31 +144,26 @@ class NetworkEnsemble(Settable):
     def _by_size(self, n_rows: int) -> EnsembleSettings:
         return settings_for(n_rows, self.n_inputs)
 
-    def _trained(
-        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
-    ) -> tuple[NumberState, FitInfo]:
-        from bayesprop.tabular_default import regression as ensemble
+    @property
+    def head(self) -> Numbers:
+        """Student-t noise."""
+        from bayesprop.tabular_default.fit import Numbers
 
-        return ensemble.fit(seed, rows.x, rows.y, settings, **details)
+        return Numbers()
 
     def predict(self, state: NumberState, x: np.ndarray) -> MixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
-        from bayesprop.tabular_default import regression as ensemble
-
-        return ensemble.predict(state, x)
+        return state.predict(x)
 
     def draw(self, state: NumberState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions, or with noise observations: one network each."""
-        from bayesprop.tabular_default.function_draws import sample_functions
-
-        generator = np.random.default_rng(rng.randint(2**31))
-        functions = partial(sample_functions, generator, state, x, n)
+        functions = partial(state.draw, np.random.default_rng(rng.randint(2**31)), x, n)
         return Drawn(functions, partial(functions, include_noise=True))
 
     @property
     def state_kind(self) -> type:
         """All parts."""
-        from bayesprop.tabular_default.regression import NumberState
+        from bayesprop.tabular_default.experts import NumberState
 
         return NumberState
 
@@ -194,30 +188,32 @@ class ClassEnsemble(Settable):
     n_classes: int
     order: tuple[int, ...] | None = None
 
-    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train all networks on blocks, and weigh them by rows of the sample that are left out."""
-        ranks, blocks = self._ranks, parts.blocks
-        parts = parts._replace(blocks=lambda: (b._replace(y=ranks[b.y]) for b in blocks()))
-        return super().fit_parts(parts, rng, progress)
-
     def _by_size(self, n_rows: int) -> EnsembleSettings:
         return settings_for_classes(n_rows, self.n_inputs)
 
-    def _trained(
-        self, seed: int, rows: Rows, settings: EnsembleSettings, **details: Any
-    ) -> tuple[ClassState, FitInfo]:
-        from bayesprop.tabular_default import classification as class_ensemble
+    def _fit(
+        self,
+        rows: Rows,
+        rng: np.random.RandomState,
+        progress: Progress,
+        parts: Parts | None = None,
+    ) -> Learned:
+        ranks = self._ranks
+        if parts is not None:
+            blocks = parts.blocks
+            parts = parts._replace(blocks=lambda: (b._replace(y=ranks[b.y]) for b in blocks()))
+        return super()._fit(rows._replace(y=ranks[rows.y]), rng, progress, parts)
 
-        codes, is_ordered = self._ranks[rows.y], self.order is not None
-        return class_ensemble.fit(
-            seed, rows.x, codes, self.n_classes, settings, is_ordered=is_ordered, **details
-        )
+    @property
+    def head(self) -> Classes:
+        """A categorical likelihood, or one of ordered classes."""
+        from bayesprop.tabular_default.fit import Classes
+
+        return Classes(self.n_classes, self.order is not None)
 
     def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
         """Predict by the mixture of all networks."""
-        from bayesprop.tabular_default import classification as class_ensemble
-
-        predicted = class_ensemble.predict(state, x)
+        predicted = state.predict(x)
         proba = predicted.proba[:, self._ranks]
         return ClassPredictive.of_codes(proba, predicted.expected_entropy)
 
@@ -229,7 +225,7 @@ class ClassEnsemble(Settable):
     @property
     def state_kind(self) -> type:
         """All parts."""
-        from bayesprop.tabular_default.classification import ClassState
+        from bayesprop.tabular_default.experts import ClassState
 
         return ClassState
 

@@ -43,7 +43,6 @@ from jaxtyping import Bool, Float, Float32, Int, Int32
 
 from bayesprop.numerics.machine import chunks, side_by_side
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default.duplicate_inputs import bits
 from bayesprop.tabular_default.gaussian_process import KnownRows
 from bayesprop.tabular_default.stack import LEAST_PROBA, is_no_more, log_loss
 
@@ -85,6 +84,12 @@ def most_rows(n_columns: int) -> int:
     if n_columns <= _FEW_COLUMNS:
         return MOST_ROWS
     return min(MOST_ROWS, max(_ENOUGH_ROWS, _MOST_VALUES // n_columns))
+
+
+def bits(x: Float[np.ndarray, "n d"]) -> np.ndarray:
+    """Return rows of float32 as one value each, (n,); the two zeros are one number."""
+    x = np.ascontiguousarray(x, np.float32) + np.float32(0.0)
+    return x.view(np.dtype((np.void, x.shape[1] * x.itemsize))).ravel()
 
 
 def in_lengths(

@@ -27,7 +27,6 @@ from jaxtyping import Float, Float32
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default.components import Components
 from bayesprop.tabular_default.neighbours import (
     N_FOLDS,
     N_NEAREST,
@@ -38,6 +37,7 @@ from bayesprop.tabular_default.neighbours import (
     in_lengths,
     slope,
 )
+from bayesprop.tabular_default.stack import Components
 
 SCALE_POWER = 0.25
 """Power of the networks' variance in whose unit residuals are measured: that of noise alone would
@@ -69,8 +69,11 @@ class ResidualProcess(Neighbours):
     ) -> tuple[ResidualProcess, Local] | None:
         """Fit what held-out predictions leave of y, and predict the first rows, each held out."""
         doubt = max(float(np.quantile(predicted.epistemic_var, DOUBTFUL)), _LEAST_VAR)
-        g = ((rows.y - predicted.mean) / unit(predicted, doubt)).astype(np.float32)
-        likelihood = ResidualLikelihood.of(rows._replace(y=g))
+        g = ((rows.y.astype(np.float32) - predicted.mean) / unit(predicted, doubt)).astype(
+            np.float32
+        )
+        rows = rows._replace(y=g, weight=rows.weights.astype(np.float32))
+        likelihood = ResidualLikelihood.of(rows)
         fold = deal_folds(rows, len(g), N_FOLDS[-1])
         found = likelihood.held_out(rng, n_held, fold)
         if found is None:

@@ -1,11 +1,27 @@
-"""What a fit of the ensemble is given besides the data, and what is chosen by their size."""
+"""What a fit is given besides the data, chosen by their size, and numbers of all priors."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bayesprop.tabular_default.piecewise_linear import MANY_INPUTS, N_QUANTILES, has_ramps
+
+SHAPE = 4.48
+"""Shape of the inverse-gamma prior of a weight variance."""
+
+LOG_WIDTH, WIDTH_PRECISION = math.log(0.5), 0.3
+"""Mean and precision of the Gaussian prior of the log width of a kink."""
+
+TILT_LIMIT = 2.0
+"""Most that is taken for l_v / 2 in training: exp of a log variance that nobody knows yet."""
+
+LEAST_DOF = 3.0
+"""Least degrees of freedom of the noise: a variance of at most three squared scales."""
+
+LEAST_GAP = 1e-4
+"""Between the thresholds of ordered classes."""
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000

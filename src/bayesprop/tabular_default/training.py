@@ -23,8 +23,8 @@ from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.machine import n_cores
 from bayesprop.numerics.rows import Rows
 from bayesprop.simd.beside import compiled_beside
-from bayesprop.tabular_default import outputs as ensemble_outputs
-from bayesprop.tabular_default.duplicate_inputs import Distinct
+from bayesprop.tabular_default import networks as ensemble_outputs
+from bayesprop.tabular_default.held_out import Distinct
 from bayesprop.tabular_default.kernel_layout import NO_NORMALS, layout
 from bayesprop.tabular_default.kernel_member import Rules, advance
 from bayesprop.tabular_default.networks import Member, Networks, flat, unflat
