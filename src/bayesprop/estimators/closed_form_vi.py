@@ -20,7 +20,7 @@ from bayesprop.estimators.shell import (
     PixelClassifier,
 )
 from bayesprop.model.task import Task
-from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, built
+from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, closed_form_vi
 from bayesprop.networks.likelihoods import likelihood_of
 
 
@@ -103,7 +103,12 @@ class _Params(PassParams):
         )
         batches_by = "adam" if self.optimizer == "lbfgs" else self.optimizer
         return ClosedFormNetwork(
-            built(model, float(self.learning_rate), batches_by, float(self.kl_warm_up)),
+            closed_form_vi(
+                model,
+                learning_rate=float(self.learning_rate),
+                optimizer=batches_by,
+                warm_up_epochs=float(self.kl_warm_up),
+            ),
             layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood.n_outputs),
             self.n_epochs,
             self.batch_size,

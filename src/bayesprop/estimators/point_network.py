@@ -25,7 +25,7 @@ from bayesprop.model.task import Task
 from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.likelihoods import likelihood_of
 from bayesprop.networks.training import build
-from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
+from bayesprop.sampling.deep_ensemble import MemberNetworks, point_ensemble
 from bayesprop.sampling.mc_dropout import Rates
 
 
@@ -95,7 +95,8 @@ def members_of(params: Any, task: Task, n_inputs: int, **settings: Any) -> Membe
     )
     if not params.early_stopping:
         return networks
-    return replace(networks, stopping=EarlyStopping(params.validation_fraction, params.patience))
+    held_out = {"validation_fraction": params.validation_fraction, "patience": params.patience}
+    return replace(networks, **held_out)
 
 
 def check_stopping(params: Any) -> None:

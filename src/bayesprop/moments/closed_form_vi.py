@@ -156,6 +156,7 @@ def elbo(model: Model, params: Params, rows: Rows) -> Float[Array, ""]:
     return model.likelihood_weight * log_lik - divergence
 
 
+@lru_cache(maxsize=64)
 def closed_form_vi(
     model: Model,
     *,
@@ -170,7 +171,8 @@ def closed_form_vi(
     warm_up_epochs
         Epochs over which the weight of the KL rises linearly from 0 to 1.
 
-    The gradient does not need the value of the KL: `update` computes it once an epoch.
+    The gradient does not need the value of the KL: `update` computes it once an epoch. For equal
+    arguments it is always the very same method: its identity keys compilation.
     """
     steps = clipped(getattr(optax, optimizer)(learning_rate), model.likelihood)
 
@@ -307,16 +309,6 @@ class ClosedFormState(NamedTuple):
     network: VIState
     seed: int
     gradient_norm: float | None = None
-
-
-@lru_cache(maxsize=64)
-def built(
-    model: Model, learning_rate: float, optimizer: str, warm_up_epochs: float
-) -> GradientMethod:
-    """Build each configuration once, so that JAX compiles it once."""
-    return closed_form_vi(
-        model, learning_rate=learning_rate, optimizer=optimizer, warm_up_epochs=warm_up_epochs
-    )
 
 
 @dataclass(frozen=True)

@@ -154,30 +154,17 @@ def point_ensemble(
 
 
 @dataclass(frozen=True)
-class EarlyStopping:
-    """Share of the rows that is held out, and epochs without a better one before it stops."""
-
-    validation_fraction: float
-    patience: int
-
-    def held_out(self, n_rows: int, seed: int) -> np.ndarray:
-        """Say which rows are held out; all but one at most."""
-        is_held_out = np.zeros(n_rows, dtype=bool)
-        count = min(max(1, round(self.validation_fraction * n_rows)), n_rows - 1)
-        rng = np.random.default_rng((seed, _HELD_OUT_SEED))
-        is_held_out[rng.permutation(n_rows)[:count]] = True
-        return is_held_out
-
-
-@dataclass(frozen=True)
 class MemberNetworks(TrainedNetwork):
     """`n_draws` members of a `deep_ensemble`, whose equal mixture predicts.
 
-    stopping
-        None: all epochs, on all rows.
+    validation_fraction
+        Share of the rows that is held out, all but one at most; None: none.
+    patience
+        Epochs without a better one on the rows held out before training stops.
     """
 
-    stopping: EarlyStopping | None = None
+    validation_fraction: float | None = None
+    patience: int | None = None
 
     def started(self, seed: int) -> PyTree:
         """Draw the starts of all members."""
@@ -190,11 +177,12 @@ class MemberNetworks(TrainedNetwork):
         self, rows: Rows, start: NetworkState, first_epoch: int, progress: Progress
     ) -> Trained:
         """Train every member in its own order of the rows."""
-        held_out, validate, patience = np.zeros(len(rows.x), dtype=bool), None, None
-        if self.stopping is not None:
-            held_out = self.stopping.held_out(len(rows.x), start.seed)
+        n, held_out, validate = len(rows.x), np.zeros(len(rows.x), dtype=bool), None
+        if self.validation_fraction is not None:
+            count = min(max(1, round(self.validation_fraction * n)), n - 1)
+            rng = np.random.default_rng((start.seed, _HELD_OUT_SEED))
+            held_out[rng.permutation(n)[:count]] = True
             validate = partial(_loss, self.gradient, _chosen(rows, held_out, blocks))
-            patience = self.stopping.patience
         data = _chosen(rows, ~held_out, slots)
         orders_key = jax.random.fold_in(random_key(start.seed), _ORDERS_FOLD)
         n_rows = int(np.sum(~held_out))
@@ -208,7 +196,7 @@ class MemberNetworks(TrainedNetwork):
             n_epochs=self.n_epochs,
             first_epoch=first_epoch,
             validate=validate,
-            patience=patience,
+            patience=self.patience,
             progress=progress,
         )
         return trained._replace(state=trained.state.members)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from bayesprop.codec import UNBOUNDED
 from bayesprop.model.fit_report import ChainTrace
@@ -59,7 +59,7 @@ class Diagnostics(NamedTuple):
         return float(np.min(np.where(np.isnan(both), 0.0, both)))
 
 
-def coordinates(draws: Any) -> dict[str, Float[np.ndarray, "c s"]]:
+def coordinates(draws: PyTree) -> dict[str, Float[np.ndarray, "c s"]]:
     """Take a pytree with leading axes (c, s) apart into named coordinates."""
     named = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(draws):
@@ -71,7 +71,7 @@ def coordinates(draws: Any) -> dict[str, Float[np.ndarray, "c s"]]:
     return named
 
 
-def diagnose(chains: Chains, *, of: Any = None) -> Diagnostics:
+def diagnose(chains: Chains, *, of: PyTree = None) -> Diagnostics:
     """Compute the diagnostics of the draws, or of quantities made from them.
 
     of
@@ -106,7 +106,7 @@ def _measures() -> Callable[[np.ndarray], tuple[jax.Array, jax.Array, jax.Array]
     return jax.jit(lambda stacked: (rhat(stacked), ess_bulk(stacked), ess_tail(stacked)))
 
 
-def traced(of: Any, found: Diagnostics | None, most: int = MOST_TRACED) -> dict[str, ChainTrace]:
+def traced(of: PyTree, found: Diagnostics | None, most: int = MOST_TRACED) -> dict[str, ChainTrace]:
     """Return `most` draws of every coordinate of `of`, evenly spaced, with what is `found` of it.
 
     of

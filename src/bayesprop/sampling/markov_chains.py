@@ -6,6 +6,7 @@ The samplers are `mcmc.py`'s, the measures of agreement `diagnostics.py`'s.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32, Int32
+from jaxtyping import Array, Float, Float32, Int32, PRNGKeyArray, PyTree
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
@@ -36,7 +37,7 @@ from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.diagnostics import Diagnostics
-from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
+from bayesprop.sampling.mcmc import Chains, LogDensity, Plan, sample_chains
 
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
@@ -48,11 +49,10 @@ _ONE_CHAIN = (
 
 
 class ChainState(NamedTuple):
-    """All draws (`diverged` as 0 and 1), how well the chains agree, and the seed of them all."""
+    """All draws (`diverged` as 0 and 1), and how well the chains agree."""
 
     chains: Chains
     diagnostics: Diagnostics | None
-    seed: int
 
 
 @lru_cache(maxsize=64)
@@ -92,8 +92,7 @@ class MarkovChains:
     def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Run the chains."""
         started, plan = time.perf_counter(), self.plan
-        seed = int(rng.randint(2**31))
-        chains = self._sampled(rows, seed, progress)
+        chains = self._sampled(rows, random_key(int(rng.randint(2**31))), progress)
         found = self._diagnosed(chains, rows)
         n_iter = plan.n_warmup + plan.n_draws * plan.thin
         report = FitReport(
@@ -107,10 +106,10 @@ class MarkovChains:
             step="draw",
             chains=diagnostics.traced(self.identified(chains), found),
         )
-        return Learned(ChainState(chains, found, seed), report, n_iter)
+        return Learned(ChainState(chains, found), report, n_iter)
 
-    def _sampled(self, data: Rows, seed: int, progress: Progress) -> Chains:
-        key_start, key = jax.random.split(random_key(seed))
+    def _sampled(self, data: Rows, key: PRNGKeyArray, progress: Progress) -> Chains:
+        key_start, key = jax.random.split(key)
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
         rows = device_rows(data, blocks(len(data.x)))
@@ -131,9 +130,9 @@ class MarkovChains:
             chains, of=self.identified(chains) | {"prediction": predictions}
         )
 
-    def identified(self, chains: Chains) -> dict[str, Any]:
+    def identified(self, chains: Chains) -> dict[str, PyTree]:
         """Return what chains should agree on, beside predictions; leading axes (c, s)."""
-        quantities: dict[str, Any] = {"log_density": chains.log_density}
+        quantities: dict[str, PyTree] = {"log_density": chains.log_density}
         if isinstance(self.model.weight_precision, tuple):
             quantities["log_weight_precision"] = chains.draws.log_precision
         if jax.tree.leaves(chains.draws.likelihood):
@@ -160,7 +159,7 @@ class MarkovChains:
         return Drawn.of(f, noise_var, rng)
 
     @property
-    def state_kind(self) -> Any:
+    def state_kind(self) -> ChainState:
         """What a file of c chains and s draws of each must hold."""
         one = jax.eval_shape(lambda: _start(self.model, self.sizes, random_key(0)))
         draws = jax.tree.map(
@@ -168,8 +167,8 @@ class MarkovChains:
         )
         a_draw, a_chain = Float32[np.ndarray, "c s"], Float32[np.ndarray, " c"]
         kinds: Any = draws, a_draw, Int32[np.ndarray, "c s"], a_chain, a_chain
-        kinds = Chains(*kinds), Diagnostics | None, int
-        return ChainState(*kinds)
+        agreement: Any = Diagnostics | None
+        return ChainState(Chains(*kinds), agreement)
 
     def check_state(self, state: ChainState) -> None:
         """Raise ValueError unless there are draws, and no more than were asked for."""
@@ -179,13 +178,13 @@ class MarkovChains:
 
 
 @lru_cache(maxsize=64)
-def _of_model(density: Any, model: PosteriorModel) -> Any:
+def _of_model(density: Callable[..., Array], model: PosteriorModel) -> LogDensity:
     """Return the density of a model, always the very same: its identity keys compilation."""
     return partial(density, model)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _start(model: PosteriorModel, sizes: tuple[int, ...], key: Any) -> Position:
+def _start(model: PosteriorModel, sizes: tuple[int, ...], key: PRNGKeyArray) -> Position:
     """Draw weights from their prior at a precision of one."""
     keys = jax.random.split(key, len(sizes) - 1)
     weights = tuple(
@@ -196,10 +195,12 @@ def _start(model: PosteriorModel, sizes: tuple[int, ...], key: Any) -> Position:
 
 
 @partial(jax.jit, static_argnums=0)
-def _outputs(model: PosteriorModel, weights: Any, x: Any) -> Any:
+def _outputs(
+    model: PosteriorModel, weights: PyTree, x: Float[Array, "n d"]
+) -> Float[Array, "s n k"]:
     """Compute the outputs of every network at some rows; of a classifier log probabilities."""
 
-    def one(w: Any) -> Any:
+    def one(w: PyTree) -> Float[Array, "n k"]:
         f = jax.vmap(partial(model.apply, w))(x)
         return jax.nn.log_softmax(f) if isinstance(model.likelihood, Categorical) else f
 

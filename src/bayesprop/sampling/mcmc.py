@@ -265,8 +265,8 @@ def _draw(
         if isinstance(tuning, _Scale):
             step, step_size = _walk_step(density, tuning), tuning.size
         else:
-            step = _algorithm(plan)(density, **tuning, **_own(plan)).step
-            step_size = tuning["step_size"]
+            algorithm, own = _algorithm(plan)
+            step, step_size = algorithm(density, **tuning, **own).step, tuning["step_size"]
         infos: PyTree
         state, infos = jax.lax.scan(
             lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
@@ -280,14 +280,12 @@ def _draw(
     return warm, drawn._replace(draws=jax.vmap(unravel)(drawn.draws))
 
 
-def _algorithm(plan: Plan) -> Any:
+def _algorithm(plan: Plan) -> tuple[Any, dict[str, Any]]:
+    """Return an algorithm of BlackJAX and the setting that it alone has."""
     import blackjax
 
-    return getattr(blackjax, plan.sampler)
-
-
-def _own(plan: Plan) -> dict[str, int]:
-    return {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
+    own = {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
+    return getattr(blackjax, plan.sampler), own
 
 
 def _warm_hamiltonian(
@@ -297,9 +295,9 @@ def _warm_hamiltonian(
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
-    own: Any = _own(plan)
+    algorithm, own = _algorithm(plan)
     warm_up = blackjax.window_adaptation(
-        _algorithm(plan),
+        algorithm,
         density,
         target_acceptance_rate=plan.target_acceptance,
         adaptation_info_fn=get_filter_adapt_info_fn(),

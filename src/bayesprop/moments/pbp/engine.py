@@ -298,8 +298,8 @@ def log_class_probabilities(
     m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"]
 ) -> Float[np.ndarray, "n c"]:
     """Log Z of every class, given the outputs' moments: the predictive probabilities, nats."""
-    out = np.empty((len(m), max(2, m.shape[1])))
-    kernel_probit.log_class_probabilities(*_outputs(m, v), out)
+    out, scratch = np.empty((len(m), max(2, m.shape[1]))), kernel_probit.scratch_for(m.shape[1])
+    kernel_probit.log_class_probabilities(_contiguous(m), _contiguous(v), scratch, out)
     return out
 
 
@@ -307,14 +307,9 @@ def expected_entropies(
     m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"], nodes: Float[np.ndarray, "r o"]
 ) -> Float[np.ndarray, " n"]:
     """Entropy of three classes or more, averaged over outputs m + sqrt(v) nodes, nats."""
-    out = np.empty(len(m))
-    m, v, scratch = _outputs(m, v)
-    kernel_probit.expected_entropies(m, v, _contiguous(nodes), scratch, out)
+    out, scratch = np.empty(len(m)), kernel_probit.scratch_for(m.shape[1])
+    kernel_probit.expected_entropies(*map(_contiguous, (m, v, nodes)), scratch, out)
     return out
-
-
-def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    return _contiguous(m), _contiguous(v), kernel_probit.scratch_for(m.shape[1])
 
 
 def checked(name: str, table: np.ndarray, n_columns: int) -> np.ndarray:

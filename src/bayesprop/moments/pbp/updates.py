@@ -26,7 +26,7 @@ from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
 
 _SMALLEST_VAR = 1e-100
-_N_STEPS, _ROWS_AT_ONCE = 256, 8192
+_N_STEPS = 256
 
 
 def expected_variance(q: Gamma) -> Float[Array, "..."]:
@@ -428,14 +428,9 @@ def predict_moments(
     *,
     activation: str = "relu",
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
-    """Mean and variance of the noise-free output at standardised rows, in bounded memory."""
-    state = jax.tree.map(jnp.asarray, state)
-    n_out = state.m[-1].shape[1]
-    m, v = np.empty((len(x), n_out)), np.empty((len(x), n_out))
-    for start in range(0, len(x), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        m[rows], v[rows] = _predict(state, jnp.asarray(x[rows]), activation=activation)
-    return m, v
+    """Mean and variance of the noise-free output at standardised rows."""
+    m, v = _predict(jax.tree.map(jnp.asarray, state), jnp.asarray(x), activation=activation)
+    return np.asarray(m), np.asarray(v)
 
 
 @partial(jax.jit, static_argnames="activation")
