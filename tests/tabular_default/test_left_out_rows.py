@@ -398,7 +398,7 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     _, m, v, _ = process.held_out()
     np.testing.assert_allclose(out.m[-1, :, 0], m, rtol=1e-9)
     np.testing.assert_allclose(out.v[-1, :, 0], v, rtol=1e-9)
-    seen = Components.mixed([experts.expert_components(one, x) for one in each], weights)
+    seen = Components.mixed([one.components(x) for one in each], weights)
     for mixture in (out, seen):
         np.testing.assert_allclose(mixture.share.sum(axis=0), 1.0, rtol=1e-9)
         np.testing.assert_allclose(mixture.share[-1, 0], weights[1], rtol=1e-6)

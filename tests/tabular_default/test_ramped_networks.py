@@ -62,7 +62,7 @@ def test_the_prediction_is_the_mixture_of_both(fitted):
     x = np.random.default_rng(2).uniform(-2.0, 2.0, (20, 2))
     share = fitted.weights[1]
     one, two = (
-        experts.expert_components(expert, given).predictive()
+        expert.components(given).predictive()
         for expert, given in zip(fitted.experts, (x, fitted.ramps.encode(x)), strict=True)
     )
     both = fitted.predict(x)

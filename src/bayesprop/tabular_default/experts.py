@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -84,22 +84,6 @@ class Processes(NamedTuple):
         return Components.of(m, v, np.array(log_noise, np.float64))
 
 
-def expert_components(expert: Networks | Processes, x: Float[np.ndarray, "n d"]) -> Components:
-    """Predict by one expert, from the inputs that it is given."""
-    if isinstance(expert, Processes):
-        return expert.components(x)
-    near = [None if process is None else Local.of(process, x) for process in expert.residuals]
-    return _corrected(expert, outputs(expert, x), near)
-
-
-def _corrected(
-    networks: Networks, components: Components, near: Sequence[Local | None]
-) -> Components:
-    """Move what networks predict by residuals, and multiply their noise."""
-    moved = residual_process.with_neighbours(components, near)
-    return moved.with_noise_factor(networks.log_noise_factor)
-
-
 class Stack(NamedTuple):
     """Experts, their mixture weights of every output, (e, o), and their held-out mixture."""
 
@@ -159,7 +143,7 @@ def choose_beside(
         residuals=tuple(one.residual and one.residual[0] for one in each),
     )
     local = [_local(one.residual, x, near) for one in each]
-    parts = [_corrected(networks, held_out.components, local)]
+    parts = [networks.corrected(held_out.components, local)]
     experts, weight = (networks,), np.array([one.weight for one in each])
     if weight.any():
         processes = tuple(one.process and one.process.process for one in each)
@@ -351,7 +335,7 @@ class NumberState(NamedTuple):
         """Return the mixture of all experts; their noise is as held-out rows want it."""
         given = {one.is_ramped for one in self.experts}
         views = {is_ramped: self.ramps.encode(x) if is_ramped else x for is_ramped in given}
-        parts = [expert_components(one, views[one.is_ramped]) for one in self.experts]
+        parts = [one.components(views[one.is_ramped]) for one in self.experts]
         return Components.mixed(parts, self.weights)
 
     def without_density(self, x: Float[np.ndarray, "n d"]) -> MixturePredictive:

@@ -112,7 +112,13 @@ class Settable(LeavesGroupsOut, ABC):
         by_size = self._by_size(n_rows)
         if groups is not None:
             by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
-            _check_groups(groups, self.n_members)
+            if self.n_members == 1:
+                raise ValueError(
+                    "n_members must be 2 or more where rows have groups, got 1: a group is left out"
+                    " of one network and learnt by the others"
+                )
+            if groups.min() == groups.max():
+                raise ValueError("groups must hold two different groups or more, got one")
         chosen = {name: getattr(self, name) for name in _SETTINGS}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         settings = replace(by_size, **chosen)
@@ -123,16 +129,6 @@ class Settable(LeavesGroupsOut, ABC):
         if self.n_epochs is None:
             return settings
         return replace(settings, n_steps=self.n_epochs * n_batches)
-
-
-def _check_groups(groups: np.ndarray, n_members: int | None) -> None:
-    if n_members == 1:
-        raise ValueError(
-            "n_members must be 2 or more where rows have groups, got 1: a group is left out of one"
-            " network and learnt by the others"
-        )
-    if groups.min() == groups.max():
-        raise ValueError("groups must hold two different groups or more, got one")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_layout import layout
 from bayesprop.tabular_default.kernel_network import BLOCK, PADDING
 from bayesprop.tabular_default.kernel_outputs import Aside, evaluate
-from bayesprop.tabular_default.residual_process import ResidualProcess
+from bayesprop.tabular_default.residual_process import Local, ResidualProcess, with_neighbours
 from bayesprop.tabular_default.settings import (
     LEAST_DOF,
     LEAST_GAP,
@@ -35,7 +35,6 @@ from bayesprop.tabular_default.settings import (
 )
 from bayesprop.tabular_default.stack import Components
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _FIRST_STD, _BIAS_STD = 0.01, 0.5  # of weights, as a share of their spread; of hidden biases
 
 DEAD_BELOW = 0.1
@@ -136,7 +135,7 @@ def apply(
                 z = np.maximum(z, 0.0)
             else:  # E[max(0, z + width e)], e ~ N(0, 1)
                 a = z / width
-                z = z * special.ndtr(a) + width * np.exp(-0.5 * a * a - 0.5 * _LOG_2PI)
+                z = z * special.ndtr(a) + width * np.exp(-0.5 * a * a - 0.5 * np.log(2.0 * np.pi))
         z = (np.hstack([z, x]) if len(w) > z.shape[1] else z) @ w + b
     return z
 
@@ -348,6 +347,15 @@ class Networks(NamedTuple):
     def is_ordered(self) -> bool:
         """Whether the likelihood is that of ordered classes."""
         return len(self.members[0].thresholds) > 0
+
+    def components(self, x: Float[np.ndarray, "n d"]) -> Components:
+        """Predict all outputs by the members, moved by residuals."""
+        near = [one and Local.of(one, x) for one in self.residuals]
+        return self.corrected(outputs(self, x), near)
+
+    def corrected(self, members: Components, near: Sequence[Local | None]) -> Components:
+        """Move what members predict by residuals, and multiply their noise."""
+        return with_neighbours(members, near).with_noise_factor(self.log_noise_factor)
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""

@@ -7,7 +7,7 @@ Weights of a mixture are those under which held-out rows are most likely (stacki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,37 +190,28 @@ def noise_factor(
 ) -> tuple[float, Float[np.ndarray, " g"]]:
     """Log of the factor of the noise that held-out measurements want, and their scores with it.
 
+    Climb from 0, then come back as far as is within some standard errors of the top.
+
     components
         Of one output, at every measurement.
     n_errors
         Standard errors of the best score within which the factor stays next to 1.
     """
+    tried: dict[int, Float[np.ndarray, " g"]] = {}
 
-    def scored(step: int) -> Float[np.ndarray, " g"]:
-        return scores(measured, components.predictive(step * LOG_STEP).log_prob(measured.y))
-
-    step, best = nearest_to_best(scored, (-1, 1), n_errors)
-    return step * LOG_STEP, best
-
-
-def nearest_to_best(
-    scored: Callable[[int], Float[np.ndarray, " n"]], ways: tuple[int, ...], n_errors: float = 1.0
-) -> tuple[int, Float[np.ndarray, " n"]]:
-    """Climb from 0, then come back as far as is within some standard errors of the top."""
-    tried: dict[int, Float[np.ndarray, " n"]] = {}
-
-    def at(step: int) -> Float[np.ndarray, " n"]:
+    def at(step: int) -> Float[np.ndarray, " g"]:
         if step not in tried:
-            tried[step] = scored(step)
+            log_p = components.predictive(step * LOG_STEP).log_prob(measured.y)
+            tried[step] = scores(measured, log_p)
         return tried[step]
 
     best = 0
-    for way in ways:
+    for way in (-1, 1):
         while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
             best += way
     steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
     nearest = next((step for step in steps if is_no_more(at(best) - at(step), n_errors)), best)
-    return nearest, at(nearest)
+    return nearest * LOG_STEP, at(nearest)
 
 
 def is_no_more(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:

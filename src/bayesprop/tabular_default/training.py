@@ -327,11 +327,6 @@ class _Training:
                     course.report(place, self)
                     self.reported = self.done
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether there is nothing more to do."""
-        return self.is_cut or self.done == len(self.losses)
-
     def trained(self, like: Member) -> Trained:
         """Return the member as it is now."""
         member = unflat(self.work.theta[self.plan.leaves], like)
@@ -368,8 +363,10 @@ def train_jobs(
         if place not in going:
             going[place] = begin(jobs[place])
         going[place].take(job, course, place)
-        if going[place].has_ended:  # what it worked with is free again
-            trained[place] = going.pop(place).trained(job.member)
+        own = going[place]
+        if own.is_cut or own.done == len(own.losses):
+            trained[place] = own.trained(job.member)
+            del going[place]  # what it worked with is free again
 
     with compiled_beside(loop.advance, loop.rehearsal), ThreadPoolExecutor(n_threads) as pool:
         try:
@@ -469,12 +466,7 @@ def train(
     n_steps = min(map(len, longest))
     return Training(
         [
-            Networks.of(
-                [each.member for each in members],
-                one.log_floor,
-                is_ramped=one.is_ramped,
-                likelihood_weight=one.likelihood_weight,
-            )
+            one._replace(members=tuple(m.member for m in members), factors=one.factors[:n])
             for one, members in zip(experts, of_each, strict=True)
         ],
         np.stack([losses[:n_steps] for losses in longest]),
