@@ -134,7 +134,7 @@ def test_a_first_step_of_rmsprop_is_root_ten_of_adams(cls):
     def weights(optimizer: str, size: float) -> np.ndarray:
         network = cls((), optimizer=optimizer, learning_rate=size, **how).fit(X, y).state_.network
         is_point = cls is PointNetworkRegressor
-        rows = np.asarray(network.params.weights[0][0] if is_point else network.params.q.m[0])
+        rows = np.asarray(network.params.weights[0][0] if is_point else network.params.weights.m[0])
         return rows[: X.shape[1]]  # a bias of standardised targets has rounding for its gradient
 
     start = weights("adam", 1e-12)

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 from bayesprop.moments import closed_form_vi as vi
+from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
@@ -60,7 +61,7 @@ def test_elbo_at_the_exact_posterior_is_the_evidence(likelihood_weight):
         (jnp.asarray(-np.log(np.diag(prec))[:, None], jnp.float32),),
     )
     rows = Rows(jnp.asarray(x, jnp.float32), jnp.asarray(y[:, None], jnp.float32), jnp.ones(n))
-    assert float(vi.elbo(model, vi.Params(q, ()), rows)) == pytest.approx(evidence, rel=2e-5)
+    assert float(vi.elbo(model, Parameters(q, ()), rows)) == pytest.approx(evidence, rel=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_epoch_of_losses_is_the_objective_whatever_the_batches():
     rows = rows_of(weight=weight)
     model = vi.Model(LearnedNoise(1), prior_scale=0.7, likelihood_weight=2.5)
     method = vi.closed_form_vi(model, learning_rate=1e-12)
-    state = method.init(jax.random.key(0), params_of(model).q.m)
+    state = method.init(jax.random.key(0), params_of(model).weights.m)
     whole = -float(jax.jit(partial(vi.elbo, model))(state.params, rows)) / weight.sum()
     _, info = loops.epoch(method.update, state, jax.random.key(3), rows, batch_size=7)
     assert float(info.loss) == pytest.approx(whole, rel=1e-4)
@@ -133,7 +134,7 @@ def test_gradient_against_finite_differences(likelihood, scale, prior):
 def test_empirical_scale_is_the_best_of_all_scales(prior):
     """Against a search over one scale a layer; the closed form is never beaten."""
     model = vi.Model(KnownNoise(1), prior=prior, prior_scale="empirical")
-    q = params_of(model, hidden=(6,), log_var=-1.0).q
+    q = params_of(model, hidden=(6,), log_var=-1.0).weights
     one_layer = vi.Posterior(q.m[:1], q.log_v[:1])
     ours = float(vi.kl(model, one_layer))
     grid = np.geomspace(0.05, 5.0, 400)
@@ -167,7 +168,7 @@ def test_lbfgs_finds_the_posterior_of_a_linear_model():
     mean = np.linalg.solve(prec, design.T @ np.asarray(rows.y, float)[:, 0] / noise_var)
     model = vi.Model(KnownNoise(1, noise_var), prior_scale=1.0)
     start = params_of(model, hidden=(), log_var=-3.0)
-    q = vi.fit_lbfgs(model, start, rows, tol=1e-7).state.q
+    q = vi.fit_lbfgs(model, start, rows, tol=1e-7).state.weights
     np.testing.assert_allclose(q.m[0][:, 0], mean, atol=1e-4)
     np.testing.assert_allclose(q.v[0][:, 0], 1.0 / np.diag(prec), rtol=1e-3)
 
@@ -177,7 +178,7 @@ def test_warm_up_scales_the_kl_alone():
     batch = Batch(*rows[:3], jnp.asarray(0), 1, jnp.asarray(40.0))
     still = {"learning_rate": 1e-12}
     cold, warm = (vi.closed_form_vi(model, warm_up_epochs=w, **still) for w in (0.0, 10.0))
-    state = cold.init(jax.random.key(0), params_of(model).q.m)
+    state = cold.init(jax.random.key(0), params_of(model).weights.m)
     log_lik, divergence = jax.jit(partial(vi.terms, model))(state.params, rows)
     update = jax.jit(warm.update)
     for n_epochs, share in ((0.0, 0.0), (4.0, 0.4), (25.0, 1.0)):

@@ -65,17 +65,10 @@ class Posterior(NamedTuple):
         return tuple(jnp.exp(log_v) for log_v in self.log_v)
 
 
-class Params(NamedTuple):
-    """What is optimised: the posterior, and the likelihood's own parameters (a point estimate)."""
-
-    q: Posterior
-    likelihood: PyTree
-
-
 class VIState(NamedTuple):
-    """Params, the optimiser's memory, and the epochs seen so far, a fraction inside an epoch."""
+    """Parameters, their weights a `Posterior`; the optimiser's memory; epochs seen, a fraction."""
 
-    params: Params
+    params: Parameters
     opt_state: PyTree
     n_epochs: Float[Array, ""]
 
@@ -101,10 +94,10 @@ class Model:
     likelihood_weight: float = 1.0
 
 
-def start(model: Model, weights: Weights, *, log_var: float = LOG_VAR_START) -> Params:
+def start(model: Model, weights: Weights, *, log_var: float = LOG_VAR_START) -> Parameters:
     """Start at the given weights, all with the same log variance (section 4.1: rho = -10)."""
     log_v = tuple(jnp.full_like(w, log_var) for w in weights)
-    return Params(Posterior(weights, log_v), model.likelihood.init())
+    return Parameters(Posterior(weights, log_v), model.likelihood.init())
 
 
 def propagate(model: Model, q: Posterior, x: Float[Array, "n d"]) -> Gaussian:
@@ -142,15 +135,15 @@ def kl(model: Model, q: Posterior) -> Float[Array, ""]:
     return sum(map(of_layer, layers, q.log_v), start=jnp.zeros(()))
 
 
-def terms(model: Model, params: Params, rows: Rows) -> tuple[Array, Array]:
+def terms(model: Model, params: Parameters, rows: Rows) -> tuple[Array, Array]:
     """Sum over rows of weight * E[log p(y | f)], and KL from posterior to prior, nats in all."""
-    f = propagate(model, params.q, rows.x)
+    f = propagate(model, params.weights, rows.x)
     expected = partial(model.likelihood.expected_log_prob, params.likelihood)
     log_lik = jnp.sum(rows.weight * jax.vmap(expected)(f.m, f.v, rows.y))
-    return log_lik, kl(model, params.q)
+    return log_lik, kl(model, params.weights)
 
 
-def elbo(model: Model, params: Params, rows: Rows) -> Float[Array, ""]:
+def elbo(model: Model, params: Parameters, rows: Rows) -> Float[Array, ""]:
     """likelihood_weight * sum_rows E[log p(y | f)] - KL, nats (section 3, with 3.3)."""
     log_lik, divergence = terms(model, params, rows)
     return model.likelihood_weight * log_lik - divergence
@@ -181,7 +174,7 @@ def closed_form_vi(
         params = start(model, weights)
         return VIState(params, steps.init(params), jnp.zeros(()))
 
-    def objective(params: Params, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:
+    def objective(params: Parameters, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:
         log_lik, divergence = terms(model, params, Rows(batch.x, batch.y, batch.weight))
         share = kl_weight * divergence / batch.n_batches
         gain = model.likelihood_weight * log_lik
@@ -194,7 +187,7 @@ def closed_form_vi(
         slope, log_lik = slope_of(state.params, batch, jnp.asarray(kl_weight))
         step, opt_state = steps.update(slope, state.opt_state)
         params = jax.tree.map(jnp.add, state.params, step)
-        kl_now = loops.once_an_epoch(batch, lambda: kl(model, params.q))
+        kl_now = loops.once_an_epoch(batch, lambda: kl(model, params.weights))
         a_row = batch.n_batches / batch.n_total
         share = kl_weight * kl_now / batch.n_batches
         loss = a_row * (share - model.likelihood_weight * log_lik)
@@ -206,8 +199,8 @@ def closed_form_vi(
 
 
 @partial(jax.jit, static_argnames="model")
-def _loss_and_slope(model: Model, params: Params, rows: Rows) -> tuple[Array, Params]:
-    def loss(params: Params) -> Array:
+def _loss_and_slope(model: Model, params: Parameters, rows: Rows) -> tuple[Array, Parameters]:
+    def loss(params: Parameters) -> Array:
         return -elbo(model, params, rows) / jnp.sum(rows.weight)
 
     return jax.value_and_grad(loss)(params)
@@ -216,7 +209,7 @@ def _loss_and_slope(model: Model, params: Params, rows: Rows) -> tuple[Array, Pa
 @in_float64
 def fit_lbfgs(
     model: Model,
-    params: Params,
+    params: Parameters,
     rows: Rows,
     *,
     tol: float = 1e-4,
@@ -269,7 +262,7 @@ def fit_lbfgs(
     return Trained(narrow, {"loss": trace}, 0, float(np.abs(_flat(slope)).max()))
 
 
-def _flat(params: Params) -> np.ndarray:
+def _flat(params: Parameters) -> np.ndarray:
     return np.asarray(ravel_pytree(params)[0])
 
 
@@ -286,7 +279,7 @@ def sample(key: PRNGKeyArray, state: VIState) -> Parameters:
 
 def mean(state: VIState) -> Parameters:
     """Return the posterior means of the weights."""
-    return Parameters(state.params.q.m, state.params.likelihood)
+    return Parameters(state.params.weights.m, state.params.likelihood)
 
 
 def dead_units(q: Posterior) -> Int[np.ndarray, " l"]:
@@ -365,7 +358,7 @@ class ClosedFormNetwork(BlockNetwork):
     def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
         """Report the training, and the hidden units through which nothing passes."""
         report = super().account(trained, n_rows, seconds)
-        dead = dead_units(trained.state.params.q)
+        dead = dead_units(trained.state.params.weights)
         guards = report.guards | {"dead_units": int(dead.sum())}
         if trained.gradient_norm is None:
             return replace(report, guards=guards)
@@ -374,7 +367,7 @@ class ClosedFormNetwork(BlockNetwork):
 
     def advice(self, trained: Trained) -> list[str]:
         """Say what a person should know about the training, in sentences."""
-        advice, dead = super().advice(trained), dead_units(trained.state.params.q)
+        advice, dead = super().advice(trained), dead_units(trained.state.params.weights)
         if (trained.gradient_norm or 0.0) > LBFGS_TOLERANCE:
             advice.append(
                 f"L-BFGS stopped after {len(trained.trace['loss'])} steps at a gradient of "
@@ -389,7 +382,7 @@ class ClosedFormNetwork(BlockNetwork):
         if self.prediction == "draws":
             return super().predict(state, x)
         params, rows = state.network.params, jnp.asarray(padded(x), jnp.float32)
-        f = _moments(self.model, params.q, rows, by_mean=self.prediction == "mean")
+        f = _moments(self.model, params.weights, rows, by_mean=self.prediction == "mean")
         if not isinstance(self.gradient.likelihood, GaussianNoise):
             proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(*f))
             return ClassPredictive.of_codes(proba[: len(x)], entropy[: len(x)])
@@ -404,11 +397,11 @@ class ClosedFormNetwork(BlockNetwork):
         """
         network = parts[0].state.network
         params = [part.state.network.params for part in parts]
-        q, n_undone = _product([one.q for one in params], powers)
+        q, n_undone = _product([one.weights for one in params], powers)
         weights = np.asarray(powers, np.float32)
         mean = partial(jax.tree.map, lambda *each: jnp.tensordot(weights, jnp.stack(each), 1))
         likelihood = mean(*(one.likelihood for one in params))
-        state = network._replace(params=Params(q, likelihood))
+        state = network._replace(params=Parameters(q, likelihood))
         report = merged_report(parts, powers, {"weights_undone": n_undone})
         n_iter = max(part.n_iter for part in parts)
         return Learned(parts[0].state._replace(network=state), report, n_iter)
@@ -420,15 +413,17 @@ class ClosedFormNetwork(BlockNetwork):
 
     def gaussians(self, state: ClosedFormState) -> WeightGaussians:
         """Return the posterior of the weights."""
-        q = state.network.params.q
+        q = state.network.params.weights
         std = jax.tree.map(lambda log_v: np.exp(0.5 * np.asarray(log_v)), q.log_v)
         return WeightGaussians(q.m, std)
 
     def masked(self, state: ClosedFormState, keep: PyTree) -> ClosedFormState:
         """Return the state with every weight exactly zero whose mask is False."""
         params = state.network.params
-        q = Posterior(zeroed(params.q.m, keep), zeroed(params.q.log_v, keep, to=NO_LOG_STD))
-        network = state.network._replace(params=params._replace(q=q))
+        q = Posterior(
+            zeroed(params.weights.m, keep), zeroed(params.weights.log_v, keep, to=NO_LOG_STD)
+        )
+        network = state.network._replace(params=params._replace(weights=q))
         return state._replace(network=network)
 
 
