@@ -260,7 +260,7 @@ def trained(wave) -> Networks:
     """Return the same before its weights know of each other."""
     x, y, settings = wave
     start, rows = init_networks(1, 1, y, settings), Table.of(x, y)
-    return train([start], [rows], [settings], seed=1).experts[0]
+    return train([start], [rows], [settings], seed=1)[0][0]
 
 
 def test_doubt_grows_where_there_are_no_rows(with_a_gap, trained):

@@ -402,17 +402,6 @@ def _in_time(
     return [job._replace(settings=shortened(job.settings)) for job in jobs]
 
 
-class Training(NamedTuple):
-    """What `train` gives: experts, and losses of their members, (k, t, 2).
-
-    losses
-        The objective, and its share from the data, nats a row; of the experts of most steps.
-    """
-
-    experts: list[Networks]
-    losses: Float32[np.ndarray, "k t 2"]
-
-
 def train(
     experts: Sequence[Networks],
     tables: Sequence[Table],
@@ -423,8 +412,11 @@ def train(
     numbers: Sequence[int] | None = None,
     progress: Progress = SILENT,
     n_least: int = 1,
-) -> Training:
+) -> tuple[list[Networks], Float32[np.ndarray, "k t 2"]]:
     """Train the networks of all experts; where the time is over, return those that are complete.
+
+    And losses of the members of the experts of most steps, (k, t, 2): the objective, and its share
+    from the data, nats a row.
 
     loop
         None: OF_NUMBERS.
@@ -464,20 +456,18 @@ def train(
         if chosen.n_steps == wanted
     ]
     n_steps = min(map(len, longest))
-    return Training(
-        [
-            one._replace(members=tuple(m.member for m in members), factors=one.factors[:n])
-            for one, members in zip(experts, of_each, strict=True)
-        ],
-        np.stack([losses[:n_steps] for losses in longest]),
-    )
+    whole = [
+        one._replace(members=tuple(m.member for m in members), factors=one.factors[:n])
+        for one, members in zip(experts, of_each, strict=True)
+    ]
+    return whole, np.stack([losses[:n_steps] for losses in longest])
 
 
 class FitInfo(NamedTuple):
     """Losses, counts of guards and advice of a fit.
 
     losses
-        As in `Training`.
+        As `train` returns them.
     guards
         Counts, by name.
     advice
