@@ -196,3 +196,13 @@ def test_a_header_alone_holds_the_numbers_of_arrays():
 def test_what_no_file_holds_is_refused(value):
     with pytest.raises(TypeError, match="a file holds no"):
         codec.write({"a": value})
+
+
+def test_an_example_names_axes_by_numbers_and_by_letters_that_it_shares():
+    kind = Float[np.ndarray, "c 2"], (Float[np.ndarray, " c"],)
+    stored = codec.write((np.ones((3, 2)), (np.ones(3),)), kind)
+    assert [part.shape for part in codec.read(kind, stored)[1]] == [(3,)]
+    for shapes in ((3, 3), (3,)), ((3, 2), (4,)):
+        first, second = map(np.ones, shapes)
+        with pytest.raises(ValueError, match="must be Float"):
+            codec.read(kind, codec.write((first, (second,)), kind))
