@@ -112,7 +112,7 @@ def _run_python(block: Block, names: dict[str, Any], page: Path, out: io.StringI
     code = "\n" * (block.line - 1) + block.code
     names["print"] = recording
     with contextlib.redirect_stdout(out):
-        exec(compile(code, page, "exec"), names)
+        exec(compile(code, page, "exec", dont_inherit=True), names)
     for number, line in enumerate(block.code.splitlines(), start=block.line):
         told = TOLD.match(line)
         if told and not any(_agree(told["numbers"], text) for text in printed.get(number, [])):
