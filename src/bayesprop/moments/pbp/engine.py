@@ -166,6 +166,14 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
 
 
 @compiled
+def refresh(weights, sites, variational, start_counts, least_information, guarded):
+    """Refresh every prior factor: see `refresh_prior_factors`."""
+    return refresh_prior_factors(
+        weights, sites, variational, start_counts, least_information, guarded
+    )
+
+
+@compiled
 def predict_rows(work, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
@@ -247,7 +255,7 @@ def refreshed(
     counts = not start_in_prior(inference, targets)
     variational = counts and len(packed.work.layers) > 2
     least = 0.0 if counts else LEAST_INFORMATION[targets]
-    kept, uninformed = refresh_prior_factors(
+    kept, uninformed = refresh(
         packed.work.weights, packed.sites, variational, counts, least, guarded
     )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)

@@ -21,7 +21,7 @@ from bayesprop.moments.pbp.kernel_workspace import (
     SHARE,
 )
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, MOST_FROM_ONE_WEIGHT
-from bayesprop.simd.lanes import compiled, count_false, everywhere, inlined, load8, select, store
+from bayesprop.simd.lanes import count_false, everywhere, inlined, load8, select, store
 from bayesprop.simd.normals import exp2
 
 _LOG2_E = 1.0 / math.log(2.0)
@@ -148,7 +148,7 @@ def _noise_cavity(factor, k, shape, rate):
     return shape, rate
 
 
-@compiled
+@inlined
 def refresh_prior_factors(weights, sites, variational, start_counts, least_information, guarded):
     """Refresh every prior factor in turn by expectation propagation (supplement section 6).
 
