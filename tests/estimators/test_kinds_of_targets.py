@@ -15,7 +15,7 @@ from bayesprop.active_learning.doubt import functions_of
 from bayesprop.bandits.replayed_rewards import ReplayedRewards
 from bayesprop.catalogue import REGRESSION
 from bayesprop.store import estimator_from_stored
-from bayesprop.targets.bijectors import Logit, SoftplusInverse
+from bayesprop.targets.bijectors import AS_THEY_ARE, Logit, SoftplusInverse
 from method_settings import ALL, X, silently, unfitted
 
 REGRESSORS = [name for name, task in ALL if task == REGRESSION]
@@ -99,9 +99,8 @@ def test_a_saved_model_is_the_same_and_goes_on(fitted, tmp_path):
 def test_files_whose_map_is_another_are_refused(fitted):
     model, kind = fitted[:2]
     other = Logit() if kind != "share" else SoftplusInverse(1.0)
-    for map in (other, None):
-        task = replace(model.task_, map=map, exposure=None)
-        forged = copy.copy(model).keep(replace(model.fitted_, task=task))
+    for map in (other, AS_THEY_ARE):
+        forged = copy.copy(model).keep(replace(model.fitted_, task=replace(model.task_, map=map)))
         with pytest.raises(ValueError, match="target_kind"):
             estimator_from_stored(*forged.to_stored())
 
@@ -223,14 +222,16 @@ def test_exposures_are_checked(of_rates, change, value, rule):
 
 
 def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates):
-    model = of_rates[0]
+    model, plain = of_rates[0], fitted_to("linear", "positive")
     tendency = model.task_.map.tendency
     wide = tendency._replace(slopes=np.append(tendency.slopes, 0.0))
-    for task, rule in (
-        (replace(model.task_, exposure=3), "the same exposure"),
-        (replace(model.task_, map=replace(model.task_.map, tendency=wide)), "a slope an input"),
+    task = replace(model.task_, map=replace(model.task_.map, tendency=wide))
+    encoding = replace(plain.encoding_, exposure=0)
+    for one, change, rule in (
+        (plain, {"encoding": encoding}, "is that of counts"),
+        (model, {"task": task}, "a slope an input"),
     ):
-        forged = copy.copy(model).keep(replace(model.fitted_, task=task))
+        forged = copy.copy(one).keep(replace(one.fitted_, **change))
         with pytest.raises(ValueError, match=rule):
             estimator_from_stored(*forged.to_stored())
 

@@ -178,7 +178,7 @@ def _learned(
 def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
     """Return rows to learn as the method sees them; counts draw where they lie."""
     x = start.encoding.encode(rows.x, start.method.furthest_input)
-    return rows._replace(x=x, y=start.task.of_rows(rows.x).encode(rows.y, rng, x))
+    return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x))
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
@@ -347,7 +347,7 @@ def checked_rows(
         raise ValueError(
             f"y has {target.shape[1]} outputs, but the model was fitted with {task.n_outputs}"
         )
-    if isinstance(task, Numbers) and task.map is not None:
+    if isinstance(task, Numbers) and task.kind != NUMBERS:
         task.map.check(target)
     return Checked(before, Rows(x, target, weight), gap)
 
@@ -496,8 +496,8 @@ def _numbers_task(
     standardised = encoding.standardised(x)
     exposure = None if column is None else x[:, column]
     learnt = learnt_map(kind, standardised, y, weight, exposure)
-    task = Numbers(Standardiser.none(1), is_vector, learnt, column)
-    spread = task.of_rows(x).encode(y, check_random_state(0), standardised)
+    task = Numbers(Standardiser.none(1), is_vector, learnt)
+    spread = task.of_rows(x, column).encode(y, check_random_state(0), standardised)
     return replace(task, scaler=_target_scaler(spread, weight))
 
 

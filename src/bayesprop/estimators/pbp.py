@@ -15,6 +15,7 @@ from bayesprop.estimators.shell import (
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
 from bayesprop.moments.pbp.state import Gamma
+from bayesprop.targets.bijectors import NUMBERS
 
 
 @hyper_parameters
@@ -117,7 +118,7 @@ class PBPRegressor(_Params, RegressorBase):
                 "epoch; or read fit_report_.log_evidence['prequential']"
             )
         task = cast(Numbers, self.task_)
-        if task.map is not None:
+        if task.kind != NUMBERS:
             raise ValueError(
                 "log_evidence needs target_kind='numbers', got "
                 f"{task.kind!r}, whose mapped targets have units of their own: compare "

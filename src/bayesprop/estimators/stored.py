@@ -17,6 +17,7 @@ from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, read_state, write_state
 from bayesprop.model.task import Encoding, Fitted, Task
+from bayesprop.targets.bijectors import COUNT
 
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import EstimatorBase
@@ -88,8 +89,8 @@ class FitContents(NamedTuple):
     def validate(self) -> None:
         """Raise ValueError unless targets and inputs are those of the same columns."""
         n = len(self.encoding.scaler.mean)
-        if self.encoding.exposure != getattr(self.task, "exposure", None):
-            raise ValueError("inputs and targets must have the same exposure")
+        if self.encoding.exposure is not None and self.task.kind != COUNT:
+            raise ValueError("an exposure is that of counts")
         tendency = getattr(getattr(self.task, "map", None), "tendency", None)
         if tendency is not None and len(tendency.slopes) != n:
             raise ValueError("the tendency of a target must have a slope an input")

@@ -28,7 +28,7 @@ from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.method import MOST_ROWS, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.numerics.rows import codes_of
-from bayesprop.targets.bijectors import NUMBERS, TargetMap
+from bayesprop.targets.bijectors import AS_THEY_ARE, NUMBERS, TargetMap
 from bayesprop.targets.counts import CountScores
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
@@ -105,15 +105,12 @@ class Numbers:
     is_vector
         Whether there is one target, without an axis of its own.
     map
-        From the support of the targets to the whole line; None: they are learnt as they are.
-    exposure
-        Column that says how long, or on how many, each row was counted; None: all alike.
+        From the support of the targets to the whole line.
     """
 
     scaler: Standardiser
     is_vector: bool
-    map: TargetMap | None = None
-    exposure: int | None = None
+    map: TargetMap = AS_THEY_ARE
 
     name = REGRESSION
     order = None
@@ -131,13 +128,18 @@ class Numbers:
     @property
     def kind(self) -> str:
         """One of `KINDS`."""
-        return NUMBERS if self.map is None else self.map.kind
+        return self.map.kind
 
-    def of_rows(self, X: Float[np.ndarray, "n d"]) -> Numbers:
-        """Return the task of some rows, in the original units, whose counts have exposures."""
-        if self.exposure is None:
+    def of_rows(self, X: Float[np.ndarray, "n d"], exposure: int | None) -> Numbers:
+        """Return the task of rows in the original units, whose counts have a column of exposures.
+
+        exposure
+            How long, or on how many, each row was counted; None: all alike.
+        """
+        if exposure is None:
             return self
-        return replace(self, map=replace(cast(Any, self.map), exposure=X[:, self.exposure, None]))
+        counts = cast(CountScores, self.map)
+        return replace(self, map=replace(counts, exposure=X[:, exposure, None]))
 
     def encode(
         self,
@@ -146,14 +148,14 @@ class Numbers:
         x: Float[np.ndarray, "n d"],
     ) -> Float[np.ndarray, "n o"]:
         """Map and standardise targets; counts draw where in their interval they lie."""
-        return self.scaler.transform(y if self.map is None else self.map.encode(y, rng, x))
+        return self.scaler.transform(self.map.encode(y, rng, x))
 
     def decode(self, predictive: Predictive) -> Predictive:
         """Bring a prediction of standardised targets to the units and the shape of y."""
         shift = self.scaler.inverse_mean(np.zeros((1, self.n_outputs)))[0]
         rescaled = predictive.rescaled(shift, self.scaler.scale)
         rescaled = rescaled.target(0) if self.is_vector else rescaled
-        if self.map is None:
+        if self.kind == NUMBERS:
             return rescaled
         return TransformedPredictive.of(rescaled, self.map[..., 0] if self.is_vector else self.map)
 
@@ -162,18 +164,14 @@ class Numbers:
     ) -> Float[np.ndarray, "s n o"]:
         """Bring draws of standardised targets to the units of y: functions, or observations."""
         z = self.scaler.inverse_mean(drawn)
-        if self.map is None:
-            return z
         if include_noise:
             return self.map.observed(z)
         return np.clip(self.map.inverse(z), *self.map.support)
 
     def validate(self) -> None:
         """Raise ValueError where a map is not that of the targets."""
-        if self.map is not None and self.n_outputs != 1:
+        if self.kind != NUMBERS and self.n_outputs != 1:
             raise ValueError(f"a map is of one target, got {self.n_outputs}")
-        if self.exposure is not None and not isinstance(self.map, CountScores):
-            raise ValueError("an exposure is that of counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +198,7 @@ class Classes:
         """One of `KINDS_OF_CLASSES`."""
         return CLASSES if self.order is None else ORDERED
 
-    def of_rows(self, X: np.ndarray) -> Classes:  # noqa: ARG002
+    def of_rows(self, X: np.ndarray, exposure: int | None) -> Classes:  # noqa: ARG002
         """Return the task of some rows: the same for all."""
         return self
 
@@ -380,6 +378,10 @@ class Fitted:
         """Number of columns."""
         return len(self.encoding.scaler.mean)
 
+    def task_of(self, X: Float[np.ndarray, "n d"]) -> Task:
+        """Return the task of rows in the original units, whose counts may have exposures."""
+        return self.task.of_rows(X, self.encoding.exposure)
+
     def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)
@@ -396,7 +398,7 @@ class Fitted:
             of_some = self._over_gaps(ask, some) if has_gaps else ask(self.learned.state, x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
-            yield self.task.of_rows(some).decode(of_some)
+            yield self.task_of(some).decode(of_some)
 
     def _over_gaps(self, ask: Callable[[Any, np.ndarray], Any], X: np.ndarray) -> Any:
         """Ask the method about rows in the original units, some with gaps."""
@@ -439,7 +441,7 @@ class Fitted:
         self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool
     ) -> Float[np.ndarray, "s n o"]:
         """Draw functions jointly over all rows, or observations, in the units of y."""
-        method, task = cast(Any, self.method), cast(Numbers, self.task.of_rows(X))
+        method, task = cast(Any, self.method), cast(Numbers, self.task_of(X))
         x = self.encoded(X)
         has_gaps = np.isnan(x).any()
         if has_gaps:

@@ -280,8 +280,8 @@ class Baselines:
         names = EVERY if with_peers else SIMPLE
         if (classes := getattr(estimator, "classes_", None)) is not None:
             return cls.fit(x, y, classes, names=names)
-        task = estimator.task_
-        return cls.fit(x, y, kind=task.kind, exposure=task.exposure, names=names)
+        kind, exposure = estimator.task_.kind, estimator.encoding_.exposure
+        return cls.fit(x, y, kind=kind, exposure=exposure, names=names)
 
     def again(
         self, x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None = None

@@ -283,8 +283,8 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
     if getattr(task, "order", None) is not None:
         order = " < ".join(str(task.labels[place]) for place in task.order)
         return (f"The classes have an order, {order}.",)
-    learnt = getattr(task, "map", None)
-    return () if learnt is None else (KIND_NOTES[learnt.kind],)
+    kind = getattr(task, "kind", None)
+    return (KIND_NOTES[kind],) if kind in KIND_NOTES else ()
 
 
 def _on_gaps(rows: EncodedRows, predicted: Any) -> tuple[str, ...]:

@@ -20,12 +20,13 @@ from bayesprop.estimators.fitting import Checked, advised, checked_rows, standar
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
-from bayesprop.model.task import Fitted, Numbers, Standardiser
+from bayesprop.model.task import KINDS_OF_CLASSES, Fitted, Numbers, Standardiser
 from bayesprop.numerics.rows import Rows as Rows
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import rows_called
+from bayesprop.targets.bijectors import NUMBERS
 
 SAMPLE_ROWS = 100_000
 """Rows that say what columns mean and that judge, where all rows are learnt after them."""
@@ -254,7 +255,7 @@ def looked_at(estimator: Any, start: Fitted, parts: Iterable[Rows]) -> tuple[Fit
     rows there are to learn, and their weight.
     """
     task, n_rows, total = start.task, 0, 0.0
-    is_scaled_by_all = getattr(task, "map", None) is None
+    is_scaled_by_all = task.kind in (NUMBERS, *KINDS_OF_CLASSES)
     inputs = MergedMoments(start.encoding.scaler)
     targets = MergedMoments(task.scaler) if isinstance(task, Numbers) else None
     for rows in parts:

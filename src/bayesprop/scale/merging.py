@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesprop import codec
 from bayesprop.model.method import Learned, Merges
 from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
+from bayesprop.targets.bijectors import NUMBERS
 
 _ROUNDING = 1e-12
 _FREE = ("random_state", "verbose", "n_epochs", "warm_start")
@@ -142,7 +143,7 @@ def is_linear_in_inputs(model: Any) -> bool:
         issubclass(model.method_class, ReExpressed)
         and model.learned_.state.basis is None
         and isinstance(model.task_, Numbers)
-        and model.task_.map is None
+        and model.task_.kind == NUMBERS
     )
 
 

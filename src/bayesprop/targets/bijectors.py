@@ -142,6 +142,9 @@ class Identity(TargetMap):
         return np.ones(np.shape(z))
 
 
+AS_THEY_ARE = Identity()
+
+
 @dataclass(frozen=True, eq=False)
 class SoftplusInverse(TargetMap):
     """h(y) = log(exp(y / scale) - 1): a log far below `scale`, linear far above it; y > 0.
