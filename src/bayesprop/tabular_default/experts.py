@@ -449,9 +449,10 @@ class ClassState(NamedTuple):
         views = bounded(x), self.ramps.encode(x)
         proba, entropy = np.zeros((len(x), len(self.constant))), np.zeros(len(x))
         for expert, weight in zip(self.experts, self.weights, strict=True):
-            for one in class_outputs(expert.members, views[expert.is_ramped], self.points):
-                proba += weight / expert.n_members * one.proba
-                entropy += weight / expert.n_members * one.expected_entropy
+            share = weight / expert.n_members
+            for each in class_outputs(expert.members, views[expert.is_ramped], self.points):
+                proba += share * each[0]
+                entropy += share * each[1]
         moved = proba if self.neighbours is None else self.neighbours.moved(views[0], proba)
         before, after = (special.entr(p).sum(axis=1) for p in (proba, moved))
         entropy *= after / np.maximum(before, stacking.LEAST_PROBA)

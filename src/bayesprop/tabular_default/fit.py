@@ -412,7 +412,7 @@ def _held_out_classes(
     for f, (expert, table) in enumerate(zip(state.experts, plan.tables, strict=True)):
         for k, member in enumerate(expert.members):
             (one,) = class_outputs([member], table.x[rows[fold == k]], state.points)
-            proba[f, fold == k] = one.proba
+            proba[f, fold == k] = one[0]
     return proba
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Float, Float32
 from scipy import special
 
-from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.numerics.machine import aligned_parts, n_cores, round_up
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_layout import layout
@@ -531,8 +530,8 @@ def rehearse() -> None:
 
 def class_outputs(
     members: Sequence[Member], x: Float[np.ndarray, "n e"], points: Float32[np.ndarray, "p c"]
-) -> Iterator[ClassPredictive]:
-    """Predict by each of some networks of the same sizes; rows are given as they are given them."""
+) -> Iterator[tuple[Float[np.ndarray, "n c"], Float[np.ndarray, " n"]]]:
+    """Give probabilities and expected entropy by each of some networks of the same sizes."""
     n_pairs, n_classes = points.shape
     size = min(_ROWS_AT_A_TIME, round_up(max(len(x), 1), BLOCK))
     plan = layout(members[0], size, Priors())  # of which outputs do not depend
@@ -542,7 +541,7 @@ def class_outputs(
         work.theta[plan.leaves] = flat(member)
         proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
         evaluate_classes(work, x, size, n_pairs, proba, entropy)
-        yield ClassPredictive.of_codes(proba, entropy[:, 0])
+        yield proba, entropy[:, 0]
 
 
 def rehearse_classes() -> None:
