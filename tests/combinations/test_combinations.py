@@ -17,9 +17,9 @@ from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_o
 import bayesprop
 from bayesprop.catalogue import METHODS
 from bayesprop.distributions.gaussian_copula import COMPLETIONS
-from bayesprop.model import fitted
+from bayesprop.model import task as of_task
 from bayesprop.model.method import Streams
-from bayesprop.table_model import model as table_model
+from bayesprop.table_model import answering
 from method_settings import silently
 from tables import LABELS, plain, rows_to_predict, typed
 
@@ -86,8 +86,8 @@ def small_blocks(request, monkeypatch):
     """Predict so few rows at a time that a few rows are several blocks."""
     s = getattr(request.node, "callspec", None) and request.node.callspec.params.get("s")
     times = COMPLETIONS if s and s["gap in"] != "no block" else 1
-    monkeypatch.setattr(fitted, "MOST_ROWS", BLOCK * times)
-    monkeypatch.setattr(table_model, "CHUNK_ROWS", 2 * BLOCK)
+    monkeypatch.setattr(of_task, "MOST_ROWS", BLOCK * times)
+    monkeypatch.setattr(answering, "CHUNK_ROWS", 2 * BLOCK)
 
 
 def predicted(s: Mapping[str, str], folder, rows=None):

@@ -16,7 +16,7 @@ import pytest
 from blocks import Block, blocks_of, run_page
 from doc_pages import PAGES, REPOSITORY, text_of
 
-LANGUAGES = {"python", "sh", "text", "console", "json"}
+LANGUAGES = {"python", "sh", "text", "console", "json", "toml"}
 """`text` is what is read or printed; a shell block that no one types is none."""
 
 

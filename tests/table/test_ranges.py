@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.table.columns import fit_column
 from bayesprop.table_model.answers import NumberAnswers
 
@@ -44,5 +43,5 @@ def test_what_else_has_a_dash_is_missing(other):
 
 
 def test_durations_are_written_as_they_were():
-    one = GaussianPredictive(*np.array([[5400.0], [0.0], [8100.0]]))
+    one = {"mean": 5400.0, "std": 90.0, "epistemic_std": 0.0, "noise_std": 90.0}
     assert NumberAnswers(form="h:mm:ss").brief("lap", one) == {"lap": "1:30:00", "±": "0:01:30"}

@@ -243,6 +243,6 @@ def test_a_fit_learns_what_names_tell(frame):
     """All but the noise of 1 is told by titles that no level shows."""
     model = bayesprop.fit(frame[:160], target="y", method="linear", test_fraction=0)
     new = frame[160:]
-    rows = model.rows_to_judge(new)
-    error = new["y"].to_numpy() - model.predictive(rows.X, rows.numbers).mean
+
+    error = new["y"].to_numpy() - model.predict_dist(new).mean
     assert np.sqrt(np.mean(error**2)) < 0.6 * new["y"].std()
