@@ -13,7 +13,7 @@ else that a file says is believed.
 from __future__ import annotations
 
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from inspect import isabstract
 from types import NoneType, UnionType
@@ -27,6 +27,14 @@ UNBOUNDED = "unbounded"
 
 Labels = Shaped[np.ndarray, " c"]
 """Text, truth values or numbers, all of one kind; in the header, not among the arrays."""
+
+
+@dataclass(frozen=True)
+class OrNone:
+    """A part of an example that may lack; then None stands there."""
+
+    example: Any
+
 
 Arrays = dict[str, np.ndarray] | None
 """By path; None: the header holds their numbers."""
@@ -132,6 +140,8 @@ def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
 def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int]) -> Any:
     if _is_nothing(kind, stored):
         return None
+    if isinstance(kind, OrNone):
+        return _read(kind.example, stored, path, arrays, axes)
     annotation = kind
     name = next(iter(stored), "") if isinstance(stored, dict) and len(stored) == 1 else ""
     kind, is_one_of_many = _resolved(kind, name)
@@ -178,7 +188,8 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
 
 def _is_nothing(kind: Any, stored: Any) -> bool:
     """Whether there is no value, and may be none."""
-    return stored is None and NoneType in (type(kind), *get_args(kind))
+    may_be = NoneType in (type(kind), *get_args(kind)) or isinstance(kind, OrNone)
+    return stored is None and may_be
 
 
 def _resolved(kind: Any, name: str) -> tuple[Any, bool]:

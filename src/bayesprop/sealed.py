@@ -32,6 +32,7 @@ import json
 import math
 import os
 import platform
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,8 +49,9 @@ _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
-_BITS, _SHAPE = ":bits", ":shape"
-_LEAST_PACKED = 1024  # numbers, below which three parts take more room than one
+_BITS = re.compile(r"(.*):bits((?:x\d+)+)", re.S)
+"""Names of the bits of an array, and its shape: "w:bitsx31x200"."""
+_LEAST_SAVED, _LOOKED_AT = 512, 4096  # bytes for which two parts are written; numbers
 
 
 class ModelFileError(ValueError):
@@ -163,28 +165,26 @@ def _storable(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _packed(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-    """Return an array, or its three parts where most of its numbers are alike to the last bit."""
+    """Return an array; its two parts where many numbers, alike to the last bit, make it large."""
     flat = array.ravel()
-    if flat.size < _LEAST_PACKED:
-        return {name: array}
     words = flat.view(f"u{flat.itemsize}")
-    middle = np.argpartition(words, flat.size // 2)[flat.size // 2]
-    is_other = words != words[middle]
-    if 2 * np.count_nonzero(is_other) > flat.size:
+    if words.nbytes < _LEAST_SAVED:
         return {name: array}
-    numbers = np.concatenate([flat[[middle]], flat[is_other]])
-    return {
-        name: numbers,
-        name + _BITS: np.packbits(is_other),
-        name + _SHAPE: np.array(array.shape),
-    }
+    some, counts = np.unique(words[:: 1 + flat.size // _LOOKED_AT], return_counts=True)
+    usual = np.argmax(words == some[np.argmax(counts)])
+    is_other = words != words[usual]
+    n_saved = (flat.size - np.count_nonzero(is_other)) * flat.itemsize - flat.size / 8
+    if n_saved < _LEAST_SAVED:
+        return {name: array}
+    numbers = np.concatenate([flat[[usual]], flat[is_other]])
+    shape = "".join(f"x{size}" for size in array.shape)
+    return {name: numbers, f"{name}:bits{shape}": np.packbits(is_other)}
 
 
-def _whole(numbers: np.ndarray, bits: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _whole(numbers: np.ndarray, bits: np.ndarray, sizes: list[int]) -> np.ndarray:
     """Undo `_packed`; ValueError where the parts do not fit together."""
-    sizes = shape.ravel().astype(int).tolist()
     size, is_other = math.prod(sizes), np.unpackbits(bits.astype(np.uint8)).astype(bool)
-    if min(sizes, default=0) < 0 or bits.size != -(-size // 8) or is_other[size:].any():
+    if bits.size != -(-size // 8) or is_other[size:].any():
         raise ValueError("bits do not fit their shape")
     whole = np.full(size, numbers.ravel()[0])
     whole[is_other[:size]] = numbers.ravel()[1:]
@@ -266,8 +266,10 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
 
     try:
         arrays = {name: np.array(array) for name, array in read_arrays(content).items()}
-        for name in [name for name in arrays if name + _BITS in arrays]:
-            arrays[name] = _whole(arrays[name], arrays.pop(name + _BITS), arrays.pop(name + _SHAPE))
+        for packed in list(filter(None, map(_BITS.fullmatch, arrays))):
+            name, shape = packed.groups()
+            sizes = [int(size) for size in shape[1:].split("x")]
+            arrays[name] = _whole(arrays[name], arrays.pop(packed[0]), sizes)
     except (SafetensorError, LookupError, ValueError, OverflowError, MemoryError) as error:
         reason = " ".join(str(error).split())[:100]
         raise Refused(f"has arrays that do not fit: {reason}") from error

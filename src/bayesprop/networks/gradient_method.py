@@ -51,13 +51,17 @@ class Parameters(NamedTuple):
 
 
 class State(NamedTuple):
-    """Learnable parameters, and the memory of their optimiser."""
+    """Learnable parameters, and the memory of their optimiser; None: they are not to be trained."""
 
     params: Parameters
-    optimizer: optax.OptState
+    optimizer: optax.OptState | None
 
     def descend(self, optimizer: optax.GradientTransformation, slopes: Parameters) -> State:
         """Return the state after one step along the gradient of a loss."""
+        if self.optimizer is None:
+            raise ValueError(
+                "the state has no memory of an optimiser, as of a pruned network: fit anew"
+            )
         steps, memory = optimizer.update(slopes, self.optimizer, self.params)
         return State(cast(Parameters, optax.apply_updates(self.params, steps)), memory)
 

@@ -17,6 +17,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from bayesprop import codec
 from bayesprop.model.method import WeightGaussians
 from bayesprop.networks.gradient_method import Parameters, State
 from bayesprop.networks.likelihoods import NetworkLikelihood
@@ -146,9 +147,16 @@ class PrunableNetwork(BlockNetwork):
     def masked(self, state: NetworkState, keep: PyTree) -> NetworkState:
         """Return the state with every weight exactly zero whose mask is False.
 
-        The optimiser remembers nothing: all its numbers are zero.
+        Its optimiser has no memory: nothing trains it further.
         """
-        (q, likelihood), memory = state.network
+        q, likelihood = state.network.params
         kept = MeanField(zeroed(q.m, keep), zeroed(q.rho, keep, to=NO_LOG_STD))
         params = Parameters(jax.tree.map(jnp.asarray, kept), likelihood)
-        return state._replace(network=State(params, jax.tree.map(jnp.zeros_like, memory)))
+        return state._replace(network=State(params, None))
+
+    @property
+    def state_kind(self) -> NetworkState:
+        """A state of the shapes of this network, with a memory unless it is pruned."""
+        example = super().state_kind
+        memory = codec.OrNone(example.network.optimizer)
+        return example._replace(network=example.network._replace(optimizer=memory))
