@@ -182,7 +182,9 @@ def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
-    """Put sentences before the advice of a fit."""
+    """Put sentences before the advice of a fit, if there are any."""
+    if not sentences:
+        return learned
     advice = [*sentences, *learned.report.warnings]
     return learned._replace(report=replace(learned.report, warnings=advice))
 

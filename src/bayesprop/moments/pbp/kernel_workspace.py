@@ -11,7 +11,7 @@ Units that only fill a block have such weights too, of mean 0, and come out as 0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -147,6 +147,10 @@ class Packed(NamedTuple):
 
 def work_of(state: PBPState) -> Workspace:
     """Lay copies of the weights and of the noise's Gammas beside scratch memory."""
+    return _work_of(state, *_flatten(state.m, state.v))
+
+
+def _work_of(state: PBPState, m: Float[np.ndarray, " w"], v: Float[np.ndarray, " w"]) -> Workspace:
     plan = _plan(state.layer_sizes)
     layers = plan.layers
     last_rows, n_out, _, inputs = layers[-1].tolist()
@@ -155,8 +159,8 @@ def work_of(state: PBPState) -> Workspace:
     room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
     weights, outputs = room[:n_weights], room[units + rows :].reshape(6, n_out)
     weights[:] = plan.blank
-    weights[plan.places] = _flatten(state.m)
-    weights[plan.places + BLOCK] = _flatten(state.v)
+    weights[plan.places] = m
+    weights[plan.places + BLOCK] = v
     outputs[4], outputs[5] = state.noise_shape, state.noise_rate
     arrays = [
         layers,
@@ -171,18 +175,18 @@ def work_of(state: PBPState) -> Workspace:
 
 def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     """Copy a state into the layout of the kernels."""
-    flat = (_flatten(getattr(state, name)) for name in _SITES)
+    m, v, *flat = _flatten(state.m, state.v, *(getattr(state, name) for name in _SITES))
     prior = np.array([state.prior_shape, state.prior_rate], dtype=np.float64)
     plan = _plan(state.layer_sizes)
     sites = Sites._make((plan.places, plan.start_var, *flat, prior))
-    return Packed(work_of(state), sites, _pack_average(state) if with_average else None)
+    return Packed(_work_of(state, m, v), sites, _pack_average(state) if with_average else None)
 
 
 def _pack_average(state: PBPState) -> AverageFactor:
     plan = _plan(state.layer_sizes)
     average = aligned_zeros(len(plan.blank))
-    average[plan.places] = _flatten(state.lik_prec_mean)
-    average[plan.places + BLOCK] = _flatten(state.lik_prec)
+    natural = _flatten(state.lik_prec_mean, state.lik_prec)
+    average[plan.places], average[plan.places + BLOCK] = natural
     noise_average = np.stack([state.lik_noise_shape, state.lik_noise_rate]).astype(np.float64)
     return AverageFactor(average, noise_average, np.zeros(3))
 
@@ -191,34 +195,37 @@ def unpack(packed: Packed, state: PBPState) -> PBPState:
     """Return the state with what was packed, as it is now, in the place of its own."""
     work, sites, average = packed
     places = sites.places
-    values = {
-        "m": work.weights[places],
-        "v": work.weights[places + BLOCK],
-        **dict(zip(_SITES, sites[2:-1], strict=True)),
-    }
+    names = ["m", "v", *_SITES]
+    flat = [work.weights[places], work.weights[places + BLOCK], *sites[2:-1]]
     vectors = {"noise_shape": work.noise_shape, "noise_rate": work.noise_rate}
     if average is not None:
-        values["lik_prec_mean"] = average.average[places]
-        values["lik_prec"] = average.average[places + BLOCK]
+        names += ["lik_prec_mean", "lik_prec"]
+        flat += [average.average[places], average.average[places + BLOCK]]
         vectors["lik_noise_shape"], vectors["lik_noise_rate"] = average.noise_average
     prior = {"prior_shape": sites.prior[0], "prior_rate": sites.prior[1]}
     return state._replace(
-        **{name: _unflatten(flat, state.m) for name, flat in values.items()},
+        **dict(zip(names, _unflatten(flat, state.m), strict=True)),
         **{name: vector.copy() for name, vector in vectors.items()},
         **{name: np.asarray(number) for name, number in prior.items()},
     )
 
 
-def _flatten(layers: Sequence[np.ndarray]) -> Float[np.ndarray, " w"]:
-    return np.concatenate([layer.T.ravel() for layer in layers]).astype(np.float64, copy=False)
+def _flatten(*parts: Sequence[np.ndarray]) -> Float[np.ndarray, "k w"]:
+    """Copy the layers of k quantities into a row each."""
+    every = [layer.T.ravel() for layers in parts for layer in layers]
+    return np.concatenate(every, dtype=np.float64).reshape(len(parts), -1)
 
 
-def _unflatten(flat: Float[np.ndarray, " w"], like: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    layers, end = [], 0
+def _unflatten(
+    flat: Sequence[Float[np.ndarray, " w"]], like: Sequence[np.ndarray]
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Undo `_flatten`: layers of a copy, as `like` has them, of one quantity after another."""
+    every, layers, end = np.concatenate(flat).reshape(len(flat), -1), [], 0
     for layer in like:
         start, end = end, end + layer.size
-        layers.append(np.array(flat[start:end].reshape(layer.shape[::-1]).T, order="C"))
-    return tuple(layers)
+        shape = len(flat), *layer.shape[::-1]
+        layers.append(every[:, start:end].reshape(shape).transpose(0, 2, 1))
+    return zip(*layers, strict=True)
 
 
 def read_only(table: np.ndarray) -> np.ndarray:
