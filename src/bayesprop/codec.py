@@ -31,7 +31,7 @@ Labels = Shaped[np.ndarray, " c"]
 
 @dataclass(frozen=True)
 class OrNone:
-    """A part of an example that may lack; then None stands there."""
+    """A part of an example that a state may lack: the state then holds None."""
 
     example: Any
 

@@ -125,7 +125,7 @@ def _shape_of(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def _joined(parts: Sequence[Any], of: Field) -> Any:
-    """Put a field of several predictions together."""
+    """Concatenate a field of several predictions."""
     if of.metadata == OF_ALL_ROWS:
         return parts[0]
     if isinstance(parts[0], np.ndarray):

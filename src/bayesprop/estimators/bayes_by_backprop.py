@@ -47,7 +47,7 @@ def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
 
 @hyper_parameters
 class _Params(PassParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

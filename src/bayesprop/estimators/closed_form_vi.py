@@ -26,7 +26,7 @@ from bayesprop.networks.likelihoods import likelihood_of
 
 @hyper_parameters
 class _Params(PassParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from bayesprop.tabular_default.method import ClassEnsemble, NetworkEnsemble
 
 @hyper_parameters
 class _Params(EstimatorBase):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

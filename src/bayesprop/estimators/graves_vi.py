@@ -19,7 +19,7 @@ from bayesprop.sampling.mean_field import PrunableNetwork
 
 @hyper_parameters
 class _Params(NetworkParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ PRIORS: dict[str, Prior] = {"by-layer": "by-leaf", "one": "one"}
 
 @hyper_parameters
 class _Params(NetworkParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

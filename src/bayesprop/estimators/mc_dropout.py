@@ -18,7 +18,7 @@ from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 @hyper_parameters
 class _Params(NetworkParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

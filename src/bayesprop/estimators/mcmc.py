@@ -46,7 +46,7 @@ def _floats(value: Any) -> Any:
 
 @hyper_parameters
 class _Params(EstimatorBase):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

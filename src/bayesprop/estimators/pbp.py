@@ -20,7 +20,7 @@ from bayesprop.targets.bijectors import NUMBERS
 
 @hyper_parameters
 class _Params(PassParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

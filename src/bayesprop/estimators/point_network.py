@@ -112,7 +112,7 @@ def check_stopping(params: Any) -> None:
 
 @hyper_parameters
 class _Point(NetworkParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class PointNetworkClassifier(_Point, PixelClassifier):
 
 @hyper_parameters
 class _Ensemble(NetworkParams):
-    """What both have.
+    """Hyper-parameters of both estimators.
 
     Parameters
     ----------

@@ -406,7 +406,7 @@ class Fitted:
         return over_gaps(lambda rows: ask(state, standardised(rows)), X, self._known_inputs)
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
-        """Return standardised completions of rows, those of a row after one another."""
+        """Return standardised imputations of rows; those of one row follow each other."""
         d = X.shape[1]
         completions = self._known_inputs.of_columns(d).completions(X)  # the others are targets
         return self.encoding.standardised(completions.reshape(-1, d))
@@ -432,7 +432,7 @@ class Fitted:
         return filled
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
-        """Return what has the posterior covariances of functions, of rows with gaps their mean."""
+        """Return features whose products are posterior covariances; their mean over imputations."""
         ask, x = cast(Any, self.method).features, self.encoded(X)
         has_gaps = np.isnan(x).any()
         return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)

@@ -77,7 +77,7 @@ def python_words(text: str) -> str:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return what an error or warning says at the terminal."""
+    """Return the text of an error or warning for the terminal."""
     return Exception.__str__(error) if isinstance(error, Worded) else str(error)
 
 

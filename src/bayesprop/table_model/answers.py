@@ -204,7 +204,7 @@ class ClassAnswers:
         return predicted
 
     def brief(self, target: str, record: Mapping[str, Any]) -> dict[str, str]:
-        """Return the answer of one row, by column, as a cell of a small table."""
+        """Return the prediction of one row as cells of a small table, by column."""
         return {target: class_text(record[self.label])}
 
     def words(self, one: ClassPredictive, unit: str) -> str:  # noqa: ARG002

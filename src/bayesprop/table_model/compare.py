@@ -48,7 +48,7 @@ from bayesprop.table_model.target_kind import settings_of_kind
 SPLITS, SHARE, CONSTANT = 5, 0.2, "constant"
 PICTURES = (".svg", ".png")
 SCORES = {CLASSIFICATION: ("log_loss", "log loss"), REGRESSION: ("crps", "CRPS")}
-"""What methods are ordered by, its key and its name; lower is better."""
+"""The score that ranks methods: its key and its name; lower is better."""
 _METRICS = {
     CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
     REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-lik.", "coverage_90": "in 90 %"},
@@ -111,7 +111,7 @@ def summarise_trials(
 
 
 def score_of(metrics: dict[str, float], task: str) -> float:
-    """Return what a trial is judged by."""
+    """Return the evaluation of a trial."""
     return -metrics["log_likelihood"] if task == CLASSIFICATION else metrics["crps"]
 
 
@@ -174,7 +174,7 @@ class _Table(NamedTuple):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows are learnt, and how many judge."""
+        """Numbers of training rows and of evaluation rows."""
         counts = self.divisions[0].counts
         return counts if self.own is None else counts | {"held_out": len(self.own.y)}
 
@@ -206,7 +206,7 @@ class Compared:
 
     @property
     def score(self) -> tuple[str, str]:
-        """What methods are ordered by, its key and its name; lower is better."""
+        """The score that ranks methods: its key and its name; lower is better."""
         return SCORES[self.table.task]
 
     @property
@@ -295,7 +295,7 @@ class Compared:
 
 
 class InterruptedComparison(KeyboardInterrupt):
-    """Ctrl-C while methods were compared; `compared` is what had been done, None if nothing."""
+    """A comparison was interrupted; `compared` holds the finished part, None if there is none."""
 
     def __init__(self, compared: Compared | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who is told how a verb goes: a value that goes along with it, as `model.progress` does.
+"""Listeners, which receive the progress and the warnings of a verb, by a context variable.
 
 Light, because `--help` imports it.
 """
@@ -13,7 +13,7 @@ from bayesprop.model.progress import Progress, begun, following
 
 
 class Listener:
-    """Who is told how a verb goes; this one issues warnings, as Python does.
+    """A receiver of progress and warnings; this class issues Python warnings.
 
     command
         What was typed, which the model notes; empty: the call in Python.
@@ -27,25 +27,25 @@ class Listener:
         *,
         time_share: float = 1.0,
     ) -> AbstractContextManager[Progress]:
-        """Something begins that takes a while, and at most a share of the time that is left."""
+        """Start a step that may take at most a share of the remaining time."""
         return following(begun(time_share))
 
     def stoppable(self, progress: Progress) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Something begins that can be asked to end with what it has."""
+        """Start a step that an interrupt may end early."""
         return nullcontext()
 
     def offer(self, why: str) -> None:  # noqa: ARG002
-        """Go on with what there is after an interrupt, or raise KeyboardInterrupt, as here."""
+        """Continue with a partial result after an interrupt, or raise KeyboardInterrupt."""
         raise KeyboardInterrupt
 
     def note(self, text: str) -> None:
-        """Hear something to know."""
+        """Receive information."""
 
     def remark(self, sentences: Iterable[str]) -> None:
-        """Hear something to look at that the model notes, too."""
+        """Receive warnings that the model stores as well."""
 
     def warn(self, sentences: Iterable[str]) -> None:
-        """Hear something to look at."""
+        """Receive warnings."""
         from bayesprop.estimators.fitting import warn
         from bayesprop.table.errors import TableWarning
 
@@ -57,13 +57,13 @@ _CURRENT: ContextVar[Listener] = ContextVar("listener", default=_IN_PYTHON)
 
 
 def current_listener() -> Listener:
-    """Return who is told what the verbs of this thread do."""
+    """Return the listener of this thread's verbs."""
     return _CURRENT.get()
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[Listener]:
-    """Let a listener be told what verbs within do."""
+    """Use a listener for all verbs within the block."""
     token = _CURRENT.set(listener)
     try:
         yield listener

@@ -236,7 +236,7 @@ class TableModel:
     def report(
         self, out: str | Path, table: Any = None, *, allow_missing_columns: bool = False
     ) -> int:
-        """Write one HTML page that judges the model; return by how many rows.
+        """Write one HTML page that evaluates the model; return the number of rows used.
 
         table
             Holds the target. None: the rows that judged the fit, while these are in memory.

@@ -1,4 +1,4 @@
-"""What was measured since goes into a model, by streaming or by a fit to all rows."""
+"""Update a model with new measurements, by streaming or by a fit to all rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Updated(NamedTuple):
 def update(
     model: TableModel, table: Any, known: Sequence[Any], half_life: float | None
 ) -> TableModel:
-    """Judge a model on the measured rows, and return one that has learnt them."""
+    """Evaluate a model on the measured rows, and return one that has learnt them."""
     listener, what, rule = current_listener(), table_name(table), model.notes.rule
     if any(table is one or (isinstance(one, str) and table == one) for one in known):
         raise InputError(f"--with {what}: these are the new rows themselves")
@@ -104,7 +104,7 @@ def _measured(table: Any, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
 
 
 def _streamed(model: TableModel, rows: EncodedRows, half_life: float | None) -> _Updated:
-    """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
+    """Absorb the new rows only; the held-out rows are unknown, so nothing is evaluated."""
     forget = {} if half_life is None else {"half_life": half_life}
     estimator = copy.copy(model.estimator).partial_fit(rows.X, rows.y, **rows.weights, **forget)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}

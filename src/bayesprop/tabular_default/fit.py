@@ -71,10 +71,10 @@ ROWS_AN_INPUT = 10
 """Below which ramps have no processes: held-out rows flatter lengths that they chose."""
 
 _LEAST_SECONDS, _PROCESS_SECONDS, _PROCESS_ROWS = 4.0, 8.0, 2_000
-"""What the processes of an output take, and what they take more at so many rows or more."""
+"""Seconds that the processes of an output take, and further seconds from so many rows on."""
 
 _NEARBY_SECONDS = 5.0
-"""What nearest rows may take to learn, of an output, on a slow machine."""
+"""Most seconds for learning from the nearest rows, an output, on a slow machine."""
 
 _N_NORMALS, _STEPS_OF_NORMALS = 2**13, 16
 
@@ -83,7 +83,7 @@ LIKELIHOOD_WEIGHTS = (1.0, 8.0)
 
 
 class Plan(NamedTuple):
-    """What is trained, expert by expert, and what mixes experts afterwards.
+    """The experts to be trained, and the data that their mixture needs afterwards.
 
     starts, tables, settings
         Initial networks, the rows that they are given, and their settings.

@@ -1,4 +1,4 @@
-"""Rows left out of what was trained on them, by what the weights of a network know of each other.
+"""Held-out predictions of training rows, from the joint covariance of a network's weights.
 
 Training gives every weight a variance of its own. Where no row lies that is too small, and among
 the rows too large, because what one weight does another can undo. A Gaussian of full covariance S

@@ -545,7 +545,7 @@ def class_outputs(
 
 
 def rehearse_classes() -> None:
-    """Evaluate a network, of no account, so that what does is compiled: see `simd.beside`."""
+    """Evaluate a throw-away network, so that the code is compiled: see `simd.beside`."""
     network = init_member(np.random.default_rng(0), (1, 4, 2))
     list(class_outputs([network], np.zeros((1, 1)), np.zeros((1, 2), np.float32)))
 
