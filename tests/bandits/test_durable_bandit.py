@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pickle
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from reward_rows import state
 from scipy import stats
 
@@ -73,8 +76,9 @@ def test_reopened_it_is_the_bandit_that_was_never_kept(file, every):
         assert state(shop.bandit) == state(alone)
         assert shop.n_records == 9
         assert (shop.is_pending(0), shop.is_pending(1)) == (True, False)
-        with pytest.raises(ValueError, match="decision 1 has its reward already"):
-            shop.settle(1, 2.0)
+        assert shop.settle(1, 2.0).n_records == 9  # said again
+        with pytest.raises(ValueError, match="decision 1 has the reward 2 already: 3"):
+            shop.settle(1, 3.0)
         assert shop.select(CONTEXTS[7]) == alone.select(CONTEXTS[7])
         shop.settle(0, 1.0)
     assert state(DurableBandit(file).bandit) == state(alone.settle(0, 1.0))
@@ -147,6 +151,118 @@ def test_a_call_that_fails_half_way_is_undone(file, monkeypatch):
         assert shop.is_pending(decision)
         shop.settle(decision, 1.0)
         assert (shop.n_records, shop.bandit.n_learnt_) == (2, 1)
+
+
+@contextlib.contextmanager
+def interrupted(event):
+    """Raise KeyboardInterrupt before the n-th line of Python that runs, in whichever file."""
+    count = itertools.count()
+
+    def at_line(frame, what, _):
+        if what == "line" and next(count) == event:
+            raise KeyboardInterrupt
+        return at_line
+
+    before = sys.gettrace()
+    sys.settrace(at_line)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+class InterruptedBandits(RuleBasedStateMachine):
+    """Two open bandits of a file, whose calls are interrupted at any line, and one in memory."""
+
+    WHICH, EVENT = st.integers(0, 1), st.none() | st.integers(0, 600)
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path, self.alone = Path(self.folder.name) / "shop.sqlite", thompson()
+        self.shops = [DurableBandit(self.path, thompson, snapshot_every=k) for k in (3, 5)]
+        self.caught = []  # with their frames, as an interactive session keeps the last one
+
+    def call(self, which, event, name, *arguments):
+        n_records = len(self.records())
+        try:
+            with interrupted(event):
+                getattr(self.shops[which], name)(*arguments)
+        except KeyboardInterrupt as interrupt:
+            self.caught = [*self.caught[-3:], interrupt]
+        if len(self.records()) > n_records:
+            getattr(self.alone, name)(*arguments)
+
+    def records(self):
+        with contextlib.closing(sqlite3.connect(self.path)) as file:
+            return [number for (number,) in file.execute("SELECT number FROM records")]
+
+    @rule(which=WHICH, event=EVENT, row=st.integers(0, 99))
+    def select(self, which, event, row):
+        self.call(which, event, "select", CONTEXTS[row])
+
+    @rule(which=WHICH, event=EVENT, place=st.integers(0, 9))
+    def settle(self, which, event, place):
+        if self.alone.n_selected_:
+            decision = place % self.alone.n_selected_
+            self.call(which, event, "settle", decision, 0.1 * decision)
+            if event is None:
+                assert not self.shops[1 - which].is_pending(decision)
+
+    @rule(which=WHICH)
+    def forget_interrupts(self, which):
+        self.caught = []
+        self.shops[which].snapshot()
+
+    @rule(which=WHICH)
+    def open_again(self, which):
+        self.shops[which].close()
+        self.shops[which] = DurableBandit(self.path, snapshot_every=3 + which)
+
+    @invariant()
+    def all_are_one_bandit(self):
+        records = self.records()
+        assert records == list(range(len(records)))
+        for shop in self.shops:
+            assert shop.actions == self.alone.actions
+            assert state(shop.bandit) == state(self.alone)
+
+    def teardown(self):
+        for shop in self.shops:
+            shop.close()
+        self.folder.cleanup()
+
+
+TestInterruptedBandits = InterruptedBandits.TestCase
+TestInterruptedBandits.settings = settings(max_examples=30, stateful_step_count=20)
+
+
+def test_a_time_out_is_none_of_the_bandits_refusals_nor_damage(file, monkeypatch):
+    class TimeIsUp(ValueError):
+        """As a handler of a signal may raise it, in whatever call."""
+
+    class Late(Exception):
+        """As another one may."""
+
+    def interrupt(kind):
+        def stop(*_, **__):
+            raise kind
+
+        return stop
+
+    with DurableBandit(file, thompson) as shop, DurableBandit(file) as other:
+        decision = shop.select(CONTEXTS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(type(shop.bandit), "_learn", interrupt(TimeIsUp))
+            with pytest.raises(TimeIsUp):
+                shop.settle(decision, 1.0)
+        shop.settle(decision, 1.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(shop.bandit), "_learn", interrupt(Late))
+            with pytest.raises(Late):
+                other.is_pending(decision)
+        assert not other.is_pending(decision)
+        assert state(other.bandit) == state(shop.bandit)
 
 
 def refused(path, words, make=None):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -27,8 +27,8 @@ from bayesprop.bandits.policies import (
     name_of,
     to_stored,
 )
-from bayesprop.estimators.params import check_int
-from bayesprop.sealed import ModelFileError, believing, seal, unseal
+from bayesprop.estimators.params import check_int, finite
+from bayesprop.sealed import ModelFileError, seal, unseal
 
 _APPLICATION, _SCHEMA = 0x62707264, 1
 _TABLES = (
@@ -46,9 +46,21 @@ SELECT chosen.decision, chosen.probability, chosen.arguments, settled.arguments
 FROM records AS settled JOIN records AS chosen ON chosen.decision = settled.decision
 WHERE settled.call = 'settle' AND chosen.call = 'select' AND chosen.decision >= ?
 ORDER BY settled.number"""
+_REWARD = "SELECT arguments FROM records WHERE call = 'settle' AND decision = ?"
 _IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"
 _LATER = """
 SELECT number, call, decision, arguments FROM records WHERE number >= ? ORDER BY number"""
+
+_UNBELIEVABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a record that a stranger wrote may raise; a time-out is of another kind."""
+T = TypeVar("T")
 
 
 class DurableBandit:
@@ -56,8 +68,10 @@ class DurableBandit:
 
     It has the calls of `Bandit`, which see, and any number of threads and processes of one machine
     may use them: they take turns with one bandit. A caller that does not know whether its last
-    `settle` came through, because the process ended before it returned, asks `is_pending`: a reward
-    is never counted twice. A decision of which nobody heard stays pending and teaches nothing.
+    `settle` came through, because the process ended or was interrupted before it returned, says it
+    again: a reward is never counted twice. A call that ends with an exception, whichever and at
+    whatever moment (an interrupt, a time-out), has changed nothing or has come through whole. A
+    decision of which nobody heard stays pending and teaches nothing.
 
     Parameters
     ----------
@@ -99,8 +113,8 @@ class DurableBandit:
     >>> with DurableBandit(path, make) as shop:
     ...     decision = shop.select([0.2, 1.0, -0.5])
     >>> with DurableBandit(path, make) as shop:  # another process, another day
-    ...     if shop.is_pending(decision):
-    ...         _ = shop.settle(decision, 1.0)
+    ...     _ = shop.settle(decision, 1.0)
+    ...     _ = shop.settle(decision, 1.0)  # had the first one come through?
     ...     shop.is_pending(decision), shop.bandit.n_learnt_
     (False, 1)
     """
@@ -132,67 +146,66 @@ class DurableBandit:
                     self._file.execute("PRAGMA journal_mode = WAL")
                 self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
                 self._begin(make)
-            with self._turn():
-                pass
+            self._in_turn(lambda: None)
         except BaseException:
             self.close()
             raise
 
     def select(self, context: Float[Any, " d"]) -> Decision:
         """Choose an arm in a context, as `Bandit.select` does."""
-        return self._changed("select", context)
+        return self._in_turn(lambda: self._change("select", context))
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
         """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
-        return self._changed("note", context, action)
+        return self._in_turn(lambda: self._change("note", context, action))
 
     def settle(self, decision: Decision | int, reward: float) -> Self:
-        """Learn the reward of a decision once, as `Bandit.settle` does."""
-        self._changed("settle", decision_id(decision), reward)
+        """Learn the reward of a decision once, as `Bandit.settle` does.
+
+        A reward that is said again changes nothing. ValueError if it is another than the recorded
+        one, or if its record is no longer kept (`keep_records`).
+        """
+        self._in_turn(lambda: self._settle(decision_id(decision), reward))
         return self
 
     def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
         """Learn what an arm paid in a context; see `n_records` for what came through."""
-        self._changed("update", context, action, reward)
+        self._in_turn(lambda: self._change("update", context, action, reward))
         return self
 
     def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
         """Learn rows of a log, all or none of them; see `n_records` for what came through."""
-        self._changed("teach", contexts, list(actions), rewards)
+        self._in_turn(lambda: self._change("teach", contexts, list(actions), rewards))
         return self
 
     def add_arm(self, name: Hashable, features: Any = None) -> Self:
         """Add an arm, with its features if the others have some."""
-        self._changed("add_arm", name, features)
+        self._in_turn(lambda: self._change("add_arm", name, features))
         return self
 
     def remove_arm(self, name: Hashable) -> Self:
         """Choose an arm no more; rewards that are on their way are still learnt."""
-        self._changed("remove_arm", name)
+        self._in_turn(lambda: self._change("remove_arm", name))
         return self
 
     def is_pending(self, decision: Decision | int) -> bool:
         """Whether a decision waits for its reward, so that `settle` would take it."""
-        with self._turn():
-            return self.bandit.is_pending(decision)
+        return self._in_turn(lambda: self.bandit.is_pending(decision))
 
     def action_probabilities(
         self, context: Float[Any, " d"], n_draws: int = 1000
     ) -> Float[np.ndarray, " k"]:
         """Probability with which each of `actions` would be chosen now."""
-        with self._turn():
-            return self.bandit.action_probabilities(context, n_draws)
+        return self._in_turn(lambda: self.bandit.action_probabilities(context, n_draws))
 
     @property
     def actions(self) -> list[Any]:
         """Names of the arms that can be chosen."""
-        with self._turn():
-            return self.bandit.actions
+        return self._in_turn(lambda: self.bandit.actions)
 
     def snapshot(self) -> None:
         """Write the bandit whole, so that the next opening has nothing to repeat."""
-        with self._turn():
-            self._write_snapshot()
+        self._in_turn(self._write_snapshot)
 
     def close(self) -> None:
         """Use the file no more."""
@@ -226,22 +239,33 @@ class DurableBandit:
             self.bandit = bandit
             self._write_snapshot()
 
-    def _changed(self, call: str, *arguments: Any) -> Any:
-        """Change the bandit and record it; if that fails, it is read anew by the next call."""
-        with self._turn():
-            self._is_current = False
-            try:
-                result = getattr(self.bandit, call)(*arguments)
-            except ValueError:  # a bandit that refuses has changed nothing
-                self._is_current = True
-                raise
-            if call == "select":
-                result = self._with_probability(arguments[0], result)
-                arguments = *arguments, result.action
-            self._add_record(call, result, arguments)
-            if self.n_records - self._n_in_snapshot >= self.snapshot_every:
-                self._write_snapshot()
-            return result
+    def _settle(self, name: int, reward: float) -> None:
+        """Learn a reward, unless it is recorded."""
+        recorded = None
+        if not self.bandit.is_pending(name):
+            recorded = self._file.execute(_REWARD, (name,)).fetchone()
+        if recorded is None:
+            self._change("settle", name, reward)
+        elif (known := json.loads(recorded[0])[1]) != finite("reward", reward, ()):
+            raise ValueError(
+                f"decision {name} has the reward {known:g} already: {reward!r} was not learnt"
+            )
+
+    def _change(self, call: str, *arguments: Any) -> Any:
+        """Change the bandit and record it."""
+        self._is_current = False
+        try:
+            result = getattr(self.bandit, call)(*arguments)
+        except ValueError as error:
+            self._is_current = _is_refusal(error)
+            raise
+        if call == "select":
+            result = self._with_probability(arguments[0], result)
+            arguments = *arguments, result.action
+        self._add_record(call, result, arguments)
+        if self.n_records - self._n_in_snapshot >= self.snapshot_every:
+            self._write_snapshot()
+        return result
 
     def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
         decision = arguments[0] if call == "settle" else getattr(result, "id", None)
@@ -258,25 +282,40 @@ class DurableBandit:
         hits = self.propensity_draws * float(shares[self.bandit.actions.index(chosen.action)])
         return chosen._replace(probability=(hits + 1.0) / (self.propensity_draws + 1.0))
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Have file and bandit for oneself, with all records repeated; commit all, or nothing.
+    def _in_turn(self, work: Callable[[], T]) -> T:
+        """Work with file and bandit alone, all records repeated; commit all of it, or nothing.
 
-        Only what is committed makes the bandit in memory that of the file again.
+        Only what is committed makes the bandit in memory that of the file again. A generator, as
+        `contextmanager` needs one, would not do: an interrupt that leaves it waiting ends its
+        transaction in the midst of a later one.
         """
         if os.getpid() != self._process:
             raise RuntimeError(
                 f"this bandit was opened by process {self._process}, and this is {os.getpid()}: "
                 "open the file in the process that uses it"
             )
-        with self._mutex, _refusals(self.path):
+        with self._mutex:
             if not self._is_open:
                 raise RuntimeError(f"{name_of(self.path)} is closed: open it again")
-            with self._file:
+            try:
+                self._undo()  # what an interrupted undoing has left
                 self._file.execute("BEGIN IMMEDIATE")
                 self._catch_up()
-                yield
+                result = work()
+                self._file.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._undo()
+                raise _refusal(self.path, error) from error
+            except BaseException:
+                self._undo()
+                raise
             self._is_current = True
+            return result
+
+    def _undo(self) -> None:
+        """Take back what is not committed."""
+        if self._file.in_transaction:
+            self._file.execute("ROLLBACK")
 
     def _catch_up(self) -> None:
         """Repeat the records of others, after their snapshot if need be."""
@@ -288,8 +327,12 @@ class DurableBandit:
         for number, call, decision, arguments in self._file.execute(_LATER, (self.n_records,)):
             if number != self.n_records:
                 raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
-            with believing(f"record {number} of {name_of(self.path)} does not fit the bandit"):
+            try:
                 _repeat(self.bandit, call, decision, json.loads(arguments))
+            except _UNBELIEVABLE as error:
+                reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+                where = f"record {number} of {name_of(self.path)}"
+                raise ModelFileError(f"{where} does not fit the bandit ({reason})") from error
             self.n_records += 1
         self._is_current = True
 
@@ -330,7 +373,19 @@ def _refusals(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise ModelFileError(f"{name_of(path)} cannot be read or written: {error}") from error
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: sqlite3.Error) -> ModelFileError:
+    return ModelFileError(f"{name_of(path)} cannot be read or written: {error}")
+
+
+def _is_refusal(error: ValueError) -> bool:
+    """Whether the bandit itself refused, which changes nothing: not the handler of a signal."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return bool(trace) and trace.tb_frame.f_globals["__name__"].startswith("bayesprop.")
 
 
 def _connect(path: Path, *, may_create: bool) -> sqlite3.Connection:
