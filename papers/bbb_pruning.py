@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.networks import pruning
-from bayesprop.sampling import mean_field
 from papers import compare, digit_networks, markdown
 from papers.compare import Estimate
 from papers.digit_networks import Config
@@ -29,7 +28,7 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Remove shares of the weights of the last epoch, as the paper does; test what is left."""
     network = digit_networks.trained(config, KIND, key["units"], scratch)
     q = network.state.params.weights
-    m, std = q.m, mean_field.stds(q)
+    m, std = q.m, q.std
     test = digit_networks.pictures(config).test
     n_weights = sum(w.size for w in m)
     pruned = []

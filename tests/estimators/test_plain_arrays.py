@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.validation import validate_data
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
-from bayesprop.estimators.fitting import validated
+from bayesprop.estimators.shell import validated
 
 X = np.random.default_rng(0).standard_normal((20, 3))
 LABELS = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(float)
@@ -60,7 +60,7 @@ def model():
 @pytest.mark.parametrize("name", [*GOOD, *BAD, *ALMOST])
 def test_rows_come_out_as_scikit_learn_checks_them(model, name):
     rows = (GOOD | BAD | ALMOST)[name]
-    ours = outcome(lambda X: validated(model, X, reset=False), rows)
+    ours = outcome(lambda X: validated(model, X, reset=False)[0], rows)
     theirs = by_scikit_learn(model, rows)
     if name in BAD:
         assert isinstance(ours, str)
@@ -78,7 +78,7 @@ def test_rows_come_out_as_scikit_learn_checks_them(model, name):
 def test_targets_too(model, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a column is taken for a vector, and said so
-        ours = outcome(lambda *data: validated(model, *data, reset=False), X[:4], y)
+        ours = outcome(lambda *data: tuple(validated(model, *data, reset=False)), X[:4], y)
         theirs = by_scikit_learn(model, X[:4], y)
     if isinstance(theirs, str):
         assert ours == theirs

@@ -8,7 +8,6 @@ import pytest
 from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor, codec
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.networks.replay import Replay
-from bayesprop.sampling import mean_field
 
 
 def rows(n, d=2, seed=0):
@@ -49,7 +48,7 @@ def test_draws_without_a_hidden_layer_have_the_moments_of_their_weights():
     state = replay.start(2)
     x = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 3.0]])
     m = np.asarray(state.network.network.params.weights.m[0], np.float64)[:, 0]
-    std = np.asarray(mean_field.stds(state.network.network.params.weights)[0], np.float64)[:, 0]
+    std = np.asarray(state.network.network.params.weights.std[0], np.float64)[:, 0]
     with_one = np.hstack([x, np.ones((2, 1))])
     mean, var = with_one @ m, with_one**2 @ std**2
     n = 4000
@@ -78,7 +77,7 @@ def test_practice_leads_to_the_best_gaussian_of_independent_weights():
     with_one = np.hstack([x, np.ones((n, 1))])
     prec = with_one.T @ with_one / noise + np.eye(3) / 1.5**2
     exact = np.linalg.solve(prec, with_one.T @ y / 2.0 / noise)
-    std = np.asarray(mean_field.stds(network.params.weights)[0])[:, 0]
+    std = np.asarray(network.params.weights.std[0])[:, 0]
     np.testing.assert_allclose(std, 1.0 / np.sqrt(np.diag(prec)), rtol=0.15)
     assert (np.abs(np.asarray(network.params.weights.m[0])[:, 0] - exact) < 0.5 * std).all()
 

@@ -38,7 +38,7 @@ def test_rho_is_the_inverse_softplus(std):
 
 def test_start_has_one_std(q):
     start = mean_field.from_weights(q.m, std=0.3)
-    np.testing.assert_allclose(flat(mean_field.stds(start)), 0.3, rtol=1e-6)
+    np.testing.assert_allclose(flat(start.std), 0.3, rtol=1e-6)
     np.testing.assert_allclose(flat(mean_field.variances(start)), 0.09, rtol=1e-6)
     np.testing.assert_array_equal(flat(start.m), flat(q.m))
 

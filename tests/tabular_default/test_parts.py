@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesByBackpropRegressor, ClosedFormVIClassifier, ClosedFormVIRegressor
-from bayesprop.model.method import LearnsParts, Parts, write_state
+from bayesprop.estimators.stored import write_state
+from bayesprop.model.method import LearnsParts, Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import training as engine

@@ -19,8 +19,9 @@ from bayesprop.estimators.shell import (
 from bayesprop.model.task import Task
 from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.networks.pruning import PrunableNetwork
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
-from bayesprop.sampling.mean_field import PrunableNetwork, mean
+from bayesprop.sampling.mean_field import mean
 
 _Transformation = Annotated[
     optax.GradientTransformation,

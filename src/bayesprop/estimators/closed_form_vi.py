@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bayesprop.estimators.params import (
     Activation,
@@ -60,12 +60,10 @@ class _Params(PassParams):
 
     Attributes
     ----------
-    state_ : ClosedFormState
-        The posterior, in standardised units; seed.
+    state_ : NetworkState
+        Posterior, in standardised units, and optimiser; seed.
     fit_report_ : FitReport
         Course of training, hidden units through which nothing passes, advice.
-    gradient_norm_ : float
-        Largest derivative of the objective a row where L-BFGS stopped; "lbfgs" only.
     n_iter_ : int
         Epochs (steps of "lbfgs") since the last reset.
     """
@@ -119,14 +117,6 @@ class _Params(PassParams):
         )
 
 
-def _gradient_norm(estimator: Any) -> float:
-    """Largest derivative of the objective a row where L-BFGS stopped."""
-    state: Any = getattr(estimator, "state_", None)
-    if state is None or state.gradient_norm is None:
-        raise AttributeError("gradient_norm_ is there after a fit with optimizer='lbfgs'")
-    return state.gradient_norm
-
-
 @hyper_parameters
 class ClosedFormVIRegressor(_Params, NoisyRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
@@ -138,8 +128,6 @@ class ClosedFormVIRegressor(_Params, NoisyRegressor):
     --------
     >>> model = ClosedFormVIRegressor(n_epochs=50, kl_warm_up=25, random_state=0)
     """
-
-    gradient_norm_ = property(_gradient_norm)
 
 
 @hyper_parameters
@@ -158,8 +146,6 @@ class ClosedFormVIClassifier(_Params, PixelClassifier):
     likelihood_weight: Positive = 10.0
     kl_warm_up: NotNegative = 0.0
     expectation: Literal["exact", "taylor"] = "exact"
-
-    gradient_norm_ = property(_gradient_norm)
 
 
 __getattr__ = lazily(globals())

@@ -23,13 +23,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import filled_as_learnt
+from bayesprop.estimators.shell import validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, Merges
 from bayesprop.model.progress import NothingLearntError, current, following
@@ -44,7 +43,6 @@ from bayesprop.model.task import (
     classes_of,
     with_log,
 )
-from bayesprop.numerics.forks import check_not_forked
 from bayesprop.numerics.machine import forget_when_crowded
 from bayesprop.numerics.rows import Rows
 from bayesprop.targets.bijectors import COUNT, NUMBERS
@@ -292,12 +290,6 @@ class Checked(NamedTuple):
     gap: Bool[np.ndarray, "n d"] | None
 
 
-def checked_inputs(estimator: EstimatorBase, X: ArrayLike) -> Float[np.ndarray, "n d"]:
-    """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
-    check_is_fitted(estimator)
-    return np.asarray(validated(estimator, X, reset=False))
-
-
 def checked_rows(
     estimator: EstimatorBase,
     X: ArrayLike,
@@ -312,7 +304,8 @@ def checked_rows(
         Of a classifier, all labels that there will be; None: those of y.
     """
     is_first, are_numbers = before is None, estimator.task_name == REGRESSION
-    seen, how = (copy.copy(estimator) if is_first else estimator), {}
+    seen = copy.copy(estimator) if is_first else estimator
+    how: dict[str, bool | int] = {}
     if are_numbers:
         least = 2 if is_first else 1
         how = {"multi_output": True, "y_numeric": True, "ensure_min_samples": least}
@@ -534,50 +527,3 @@ def _numbers(y: ArrayLike) -> np.ndarray:
         return np.asarray(y, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
-
-
-def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    """Do what `validate_data` of scikit-learn does, NaN allowed, float64 in C order.
-
-    ValueError names a column of text or dates.
-    """
-    if how.get("reset") is False and _is_plain(estimator, X, *y):
-        return (X, *y) if y else X  # as they stand; the checks take longer than one row
-    if any(type(each).__module__.startswith("polars") for each in (X, *y)):
-        check_not_forked("Polars")
-    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"} | how
-    try:
-        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
-            raise TypeError("dates would be taken for nanoseconds")
-        return validate_data(estimator, X, *y, **how)
-    except (TypeError, ValueError) as error:
-        name = next((one for one in getattr(X, "columns", ()) if not _are_numbers(X[one])), None)
-        if name is None:
-            raise
-        raise ValueError(
-            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
-            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
-        ) from error
-
-
-def _is_plain(estimator: EstimatorBase, X: Any, *y: Any) -> bool:
-    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
-    return (
-        all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
-        and X.ndim == 2
-        and X.flags.c_contiguous
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
-        and not hasattr(estimator, "feature_names_in_")
-        and not np.isinf(X).any()
-        and all(each.shape == (len(X),) and np.isfinite(each).all() for each in y)
-    )
-
-
-def _are_numbers(column: ArrayLike) -> bool:
-    values = np.asarray(column)
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return values.dtype.kind != "M"

@@ -13,8 +13,8 @@ from bayesprop.estimators.shell import (
     PixelClassifier,
 )
 from bayesprop.model.task import Task
+from bayesprop.networks.pruning import PrunableNetwork
 from bayesprop.sampling.graves_vi import graves_vi
-from bayesprop.sampling.mean_field import PrunableNetwork
 
 
 @hyper_parameters

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -43,6 +43,7 @@ from bayesprop.model.task import (
     Standardiser,
     Task,
 )
+from bayesprop.numerics.forks import check_not_forked
 from bayesprop.targets.bijectors import NUMBERS
 from bayesprop.targets.kinds import KINDS
 
@@ -229,9 +230,10 @@ class EstimatorBase(ABC, BaseEstimator):
 
     def checked_inputs(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
-        from bayesprop.estimators import fitting
+        from sklearn.utils.validation import check_is_fitted
 
-        return fitting.checked_inputs(self, X)
+        check_is_fitted(self)
+        return validated(self, X, reset=False)[0]
 
     def to_inference_data(
         self,
@@ -496,3 +498,79 @@ class PixelClassifier(ClassifierBase):
     """Classifier that can take its inputs as they are."""
 
     standardise: bool = True
+
+
+@runtime_checkable
+class _Frame(Protocol):
+    """A table of pandas or Polars."""
+
+    columns: Iterable[str]
+
+    def __getitem__(self, name: str) -> ArrayLike: ...
+
+
+def validated(
+    estimator: EstimatorBase, *data: ArrayLike, reset: bool, **how: bool | int
+) -> list[np.ndarray]:
+    """Check X, or X and y, as `validate_data` of scikit-learn does: float64, NaN allowed.
+
+    reset
+        Whether the estimator learns the names and the number of columns.
+    how
+        What else `validate_data` takes.
+
+    ValueError names a column of text or dates.
+    """
+    if not reset and _is_plain(estimator, *data):
+        return [np.asarray(each) for each in data]  # the checks take longer than one row
+    from sklearn.utils.validation import validate_data
+
+    if any(type(each).__module__.startswith("polars") for each in data):
+        check_not_forked("Polars")
+    X, check = data[0], cast("Callable[..., Sequence[np.ndarray]]", validate_data)
+    try:
+        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
+            raise TypeError("dates would be taken for nanoseconds")
+        checked = check(
+            estimator,
+            *data,
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan",
+            **how,
+        )
+    except (TypeError, ValueError) as error:
+        columns = X.columns if isinstance(X, _Frame) else ()
+        name = next((one for one in columns if not _are_numbers(cast(_Frame, X)[one])), None)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
+            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
+        ) from error
+    return [np.asarray(checked)] if len(data) == 1 else [*checked]
+
+
+def _is_plain(estimator: EstimatorBase, X: ArrayLike, *y: ArrayLike) -> bool:
+    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
+    return (
+        isinstance(X, np.ndarray)
+        and all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and not np.isinf(X).any()
+        and all(np.shape(each) == (len(X),) and np.isfinite(each).all() for each in y)
+    )
+
+
+def _are_numbers(column: ArrayLike) -> bool:
+    values = np.asarray(column)
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind != "M"

@@ -15,11 +15,13 @@ from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, read_state, write_state
+from bayesprop.model.method import ChecksStates, Learned, Method
 from bayesprop.model.task import Encoding, Fitted, Task
 from bayesprop.targets.bijectors import COUNT
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from bayesprop.estimators.shell import EstimatorBase
 
 
@@ -96,6 +98,21 @@ class FitContents(NamedTuple):
             raise ValueError("the tendency of a target must have a slope an input")
         if self.inputs is not None and len(self.inputs.block) < n:
             raise ValueError("how inputs go together must be known of all of them")
+
+
+def write_state(method: Method, state: PyTree) -> Stored:
+    """Return a state as a header and named arrays; TypeError for what a file does not hold."""
+    if isinstance(method, ChecksStates):
+        method.check_state(state)
+    return codec.write(state, method.state_kind)
+
+
+def read_state(method: Method, stored: Stored) -> PyTree:
+    """Rebuild what `write_state` was given; ValueError where it does not fit the method."""
+    state = codec.read(method.state_kind, stored)
+    if isinstance(method, ChecksStates):
+        method.check_state(state)
+    return state
 
 
 def to_stored(estimator: EstimatorBase) -> Stored:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop import codec
-from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
@@ -100,21 +98,6 @@ class ChecksStates(Protocol):
     def check_state(self, state: PyTree) -> None:
         """Raise ValueError for a state of another method, TypeError for one that no file holds."""
         ...
-
-
-def write_state(method: Method, state: PyTree) -> Stored:
-    """Return a state as a header and named arrays; TypeError for what a file does not hold."""
-    if isinstance(method, ChecksStates):
-        method.check_state(state)
-    return codec.write(state, method.state_kind)
-
-
-def read_state(method: Method, stored: Stored) -> PyTree:
-    """Rebuild what `write_state` was given; ValueError where it does not fit the method."""
-    state = codec.read(method.state_kind, stored)
-    if isinstance(method, ChecksStates):
-        method.check_state(state)
-    return state
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,20 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, Parts, WeightGaussians, merged_report
+from bayesprop.model.method import MOST_ROWS, Learned, Parts, merged_report
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters, clipped
+from bayesprop.networks.gradient_method import (
+    GradientMethod,
+    Info,
+    Parameters,
+    State,
+    clipped,
+)
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.networks.mlp import Weights, plain_apply, plain_propagate
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
-from bayesprop.networks.pruning import NO_LOG_STD, zeroed
-from bayesprop.networks.training import BlockNetwork, Trained, is_finite
+from bayesprop.networks.pruning import PrunableNetwork
+from bayesprop.networks.training import Trained, is_finite
 from bayesprop.numerics import activation_moments, loops, softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
@@ -64,12 +70,17 @@ class Posterior(NamedTuple):
         """Variances of the weights."""
         return tuple(jnp.exp(log_v) for log_v in self.log_v)
 
+    @property
+    def std(self) -> tuple[np.ndarray, ...]:
+        """Standard deviations of the weights, as NumPy has them."""
+        return tuple(np.exp(0.5 * np.asarray(log_v)) for log_v in self.log_v)
+
 
 class VIState(NamedTuple):
     """Parameters, their weights a `Posterior`; the optimiser's memory; epochs seen, a fraction."""
 
     params: Parameters
-    opt_state: PyTree
+    optimizer: optax.OptState | None
     n_epochs: Float[Array, ""]
 
 
@@ -185,14 +196,13 @@ def closed_form_vi(
         kl_weight = jnp.minimum(1.0, state.n_epochs / warm_up_epochs) if warm_up_epochs else 1.0
         slope_of = jax.grad(objective, has_aux=True)
         slope, log_lik = slope_of(state.params, batch, jnp.asarray(kl_weight))
-        step, opt_state = steps.update(slope, state.opt_state)
-        params = jax.tree.map(jnp.add, state.params, step)
+        params, memory = State(state.params, state.optimizer).descend(steps, slope)
         kl_now = loops.once_an_epoch(batch, lambda: kl(model, params.weights))
         a_row = batch.n_batches / batch.n_total
         share = kl_weight * kl_now / batch.n_batches
         loss = a_row * (share - model.likelihood_weight * log_lik)
         n_epochs = state.n_epochs + 1.0 / batch.n_batches
-        return VIState(params, opt_state, n_epochs), Info(loss, a_row * log_lik, kl_now)
+        return VIState(params, memory, n_epochs), Info(loss, a_row * log_lik, kl_now)
 
     apply = partial(plain_apply, activation_name=model.activation)
     return GradientMethod(apply, model.likelihood, init, update, sample, mean)
@@ -235,15 +245,19 @@ def fit_lbfgs(
     flat_start, unflat = ravel_pytree(start)
 
     def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = _loss_and_slope(model, unflat(jnp.asarray(flat)), rows)
-        return float(value), _flat(slope)
+        nonlocal slope
+        value, slopes = _loss_and_slope(model, unflat(jnp.asarray(flat)), rows)
+        slope = np.asarray(ravel_pytree(slopes)[0])
+        return float(value), slope
 
-    trace: list[float] = []
+    trace: dict[str, list[float]] = {"loss": [], "gradient_norm": []}
+    slope = np.zeros(0)
 
     def follow(intermediate_result: OptimizeResult) -> None:
-        trace.append(float(intermediate_result.fun))
-        n = len(trace)
-        progress.report(n, max_steps, f"step {n}", f"loss {trace[-1]:.5g}")
+        trace["loss"].append(float(intermediate_result.fun))
+        trace["gradient_norm"].append(float(np.abs(slope).max()))
+        n = len(trace["loss"])
+        progress.report(n, max_steps, f"step {n}", f"loss {trace['loss'][-1]:.5g}")
         if progress.is_cut(n, max_steps, "steps"):
             raise StopIteration
 
@@ -256,14 +270,10 @@ def fit_lbfgs(
         options={"maxcor": _LBFGS_MEMORY, "maxiter": max_steps, "maxfun": 20 * max_steps,
                  "gtol": tol, "ftol": 0.0},
     )  # fmt: skip
+    trace["gradient_norm"][-1:] = [float(np.abs(result.jac).max())]
     optimum = unflat(jnp.asarray(result.x))
-    _, slope = _loss_and_slope(model, optimum, rows)
     narrow = jax.tree.map(lambda a, like: a.astype(like.dtype), optimum, params)
-    return Trained(narrow, {"loss": trace}, 0, float(np.abs(_flat(slope)).max()))
-
-
-def _flat(params: Parameters) -> np.ndarray:
-    return np.asarray(ravel_pytree(params)[0])
+    return Trained(narrow, trace, 0)
 
 
 def sample(key: PRNGKeyArray, state: VIState) -> Parameters:
@@ -289,23 +299,15 @@ def dead_units(q: Posterior) -> Int[np.ndarray, " l"]:
     """
     return np.array(
         [
-            int(np.sum(np.all(np.abs(m[:-1]) < _DEAD_SNR * np.exp(0.5 * log_v[:-1]), axis=1)))
-            for m, log_v in zip(map(np.asarray, q.m[1:]), map(np.asarray, q.log_v[1:]), strict=True)
+            int(np.sum(np.all(np.abs(np.asarray(m[:-1])) < _DEAD_SNR * std[:-1], axis=1)))
+            for m, std in zip(q.m[1:], q.std[1:], strict=True)
         ],
         dtype=int,
     )
 
 
-class ClosedFormState(NamedTuple):
-    """Posterior and optimiser; seed; where L-BFGS stopped, the largest derivative of the loss."""
-
-    network: VIState
-    seed: int
-    gradient_norm: float | None = None
-
-
 @dataclass(frozen=True)
-class ClosedFormNetwork(BlockNetwork):
+class ClosedFormNetwork(PrunableNetwork):
     """Moments of every activation instead of draws.
 
     optimizer
@@ -351,27 +353,24 @@ class ClosedFormNetwork(BlockNetwork):
             return optimum._replace(state=before, trace={"loss": []}, n_undone=1)
         return optimum._replace(state=before._replace(params=optimum.state))
 
-    def finished(self, trained: Trained, seed: int) -> ClosedFormState:
-        """Return the state that is kept."""
-        return ClosedFormState(trained.state, seed, trained.gradient_norm)
-
     def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
         """Report the training, and the hidden units through which nothing passes."""
         report = super().account(trained, n_rows, seconds)
         dead = dead_units(trained.state.params.weights)
         guards = report.guards | {"dead_units": int(dead.sum())}
-        if trained.gradient_norm is None:
+        if "gradient_norm" not in trained.trace:
             return replace(report, guards=guards)
-        guards["not_converged"] = int(trained.gradient_norm > LBFGS_TOLERANCE)
+        guards["not_converged"] = int(trained.trace["gradient_norm"][-1] > LBFGS_TOLERANCE)
         return replace(report, guards=guards, n_updates=report.n_epochs)
 
     def advice(self, trained: Trained) -> list[str]:
         """Say what a person should know about the training, in sentences."""
         advice, dead = super().advice(trained), dead_units(trained.state.params.weights)
-        if (trained.gradient_norm or 0.0) > LBFGS_TOLERANCE:
+        gradient_norm = trained.trace.get("gradient_norm", [0.0])[-1]
+        if gradient_norm > LBFGS_TOLERANCE:
             advice.append(
                 f"L-BFGS stopped after {len(trained.trace['loss'])} steps at a gradient of "
-                f"{trained.gradient_norm:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
+                f"{gradient_norm:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
             )
         if any(count == size for count, size in zip(dead, self.sizes[1:-1], strict=True)):
             advice.append(_ALL_DEAD)
@@ -405,26 +404,6 @@ class ClosedFormNetwork(BlockNetwork):
         report = merged_report(parts, powers, {"weights_undone": n_undone})
         n_iter = max(part.n_iter for part in parts)
         return Learned(parts[0].state._replace(network=state), report, n_iter)
-
-    @property
-    def state_kind(self) -> PyTree:
-        """A state of the shapes of this network."""
-        return ClosedFormState(*super().state_kind, cast(PyTree, float | None))
-
-    def gaussians(self, state: ClosedFormState) -> WeightGaussians:
-        """Return the posterior of the weights."""
-        q = state.network.params.weights
-        std = jax.tree.map(lambda log_v: np.exp(0.5 * np.asarray(log_v)), q.log_v)
-        return WeightGaussians(q.m, std)
-
-    def masked(self, state: ClosedFormState, keep: PyTree) -> ClosedFormState:
-        """Return the state with every weight exactly zero whose mask is False."""
-        params = state.network.params
-        q = Posterior(
-            zeroed(params.weights.m, keep), zeroed(params.weights.log_v, keep, to=NO_LOG_STD)
-        )
-        network = state.network._replace(params=params._replace(weights=q))
-        return state._replace(network=network)
 
 
 def _product(posteriors: Sequence[Posterior], powers: Sequence[float]) -> tuple[Posterior, int]:

@@ -1,14 +1,21 @@
 """Which weights a network can lose: those of low signal-to-noise, |m| / std.
 
 Blundell et al. (2015), section 5.1 and Table 2; Graves (2011), section 6. Plain NumPy, for pytrees
-of arrays of any shapes.
+of arrays of any shapes, and at the end the networks that can be pruned.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+
+from bayesprop import codec
+from bayesprop.model.method import WeightGaussians
+from bayesprop.networks.training import BlockNetwork, NetworkState
 
 NO_LOG_STD = -200.0
 """Of a weight that is gone: softplus and exp of it are 0 in float32, and it can be stored."""
@@ -66,3 +73,35 @@ def _highest(ratio: np.ndarray, share: float) -> np.ndarray:
     mask = np.ones(ratio.size, bool)
     mask[np.argsort(ratio, kind="stable")[:n_removed]] = False
     return mask
+
+
+@dataclass(frozen=True)
+class PrunableNetwork(BlockNetwork):
+    """A network whose weights have independent Gaussian posteriors.
+
+    Its state has `params` and `optimizer`. Their `weights` are a record of two pytrees, the means
+    `m` and what goes to minus infinity as a standard deviation goes to zero, with a property `std`.
+    """
+
+    def gaussians(self, state: NetworkState) -> WeightGaussians:
+        """Return the posterior of the weights."""
+        q = state.network.params.weights
+        return WeightGaussians(q.m, q.std)
+
+    def masked(self, state: NetworkState, keep: PyTree) -> NetworkState:
+        """Return the state with every weight exactly zero whose mask is False.
+
+        Its optimiser has no memory: nothing trains it further.
+        """
+        params = state.network.params
+        m, log_std = params.weights
+        kept = type(params.weights)(zeroed(m, keep), zeroed(log_std, keep, to=NO_LOG_STD))
+        pruned = params._replace(weights=jax.tree.map(jnp.asarray, kept))
+        return state._replace(network=state.network._replace(params=pruned, optimizer=None))
+
+    @property
+    def state_kind(self) -> NetworkState:
+        """A state of the shapes of this network, with a memory unless it is pruned."""
+        example = super().state_kind
+        memory = codec.OrNone(example.network.optimizer)
+        return example._replace(network=example.network._replace(optimizer=memory))

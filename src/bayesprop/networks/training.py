@@ -44,17 +44,15 @@ class Trained(NamedTuple):
 
     trace
         One value an epoch: loss, mean_log_likelihood (nats a row, standardised units), kl (nats);
-        validation_loss where there was one.
+        validation_loss where there was one; gradient_norm, the largest derivative of the loss, of
+        an optimiser on all rows.
     n_undone
         Epochs that left the finite numbers, and were undone; training stops at the first.
-    gradient_norm
-        Largest derivative of the loss at the end, where an optimiser on all rows took it.
     """
 
     state: PyTree
     trace: dict[str, list[float]]
     n_undone: int
-    gradient_norm: float | None = None
 
 
 def train(
@@ -209,7 +207,8 @@ class TrainedNetwork:
         started = time.perf_counter()
         trained = self.train(rows, start, epoch, progress)
         report = self.account(trained, len(rows.x), time.perf_counter() - started)
-        return Learned(self.finished(trained, start.seed), report, epoch + report.n_epochs)
+        state = NetworkState(trained.state, start.seed)
+        return Learned(state, report, epoch + report.n_epochs)
 
     def train(
         self, rows: Rows, start: NetworkState, first_epoch: int, progress: Progress
@@ -226,10 +225,6 @@ class TrainedNetwork:
             first_epoch=first_epoch,
             progress=progress,
         )
-
-    def finished(self, trained: Trained, seed: int) -> PyTree:
-        """Return the state that is kept; a subclass may keep more."""
-        return NetworkState(trained.state, seed)
 
     def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
         """Report the training."""

@@ -2,7 +2,7 @@
 
 `rho` is the inverse softplus of the standard deviation: std = log(1 + exp(rho)), never negative
 (Blundell et al. 2015, section 3.2). What Bayes by Backprop and Graves' method share: the state, its
-steps and draws, and a network that can be pruned and is then small.
+steps and draws.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from bayesprop import codec
-from bayesprop.model.method import WeightGaussians
 from bayesprop.networks.gradient_method import Parameters, State
 from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import Activation
 from bayesprop.networks.priors import ClosedPrior
-from bayesprop.networks.pruning import NO_LOG_STD, zeroed
-from bayesprop.networks.training import BlockNetwork, NetworkState
 from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.softplus import softplus
@@ -36,6 +32,11 @@ class MeanField(NamedTuple):
 
     m: PyTree
     rho: PyTree
+
+    @property
+    def std(self) -> PyTree:
+        """Standard deviations of the weights."""
+        return jax.tree.map(softplus, self.rho)
 
 
 def rho_of(std: float) -> float:
@@ -74,11 +75,6 @@ def sample(key: PRNGKeyArray, state: State) -> Parameters:
 def mean(state: State) -> Parameters:
     """Return the network of the posterior means."""
     return state.params._replace(weights=state.params.weights.m)
-
-
-def stds(q: MeanField) -> PyTree:
-    """Return the standard deviation of every weight."""
-    return jax.tree.map(softplus, q.rho)
 
 
 def variances(q: MeanField) -> PyTree:
@@ -134,29 +130,3 @@ def sample_outputs(
         a = Gaussian(z @ m, (z * z) @ v)
         z = a.m + jnp.sqrt(a.v) * normal(key_layer, a.m.shape)
     return z
-
-
-class PrunableNetwork(BlockNetwork):
-    """A network whose weights have a `MeanField` posterior."""
-
-    def gaussians(self, state: NetworkState) -> WeightGaussians:
-        """Return the posterior of the weights."""
-        q = state.network.params.weights
-        return WeightGaussians(q.m, stds(q))
-
-    def masked(self, state: NetworkState, keep: PyTree) -> NetworkState:
-        """Return the state with every weight exactly zero whose mask is False.
-
-        Its optimiser has no memory: nothing trains it further.
-        """
-        q, likelihood = state.network.params
-        kept = MeanField(zeroed(q.m, keep), zeroed(q.rho, keep, to=NO_LOG_STD))
-        params = Parameters(jax.tree.map(jnp.asarray, kept), likelihood)
-        return state._replace(network=State(params, None))
-
-    @property
-    def state_kind(self) -> NetworkState:
-        """A state of the shapes of this network, with a memory unless it is pruned."""
-        example = super().state_kind
-        memory = codec.OrNone(example.network.optimizer)
-        return example._replace(network=example.network._replace(optimizer=memory))

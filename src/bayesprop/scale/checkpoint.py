@@ -16,9 +16,9 @@ import numpy as np
 
 from bayesprop import codec
 from bayesprop.codec import Stored, prefixed, unprefixed
-from bayesprop.estimators.stored import unfitted_to_stored
+from bayesprop.estimators.stored import read_state, unfitted_to_stored, write_state
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, read_state, write_state
+from bayesprop.model.method import Learned
 from bayesprop.numerics.rows import Rows
 from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
 from bayesprop.store import estimator_from_stored
