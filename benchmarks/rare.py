@@ -26,9 +26,9 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianClassifier
 from bayesprop.cli.console import print_table
+from bayesprop.evaluation.calibration import chance_of_sum
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rule
 from bayesprop.metrics import Ranked, areas
-from bayesprop.report.calibration import chance_of_sum
 from benchmarks.doubt import (
     Predictions,
     chance,

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayesprop import metrics
 from bayesprop.catalogue import CLASSIFICATION, METHODS
-from bayesprop.report.scores import interval_score
+from bayesprop.evaluation.scores import interval_score
 from papers import uci
 from papers.protocol import Cell, Experiment, Key, NothingToRun, Selection
 from papers.standing import Score

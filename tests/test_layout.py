@@ -48,10 +48,10 @@ ALLOWED = {
     },
     "conformal": {"estimators", "store", "sealed", "distributions"},
     "abstention": {"estimators", "metrics", "distributions"},
-    "evaluation": {"metrics"},
+    "evaluation": {"metrics", "model", "targets", "distributions", "table"},
     "report": {
-        "catalogue", "conformal", "evaluation", "store", "metrics", "model", "targets",
-        "distributions", "table", "atomic",
+        "catalogue", "conformal", "evaluation", "metrics", "model", "targets", "distributions",
+        "table", "atomic",
     },
     "scale": {
         "estimators", "numerics", "model", "targets", "distributions", "store", "sealed", "table",
@@ -69,12 +69,12 @@ ALLOWED = {
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
-    # of table it makes the folds, of report its models are rivals
+    # of table it makes the folds, of evaluation its models are rivals
     "sklearn": {
         "estimators",
         "datasets",
         "table",
-        "report",
+        "evaluation",
         "scale",
         "active_learning",
         "bandits",

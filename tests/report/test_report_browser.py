@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_fakes import FRAUD, NUMBERS, given, halves
 
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from headless import opened, printed
+from report_fakes import FRAUD, NUMBERS, given, halves
 
 pytestmark = pytest.mark.browser
 # Runs outside the page, whose own policy forbids all scripts but its own.

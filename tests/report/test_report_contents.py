@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
+from sklearn import metrics
+
+from bayesprop.model.task import Standardiser
+from bayesprop.report import of_classes
+from bayesprop.report.contents import collect
+from bayesprop.table.encoding import TableEncoding
 from report_fakes import (
     DIGITS,
     FRAUD,
@@ -19,13 +26,6 @@ from report_fakes import (
     slopes,
     table,
 )
-from scipy import stats
-from sklearn import metrics
-
-from bayesprop.model.task import Standardiser
-from bayesprop.report import of_classes
-from bayesprop.report.contents import collect
-from bayesprop.table.encoding import TableEncoding
 
 TRAIN, TEST = FRAUD
 both_tasks = pytest.mark.parametrize("task", [NUMBERS, FRAUD], ids=["numbers", "classes"])

@@ -7,7 +7,6 @@ import datetime
 import numpy as np
 import polars as pl
 import pytest
-from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
 
 from bayesprop import BayesianLinearRegressor
 from bayesprop.distributions.categorical import ClassPredictive
@@ -15,6 +14,7 @@ from bayesprop.report import effect_figures
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import Feature, effects, features_of, moments, probabilities
 from bayesprop.table.encoding import TableEncoding
+from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
 
 ANYWHERE = (-np.inf, np.inf)
 TWO = (Feature("a", (0,)), Feature("b", (1,)))

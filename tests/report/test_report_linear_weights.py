@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from page_reader import HOSTILE, Page, plain
-from report_fakes import given, table
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
 from bayesprop.report.contents import MAX_LINES, collect, weights_of
 from bayesprop.report.page import write_report
+from page_reader import HOSTILE, Page, plain
+from report_fakes import given, table
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(200, 3)) * [1.0, 20.0, 0.1]

@@ -11,6 +11,15 @@ import matplotlib
 import numpy as np
 import polars as pl
 import pytest
+
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.evaluation.baselines import Baselines
+from bayesprop.evaluation.words import number, percent
+from bayesprop.metrics import rmse
+from bayesprop.model.task import Standardiser
+from bayesprop.report.contents import collect
+from bayesprop.report.page import write_report
+from bayesprop.table.encoding import TableEncoding
 from page_reader import HOSTILE, Page, plain
 from report_fakes import (
     FRAUD,
@@ -26,15 +35,6 @@ from report_fakes import (
     rows,
     table,
 )
-
-from bayesprop.distributions.mixture import MixturePredictive
-from bayesprop.metrics import rmse
-from bayesprop.model.task import Standardiser
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.contents import collect
-from bayesprop.report.page import write_report
-from bayesprop.report.words import number, percent
-from bayesprop.table.encoding import TableEncoding
 
 SCRIPT = (resources.files("bayesprop.report") / "templates/page.js").read_text("utf-8").rstrip("\n")
 TASKS = {"numbers": NUMBERS, "classes": FRAUD}

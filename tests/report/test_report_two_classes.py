@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from report_fakes import FRAUD, METADATA, classifier, given
 
 from bayesprop.evaluation.thresholds import Costs, Rule
+from bayesprop.evaluation.verdict import of_classes
 from bayesprop.report.contents import collect
 from bayesprop.report.of_classes import two_classes
-from bayesprop.report.verdict import of_classes
+from report_fakes import FRAUD, METADATA, classifier, given
 
 COSTS = Costs(fn=10.0, fp=1.0)
 

@@ -9,17 +9,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from bayesprop.catalogue import METHODS
+from bayesprop.evaluation.baselines import SIMPLE
+from bayesprop.evaluation.scores import Rival, Score, rivals, scores
+from bayesprop.evaluation.verdict import Verdict, verdict
+from bayesprop.evaluation.words import alike, percent
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
-from bayesprop.report.baselines import SIMPLE
 from bayesprop.report.effects import Effects, effects, features_of, moments, probabilities
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
-from bayesprop.report.scores import Rival, Score, rivals, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
-from bayesprop.report.verdict import Verdict, verdict
-from bayesprop.report.words import alike, percent
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 
@@ -121,7 +121,7 @@ class Contents(Generic[Details]):
     n_groups
         Of these rows; 0 where they belong to none.
     models
-        The fitted model, its baselines and peers, in the order of the values of `scores`.
+        The fitted model, its baselines and reference models, as the values of `scores`.
     line
         The linear or logistic baseline; None where there is none, or nothing was held out.
     epistemic_share
@@ -165,14 +165,14 @@ class Contents(Generic[Details]):
         return next(score for score in self.scores if score.metric.name == name)
 
     def beside(self, name: str) -> list[tuple[str, float]]:
-        """Name every baseline, with its value of a metric; peers have a section of their own."""
+        """Name every baseline, with its value of a metric."""
         pairs = zip(self.models, self.score(name).values, strict=True)
         return [(model, value) for model, value in pairs if model in SIMPLE]
 
     @property
-    def peers(self) -> tuple[Rival, ...]:
+    def reference_models(self) -> tuple[Rival, ...]:
         """The rivals that are more than what any model should beat."""
-        return tuple(rival for rival in self.rivals if rival.is_peer)
+        return tuple(rival for rival in self.rivals if rival.is_reference)
 
 
 def collect(
@@ -196,10 +196,10 @@ def collect(
         The rows to judge it on. None if there are no others: then it is judged on `train`, and
         the page says how little that means.
     models
-        Predictions of the rows to judge on: "model", its baselines and peers.
+        Predictions of the rows to judge on: "model", its baselines and reference models.
     metadata
         Text: "unit", "source" (name of the table), "command", "created", "baseline_note" (on the
-        baselines and peers among `models`). "seed", which also draws the rows of the figures;
+        baselines and reference models). "seed", which also draws the rows of the figures;
         "versions", a dict of library versions. "rule", the `Rule` by which two classes are decided
         (default: none); "base_rate", what the weights of the fit did to the shares of the classes
         (default: nothing). "remarks", where there are any, are sentences on how it was judged.

@@ -12,9 +12,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from bayesprop.report.calibration import Promise
+from bayesprop.evaluation.calibration import Promise
+from bayesprop.evaluation.words import percent, times_ten
 from bayesprop.report.svg import BLUE, INK, ORANGE, STYLE, with_values
-from bayesprop.report.words import percent, times_ten
 
 WIDE, SMALL = (360.0, 276.0), (270.0, 170.0)
 

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesprop.evaluation.words import label, number, plural, value
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.effects import Effect
 from bayesprop.report.svg import BLUE, INK, PAPER, with_values
-from bayesprop.report.words import label, number, plural, value
 
 _FOOT = 0.13
 """Share of a picture that the histogram of the data takes."""

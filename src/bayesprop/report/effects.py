@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.report.words import join, label, number, value
+from bayesprop.evaluation.words import join, label, number, value
 from bayesprop.table.encoding import TableEncoding
 
 MAX_SHOWN = 12

@@ -14,8 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from bayesprop.evaluation.calibration import Abstaining, Histogram, PitHistogram, Promise
+from bayesprop.evaluation.words import label, number, plural
 from bayesprop.metrics import Curve, Curves
-from bayesprop.report.calibration import Abstaining, Histogram, PitHistogram, Promise
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (
     SMALL,
@@ -33,7 +34,6 @@ from bayesprop.report.effect_figures import effect_figures
 from bayesprop.report.of_classes import ClassDetails, ClassScore, CostCurve, TwoClasses
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, inline_svg, with_values
-from bayesprop.report.words import label, number, plural
 
 MAX_BALANCED = 12
 

@@ -11,11 +11,11 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayesprop.evaluation.words import join, label, number, plural
 from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
-from bayesprop.report.words import join, label, number, plural
 
 _EVIDENCE = {"prequential": "prequential (every row predicted before it was absorbed)"}
 _COLOURS = (BLUE, ORANGE, INK, MUTED)

@@ -14,9 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesprop import conformal as split_conformal
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.evaluation.thresholds import FLAGGED, AtThreshold, Costs, Rule
-from bayesprop.metrics import Curve, Curves, Ranked, curves
-from bayesprop.report.calibration import (
+from bayesprop.evaluation.calibration import (
     Abstaining,
     Histogram,
     Promise,
@@ -26,8 +24,10 @@ from bayesprop.report.calibration import (
     histogram,
     near,
 )
+from bayesprop.evaluation.thresholds import FLAGGED, AtThreshold, Costs, Rule
+from bayesprop.evaluation.words import label, number, percent
+from bayesprop.metrics import Curve, Curves, Ranked, curves
 from bayesprop.report.unsure import N_ROWS, Answer
-from bayesprop.report.words import label, number, percent
 
 LIKELIER = 0.5
 _N_THRESHOLDS = 181

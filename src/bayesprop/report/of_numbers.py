@@ -11,9 +11,9 @@ from jaxtyping import Float, Int, Shaped
 from bayesprop import conformal as split_conformal
 from bayesprop import metrics
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
+from bayesprop.evaluation.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
+from bayesprop.evaluation.words import alike, number, percent
 from bayesprop.report.unsure import N_ROWS, Answer
-from bayesprop.report.words import alike, number, percent
 
 _GROUPED_ROWS = 100
 _GROUPS = 5

@@ -16,14 +16,15 @@ from matplotlib import rc_context
 
 from bayesprop import __version__
 from bayesprop.atomic import write_atomically
+from bayesprop.evaluation import words
+from bayesprop.evaluation.advice import compare_in_words
+from bayesprop.evaluation.calibration import MIN_ROWS
+from bayesprop.evaluation.scores import Score
 from bayesprop.model.progress import current
-from bayesprop.report import fit_course, words
-from bayesprop.report.advice import compare_in_words
-from bayesprop.report.calibration import MIN_ROWS
+from bayesprop.report import fit_course
 from bayesprop.report.contents import Contents
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
-from bayesprop.report.scores import Score
 from bayesprop.report.svg import STYLE
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.evaluation.words import join, label, number, percent, value
 from bayesprop.report.effects import Feature
-from bayesprop.report.words import join, label, number, percent, value
 from bayesprop.table.encoding import EncodedRows
 
 N_ROWS, MAX_DRAWN = 10, 300

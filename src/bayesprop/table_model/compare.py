@@ -16,13 +16,13 @@ import polars as pl
 
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.evaluation.advice import compare_in_words, side
+from bayesprop.evaluation.baselines import Baselines
+from bayesprop.evaluation.reference_models import Plans, plans
+from bayesprop.evaluation.scores import Comparison, Lead, Rival
 from bayesprop.metrics import is_mostly_one_class
 from bayesprop.model import progress
 from bayesprop.model.task import ORDERED, classes_of
-from bayesprop.report.advice import compare_in_words, side
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.peers import Plans, plans
-from bayesprop.report.scores import Comparison, Lead, Rival
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
@@ -162,7 +162,7 @@ class _Table(NamedTuple):
     divisions: list[Division]
     kind: dict[str, Any]
     y: np.ndarray
-    peers: Plans
+    reference: Plans
     positive: Positive | None
     own: EncodedRows | None
     seconds: float | None
@@ -270,7 +270,7 @@ class Compared:
         ]
         if self.table.positive is not None and "average_precision" in self.columns:
             notes.append(choice_in_words(self.table.positive, asked.positive))
-        notes += self.table.peers.notes
+        notes += self.table.reference.notes
         slow = [name for name in methods_for(task) if catalogue.METHODS[name].is_slow]
         if slow and not {trial.method for trial in self.trials}.intersection(slow):
             notes.append(f"left out, because slow: {', '.join(slow)}; name them with --method")
@@ -278,18 +278,18 @@ class Compared:
 
     @property
     def winner(self) -> tuple[str, bool] | None:
-        """A sentence on the best method beside the best peer, and whether the peer is ahead."""
+        """A sentence on the best method and the best reference model, and whether that is ahead."""
         of, good = self.table, [one.method for one in self.methods if one.score is not None]
-        peers = {plan.peer.name for plan in of.peers.each}
-        peer = next((name for name in good if name in peers), None)
-        own = next((name for name in good if name not in {*peers, CONSTANT}), None)
-        if peer is None or own is None:
+        names = {plan.model.name for plan in of.reference.each}
+        best = next((name for name in good if name in names), None)
+        own = next((name for name in good if name not in {*names, CONSTANT}), None)
+        if best is None or own is None:
             return None
-        of_own, of_peer = ([t for t in self.trials if t.method == name] for name in (own, peer))
-        ahead = gap(of_own, of_peer, of.task, _ratio(of))
+        of_own, of_best = ([t for t in self.trials if t.method == name] for name in (own, best))
+        ahead = gap(of_own, of_best, of.task, _ratio(of))
         if ahead is None or np.isnan(ahead.error):
             return None
-        rival = Rival(peer, (Lead(self.score[1], "", ahead),))
+        rival = Rival(best, (Lead(self.score[1], "", ahead),))
         is_behind = side(rival.leads) == "behind"
         return compare_in_words(rival, rival.title, model=own), is_behind
 
@@ -359,8 +359,8 @@ def compare(
     train, _ = first.encoded(encoding)
     kind = settings_of_kind(request, encoding, train, first.frame[target.name])
     classes = np.unique(train.y) if first.task == CLASSIFICATION else None
-    peers = Plans((), ()) if no_peers else plans(len(train.X), train.X.shape[1], classes)
-    asked = [CONSTANT, *chosen, *(plan.peer.name for plan in peers.each)]
+    reference = Plans((), ()) if no_peers else plans(len(train.X), train.X.shape[1], classes)
+    asked = [CONSTANT, *chosen, *(plan.model.name for plan in reference.each)]
     positive = positive_of(encoding.classes, request.positive, train.y)
     own = None
     if request.test is not None:
@@ -373,7 +373,9 @@ def compare(
             *(own.remarks if own is not None else ()),
         ]
     )
-    of = _Table(request, target.name, divisions, kind, train.y, peers, positive, own, time_limit)
+    of = _Table(
+        request, target.name, divisions, kind, train.y, reference, positive, own, time_limit
+    )
     trials: list[Trial] = []
     judged: dict[str, Judged] = {}
     try:
@@ -491,7 +493,7 @@ def _judged_again(
 def _fitted(
     name: str, of: _Table, train: EncodedRows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Any]:
-    """Fit a method, a peer, or the constant that any should beat; return how it predicts."""
+    """Fit a method, a reference model, or the constant; return how it predicts."""
     if name in catalogue.METHODS:
         estimator = make_estimator(of.kind, name, of.task, seed)
         remarks.update(learn(estimator, train))
@@ -502,7 +504,7 @@ def _fitted(
         about = {"kind": of.kind["target_kind"], "exposure": of.kind.get("exposure")}
         baselines = Baselines.fit(train.X, train.y, **about, names=(name,))
     if name not in baselines.models:
-        raise InputError(baselines.peer_notes[-1])
+        raise InputError(baselines.reference_notes[-1])
     return lambda x: baselines.predict(x)[name]
 
 

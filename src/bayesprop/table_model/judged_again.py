@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from bayesprop.report.scores import Comparison
+from bayesprop.evaluation.scores import Comparison
 from bayesprop.table.column_checks import likely_group
 from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups

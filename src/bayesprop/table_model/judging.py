@@ -12,10 +12,10 @@ import numpy as np
 
 from bayesprop.distributions.pooled import pooled
 from bayesprop.estimators.stored import method_and_task
+from bayesprop.evaluation.advice import advise
+from bayesprop.evaluation.baselines import EVERY, SIMPLE, Baselines
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
-from bayesprop.report.advice import advise
-from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table_model.listener import current_listener
@@ -28,8 +28,8 @@ N_FOLDS = 5
 _FOLDS_TIME = 0.8
 """Share of the time left after the fit that folds may take."""
 _BASELINES, _PREDICTED = (0.1, 0.5), 0.8
-"""Shares of the time to judge by which baselines are fitted, without peers and with, and by which
-rows are predicted."""
+"""Shares of the time to judge by which baselines are fitted, without reference models and with,
+and by which rows are predicted."""
 
 
 class Judged(NamedTuple):
@@ -40,9 +40,9 @@ class Judged(NamedTuple):
     rows
         Those judged; None where none are held out, and so are the others.
     models
-        Predictions of these rows, by name: "model", its baselines, the constant first, and peers.
+        Predictions of these rows, by name: "model", the constant, a line, reference models.
     scores, errors
-        Figures of all but the peers, and standard errors of the model's.
+        Figures of all but the reference models, and standard errors of the model's.
     remarks
         Sentences on what does as well.
     """
@@ -116,7 +116,7 @@ def _predicted(
     """Predict rows by an estimator, and by the baselines of its training rows."""
     going, with_peers = current(), with_peers and len(test.y) > 0
     going.report(0.0, 1.0, "baselines")
-    baselines = Baselines.of(estimator, train.X, train.y, with_peers=with_peers)
+    baselines = Baselines.of(estimator, train.X, train.y, EVERY if with_peers else SIMPLE)
     if not len(test.y):
         return Judged(baselines)
     begun = _BASELINES[with_peers]
@@ -189,5 +189,7 @@ def _pooled(division: Division, encoding: TableEncoding, folds: list[Any]) -> Ju
     }
     classes = np.array(encoding.classes) if encoding.classes else None
     before = folds[-1].baselines
-    baselines = replace(before.again(rows.X, rows.y, classes), peer_notes=before.peer_notes)
+    baselines = replace(
+        before.again(rows.X, rows.y, classes), reference_notes=before.reference_notes
+    )
     return Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)

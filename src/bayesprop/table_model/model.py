@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from bayesprop.evaluation.baselines import Baselines
 from bayesprop.model.progress import current, following
-from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
@@ -261,7 +261,7 @@ class TableModel:
             about = {
                 "command": self.notes.command,
                 "remarks": self.fitted.on_judging,
-                "baseline_note": " ".join((baselines.note, *baselines.peer_notes)).strip(),
+                "baseline_note": " ".join((baselines.note, *baselines.reference_notes)).strip(),
             }
             models = judged.models or beside(self, train, baselines)
             self._write_page(out, about, train, judged.rows, models)

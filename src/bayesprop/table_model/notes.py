@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
 from bayesprop import codec
+from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.thresholds import Rule
-from bayesprop.report.baselines import Baselines
 from bayesprop.store import SavedModel
 from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores

@@ -20,7 +20,7 @@ from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 if TYPE_CHECKING:
-    from bayesprop.report.baselines import Baselines
+    from bayesprop.evaluation.baselines import Baselines
     from bayesprop.table_model.model import TableModel
 
 

@@ -1,4 +1,4 @@
-"""What a model is judged beside: the same prediction for every row, a straight line, and peers.
+"""What a model is judged beside: the same prediction for every row, a line, and reference models.
 
 Of prices, counts and shares all but boosting see the target as the model does, through its kind's
 map; the quantiles that boosting learns need none.
@@ -21,8 +21,14 @@ from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.distributions.imputed import over_gaps
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
+from bayesprop.evaluation.reference_models import (
+    REFERENCE_MODELS,
+    fit_reference_models,
+    sampled,
+    scaler_of,
+    standardised,
+)
 from bayesprop.model.task import Standardiser
-from bayesprop.report.peers import PEERS, fit_peers, sampled, scaler_of, standardised
 from bayesprop.targets.bijectors import NUMBERS, TargetMap
 from bayesprop.targets.censoring import IntervalMap
 from bayesprop.targets.counts import CountScores
@@ -35,8 +41,8 @@ MAX_WEIGHTS = 20_000
 _MAX_VALUES = 10_000_000
 _DAMAGED = "the stored baselines are damaged: fit the model again"
 SIMPLE = ("constant", "linear", "logistic")
-"""Names of what any model should beat; others are those of peers."""
-EVERY = (*SIMPLE, *PEERS)
+"""Names of what any model should beat; others are those of reference models."""
+EVERY = (*SIMPLE, *REFERENCE_MODELS)
 
 
 @dataclass(frozen=True)
@@ -234,14 +240,14 @@ class Baselines:
         Why there is no line, or of how many rows; empty where there is nothing to say.
     target
         How those that are mapped see a target that is no plain number; None: as it is.
-    peer_notes
-        Sentences on peers that were left out, or saw a sample. Peers are not stored with a model.
+    reference_notes
+        Sentences on reference models, which no file holds, that were left out or saw a sample.
     """
 
     models: Mapping[str, Any]
     note: str = ""
     target: MappedTarget | None = None
-    peer_notes: tuple[str, ...] = ()
+    reference_notes: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -269,15 +275,18 @@ class Baselines:
         else:
             constant = FrequencyBaseline.fit(y, classes)
         line, note = _line(x, mapped, classes) if {*names} & {*SIMPLE[1:]} else ({}, "")
-        peers, peer_notes = fit_peers(x, y, classes, mapped, names)
-        return cls({"constant": constant, **line, **peers}, note, target, peer_notes)
+        reference, reference_notes = fit_reference_models(x, y, classes, mapped, names)
+        return cls({"constant": constant, **line, **reference}, note, target, reference_notes)
 
     @classmethod
     def of(
-        cls, estimator: Any, x: Float[np.ndarray, "n d"], y: np.ndarray, *, with_peers: bool = False
+        cls,
+        estimator: Any,
+        x: Float[np.ndarray, "n d"],
+        y: np.ndarray,
+        names: Collection[str] = SIMPLE,
     ) -> Baselines:
         """Fit those of the task of a fitted estimator, on training rows."""
-        names = EVERY if with_peers else SIMPLE
         if (classes := getattr(estimator, "classes_", None)) is not None:
             return cls.fit(x, y, classes, names=names)
         kind, exposure = estimator.task_.kind, estimator.encoding_.exposure
@@ -286,7 +295,7 @@ class Baselines:
     def again(
         self, x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None = None
     ) -> Baselines:
-        """Fit those of the same target to other rows, without peers."""
+        """Fit those of the same target to other rows, without reference models."""
         if self.target is None:
             return Baselines.fit(x, y, classes)
         return Baselines.fit(x, y, kind=self.target.map.kind, exposure=self.target.exposure)
@@ -300,7 +309,7 @@ class Baselines:
             What a model predicts for them; theirs are given its positive class, and its order.
         inputs
             How the columns go together: over a gap the line is averaged, as the model is. None: a
-            gap is filled with the mean, which peers that take none do, too.
+            gap is filled with the mean, which reference models that take none do, too.
         """
         predicted: dict[str, Any] = {}
         for name, one in self.models.items():

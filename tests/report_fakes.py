@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.evaluation.baselines import Baselines
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.task import Standardiser
-from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 

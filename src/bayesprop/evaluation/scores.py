@@ -1,4 +1,4 @@
-"""Held-out metrics beside those of baselines and peers, and row by row: who is ahead, by how much.
+"""Held-out metrics beside those of baselines and reference models, in all and row by row.
 
 All losses are those of the same rows, so that what makes a row hard for all of them cancels.
 """
@@ -15,8 +15,8 @@ from jaxtyping import Float, Shaped
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.report.baselines import SIMPLE
-from bayesprop.report.words import alike, percent
+from bayesprop.evaluation.baselines import SIMPLE
+from bayesprop.evaluation.words import alike, percent
 
 LEVELS = (0.5, 0.9, 0.95)
 _MIN_ROWS = 10
@@ -178,20 +178,20 @@ class Lead(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """A baseline or peer; the first lead is that of a proper score of the whole distribution."""
+    """A baseline or reference model; its first lead is that of a proper score."""
 
     name: str
     leads: tuple[Lead, ...]
 
     @property
-    def is_peer(self) -> bool:
+    def is_reference(self) -> bool:
         """Whether it is more than what any model should beat."""
         return self.name not in SIMPLE
 
     @property
     def title(self) -> str:
         """What a sentence calls it."""
-        return f"{self.name} (scikit-learn)" if self.is_peer else _TITLES[self.name]
+        return f"{self.name} (scikit-learn)" if self.is_reference else _TITLES[self.name]
 
 
 def rivals(

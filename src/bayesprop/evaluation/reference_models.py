@@ -149,16 +149,16 @@ class ClassBoosting:
         return ClassPredictive.of_sure_weights(proba, self.classes)
 
 
-PEERS = (GaussianProcess.name, QuantileBoosting.name)
-Peer = GaussianProcess | QuantileBoosting | ClassBoosting
+REFERENCE_MODELS = (GaussianProcess.name, QuantileBoosting.name)
+ReferenceModel = GaussianProcess | QuantileBoosting | ClassBoosting
 """`is_mapped`: whether a target of a kind is learnt through its map, as Gaussians need it; the
 quantiles of a map are the map of quantiles."""
 
 
 class Plan(NamedTuple):
-    """A peer, unfitted, and the most rows that it is fitted to."""
+    """A reference model, unfitted, and the most rows that it is fitted to."""
 
-    peer: Peer
+    model: ReferenceModel
     n_rows: int
 
 
@@ -176,25 +176,25 @@ class Plans(NamedTuple):
 
 
 def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
-    """Choose the peers of a task, and rows for each that keep the time of a report.
+    """Choose the reference models of a task, and rows for each that keep the time of a report.
 
     n, d
         Training rows and encoded columns.
     classes
         All that the labels may be; None for numbers.
     """
-    peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
+    boosting = QuantileBoosting() if classes is None else ClassBoosting(classes)
     n_models = len(LEVELS) + 1 if classes is None else len(classes) if len(classes) > 2 else 1
     most = min(MAX_ROWS, MAX_VALUES // (n_models * max(d, 1)))
-    each, notes = [Plan(peer, most)], []
+    each, notes = [Plan(boosting, most)], []
     if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
         each, what = [], "quantiles" if classes is None else "classes"
         notes.append(
-            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
+            f"{boosting.name} is left out beyond {MAX_CLASSES} classes and beyond "
             f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models})."
         )
     elif most < n:
-        notes.append(f"{peer.name} was fitted to {most:,} of the {n:,} training rows.")
+        notes.append(f"{boosting.name} was fitted to {most:,} of the {n:,} training rows.")
     if classes is None and n <= MAX_PROCESS_ROWS:
         each.append(Plan(GaussianProcess(), n))
     elif classes is None:
@@ -202,14 +202,14 @@ def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
     return Plans(tuple(each), tuple(notes))
 
 
-def fit_peers(
+def fit_reference_models(
     X: Inputs,
     y: np.ndarray,
     classes: np.ndarray | None = None,
     mapped: np.ndarray | None = None,
-    names: Collection[str] = PEERS,
-) -> tuple[dict[str, Peer], tuple[str, ...]]:
-    """Fit the peers of the task, by name; one that cannot learn or predict the rows is left out.
+    names: Collection[str] = REFERENCE_MODELS,
+) -> tuple[dict[str, ReferenceModel], tuple[str, ...]]:
+    """Fit the reference models of a task, by name; one that cannot learn or predict is left out.
 
     Returned beside are sentences on those that saw fewer rows, or that are left out.
 
@@ -218,19 +218,19 @@ def fit_peers(
     names
         Of those that are wanted.
     """
-    if not {*names} & {*PEERS}:
+    if not {*names} & {*REFERENCE_MODELS}:
         return {}, ()
     planned = plans(len(X), X.shape[1], classes)
     models, notes = {}, list(planned.notes)
-    for peer, n_rows in planned.each:
-        if peer.name not in names:
+    for model, n_rows in planned.each:
+        if model.name not in names:
             continue
-        own = y if mapped is None or not peer.is_mapped else mapped
+        own = y if mapped is None or not model.is_mapped else mapped
         try:
-            peer.fit(*(sampled(n_rows, X, own) if n_rows < len(y) else (X, own)))
-            if not np.all(peer.predict_dist(X[:1]).is_finite):
+            model.fit(*(sampled(n_rows, X, own) if n_rows < len(y) else (X, own)))
+            if not np.all(model.predict_dist(X[:1]).is_finite):
                 raise ValueError("its predictions are not finite")
-            models[peer.name] = peer
+            models[model.name] = model
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            notes.append(f"{peer.name} is left out: {str(error).splitlines()[0]}.")
+            notes.append(f"{model.name} is left out: {str(error).splitlines()[0]}.")
     return models, tuple(notes)

@@ -1,22 +1,22 @@
-"""Peers of scikit-learn beside a model: what they are given, and differences with their errors."""
+"""Models of scikit-learn beside a model: what they are given, and differences with their errors."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from page_reader import Page, plain
-from report_fakes import FRAUD, NUMBERS, classifier, given, halves, regressor, rows
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
-from bayesprop.report import peers
-from bayesprop.report.advice import side
-from bayesprop.report.baselines import EVERY, Baselines
+from bayesprop.evaluation import reference_models
+from bayesprop.evaluation.advice import side
+from bayesprop.evaluation.baselines import EVERY, Baselines
+from bayesprop.evaluation.reference_models import fit_reference_models, plans
+from bayesprop.evaluation.scores import interval_score, rivals
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
-from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.scores import interval_score, rivals
+from page_reader import Page, plain
+from report_fakes import FRAUD, NUMBERS, classifier, given, halves, regressor, rows
 
 
 def judged(task, estimator):
@@ -59,7 +59,7 @@ def test_the_interval_score_by_hand():
 
 def test_boosting_of_classes_is_that_of_scikit_learn():
     train, test = FRAUD
-    found = fit_peers(train.X, train.y, np.array(["absent", "clean", "fraud"]))[0]
+    found = fit_reference_models(train.X, train.y, np.array(["absent", "clean", "fraud"]))[0]
     model = HistGradientBoostingClassifier(random_state=0).fit(train.X, train.y)
     predicted = found["HistGradientBoosting"].predict_dist(test.X)
     expected = log_loss(test.y, model.predict_proba(test.X))
@@ -67,28 +67,28 @@ def test_boosting_of_classes_is_that_of_scikit_learn():
     assert np.max(predicted.proba[:, 0]) < 0.01
 
 
-def test_gaps_are_taken_and_extremes_leave_a_peer_out():
+def test_gaps_are_taken_and_extremes_leave_a_model_out():
     train, test = rows(200), rows(50, seed=1)
     train.X[::3, 1] = np.nan
     test.X[0] = np.nan
-    for peer in fit_peers(train.X, train.y)[0].values():
-        assert np.all(peer.predict_dist(test.X).is_finite)
-    models, notes = fit_peers(train.X, np.repeat("a", 200), np.array(["a", "b"]))
+    for model in fit_reference_models(train.X, train.y)[0].values():
+        assert np.all(model.predict_dist(test.X).is_finite)
+    models, notes = fit_reference_models(train.X, np.repeat("a", 200), np.array(["a", "b"]))
     assert models == {}
     assert "HistGradientBoosting is left out" in notes[0]
 
 
 def test_time_is_bounded_and_what_is_left_out_is_stated():
-    assert [plan.peer.name for plan in plans(1000, 5).each] == [
+    assert [plan.model.name for plan in plans(1000, 5).each] == [
         "HistGradientBoosting",
         "GaussianProcess",
     ]
     (boosting,), notes = plans(10**6, 20)
-    assert boosting.n_rows == peers.MAX_ROWS
+    assert boosting.n_rows == reference_models.MAX_ROWS
     assert "50,000 of the 1,000,000 training rows" in notes[0]
     assert "GaussianProcess is left out beyond 1,000" in notes[1]
     (few,), notes = plans(400_000, 500)
-    assert few.n_rows * 500 * 6 <= peers.MAX_VALUES
+    assert few.n_rows * 500 * 6 <= reference_models.MAX_VALUES
     for d, classes in ((5, 100), (400, 10)):
         assert plans(1000, d, np.arange(classes)).each == ()
 

@@ -12,15 +12,15 @@ from scipy import stats
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.report.calibration import (
+from bayesprop.evaluation.calibration import (
     MIN_ROWS,
     anderson_darling,
     chance_of_sum,
     pit_histogram,
     temperature,
 )
-from bayesprop.report.scores import LEVELS
-from bayesprop.report.words import label, number, percent
+from bayesprop.evaluation.scores import LEVELS
+from bayesprop.evaluation.words import label, number, percent
 
 _HINT, _CLEAR = 0.025, 0.01
 # The same points of Anderson and Darling's (1954) statistic against a known law, and of |N(0, 1)|.

@@ -12,14 +12,14 @@ from scipy import stats
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.report.advice import advise, compare_in_words
-from bayesprop.report.scores import rivals
-from bayesprop.report.verdict import verdict
-from bayesprop.report.words import percent
+from bayesprop.evaluation.advice import advise, compare_in_words
+from bayesprop.evaluation.scores import rivals
+from bayesprop.evaluation.verdict import verdict
+from bayesprop.evaluation.words import percent
 from bayesprop.table.encoding import EncodedRows
 
-PEERS = {"HistGradientBoosting (scikit-learn)": "HistGradientBoosting"}
-NAMES = PEERS | {
+REFERENCE_MODELS = {"HistGradientBoosting (scikit-learn)": "HistGradientBoosting"}
+NAMES = REFERENCE_MODELS | {
     "this model": "model",
     "the model": "model",
     "a constant": "constant",
@@ -39,7 +39,7 @@ CLAIMS = [
 
 def made(rng, n, line, scale, is_class):
     """Draw targets, and predictions by four models of any skill and any width."""
-    names = ("model", "constant", line, *PEERS.values())
+    names = ("model", "constant", line, *REFERENCE_MODELS.values())
     shared, own = rng.normal(), rng.random()
     skill = {k: abs(scale * (shared + own * rng.normal())) for k in names} | {"constant": 0.0}
     if is_class:

@@ -4,15 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from report_fakes import halves, imbalanced
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 from bayesprop import metrics
 from bayesprop.distributions.gaussian_copula import KnownInputs
-from bayesprop.report import baselines
-from bayesprop.report.baselines import (
+from bayesprop.evaluation import baselines
+from bayesprop.evaluation.baselines import (
     EVERY,
     Baselines,
     ConstantBaseline,
@@ -20,7 +19,8 @@ from bayesprop.report.baselines import (
     LinearBaseline,
     LogisticBaseline,
 )
-from bayesprop.report.peers import GaussianProcess
+from bayesprop.evaluation.reference_models import GaussianProcess
+from report_fakes import halves, imbalanced
 
 
 def table(n=120, d=4, noise=0.7, seed=0):

@@ -9,9 +9,9 @@ import numpy as np
 
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.report.baselines import SIMPLE
-from bayesprop.report.scores import Comparison, Lead, Rival, in_words, rivals
-from bayesprop.report.words import join, number
+from bayesprop.evaluation.baselines import SIMPLE
+from bayesprop.evaluation.scores import Comparison, Lead, Rival, in_words, rivals
+from bayesprop.evaluation.words import join, number
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import counted
 
@@ -44,7 +44,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
 
 
 def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[str]:
-    """Say what predicts better than "model", or as well: a constant, a line, or peers.
+    """Say what predicts better than "model", or as well: a constant, a line, reference models.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
     the model is advised within one standard error (Breiman et al. 1984, section 3.4.3), where it is
@@ -65,8 +65,8 @@ def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[st
         said = [_constant(over["constant"], models["model"], rows, columns_tell=bool(ahead))]
     elif level := next((name for name in lines if _is_as_good(over[name])), ""):
         said = [_line(over[level], "as well, as far as these rows can tell")]
-    peers = (one for one in over.values() if one.is_peer and sides[one.name] == "behind")
-    return [*said, *(compare_in_words(one, one.title) for one in peers)]
+    reference = (one for one in over.values() if one.is_reference and sides[one.name] == "behind")
+    return [*said, *(compare_in_words(one, one.title) for one in reference)]
 
 
 def _is_as_good(line: Rival) -> bool:

@@ -7,11 +7,11 @@ from scipy import stats
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.calibration import anderson_darling, temperature
-from bayesprop.report.scores import rivals, scores
-from bayesprop.report.verdict import judge, of_classes, verdict
-from bayesprop.report.words import percent
+from bayesprop.evaluation.baselines import Baselines
+from bayesprop.evaluation.calibration import anderson_darling, temperature
+from bayesprop.evaluation.scores import rivals, scores
+from bayesprop.evaluation.verdict import judge, of_classes, verdict
+from bayesprop.evaluation.words import percent
 
 
 def predictive(proba: np.ndarray) -> ClassPredictive:

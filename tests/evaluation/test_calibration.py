@@ -8,8 +8,7 @@ from scipy import stats
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.report import of_classes, of_numbers
-from bayesprop.report.calibration import (
+from bayesprop.evaluation.calibration import (
     abstaining,
     anderson_darling,
     chance_of_sum,
@@ -18,7 +17,8 @@ from bayesprop.report.calibration import (
     histogram,
     pit_histogram,
 )
-from bayesprop.report.words import number
+from bayesprop.evaluation.words import number
+from bayesprop.report import of_classes, of_numbers
 
 RNG = np.random.default_rng(0)
 N = 57
