@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import gzip
+import json
+import signal
 import sqlite3
 
 import polars as pl
@@ -11,6 +14,7 @@ import xlsxwriter
 
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError, TableWarning
+from bayesprop.table.files import MOST_BYTES
 from bayesprop.table.read import read_table
 
 FRAME = pl.DataFrame({"x": [1.5, None, 3.0], "town": ["Ulm", "Bath", None], "n": [1, 2, 3]})
@@ -116,6 +120,61 @@ def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
         with pytest.raises(TableError, match=r"t\.") as found:
             read_table(str(path))
         assert "\n" not in str(found.value)
+
+
+def test_a_sheet_that_its_reader_cannot_hold_ends_no_more_than_the_reading(tmp_path):
+    path = tmp_path / "book.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        sheet.write(0, 0, "x")
+        sheet.write(2**20 - 1, 2**14 - 1, 1.0)
+    with pytest.raises(TableError, match=r"is not a readable .xlsx file: it is damaged, or large"):
+        read_table(str(path))
+
+
+@pytest.fixture
+def at_most_100_kb():
+    token = MOST_BYTES.set(100_000)
+    yield
+    MOST_BYTES.reset(token)
+
+
+@pytest.mark.usefixtures("at_most_100_kb")
+def test_what_is_larger_than_allowed_is_refused_before_it_is_in_memory(tmp_path):
+    path, wide = tmp_path / "t.csv", [{f"x{k}": 1} for k in range(50)]
+    packed, rows = gzip.compress(b"x,y\n" + b"1,2\n" * 10**6), tmp_path / "t.json"
+    (tmp_path / "t.csv.gz").write_bytes(packed)
+    path.write_bytes(b"x,y\n" + b"1,2\n" * 30_000)
+    rows.write_text(json.dumps(wide))
+    for source in (f"{path}.gz", path, rows, "/dev/zero"):
+        with pytest.raises(TableError, match=r"too (large|many): at most 9.31e-05 GiB are read"):
+            read_table(str(source))
+    base = tmp_path / "t.db"
+    database(base, t=pl.DataFrame({"a": range(3000)}))
+    with pytest.raises(TableError, match="its 3000 cells or more are too many"):
+        read_table(str(base))
+
+
+def test_a_base_is_left_alone_and_a_view_without_end_can_be_interrupted(tmp_path):
+    path = tmp_path / "base.db"
+    database(path, t=FRAME)
+    base = sqlite3.connect(path)
+    base.execute("pragma journal_mode = wal")
+    endless = (
+        "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c"
+    )
+    base.execute(f"create view v as {endless}")
+    assert read_table(f"{path}::t").equals(FRAME)  # what is not in the file itself yet, too
+    base.close()
+    assert read_table(f"{path}::t").equals(FRAME)
+    assert [one.name for one in tmp_path.iterdir()] == ["base.db"]
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read_table(f"{path}::v")
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_rows_of_json_may_differ_in_what_they_hold(tmp_path):

@@ -14,10 +14,11 @@ from contextlib import closing
 import polars as pl
 import pytest
 from backports import zstd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.cli.completion import column_names
+from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
 from bayesprop.table.write import write_table
 
@@ -144,3 +145,28 @@ def test_other_files_are_the_table(tmp_path, table, ending):
     WRITERS[ending](pl.DataFrame(table), path)
     assert column_names(str(path)) == [*table]
     assert read_table(str(path)).to_dict(as_series=False) == table
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Files of all kinds, and what is in them."""
+    frame = pl.DataFrame({"a": [1.5, None, 3.0] * 9, "b": ["x", "y", None] * 9, "c": range(27)})
+    paths = [tmp_path_factory.mktemp("whole") / f"t{ending}" for ending in WRITERS]
+    for path in paths:
+        WRITERS[path.suffix](frame, path)
+    return {path: path.read_bytes() for path in paths}
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_file_with_other_bytes_is_read_or_refused_in_one_line(whole, data):
+    path = data.draw(st.sampled_from([*whole]))
+    content = bytearray(whole[path])
+    places = st.tuples(st.integers(0, len(content) - 1), st.binary(max_size=4))
+    for at, others in data.draw(st.lists(places, min_size=1)):
+        content[at : at + max(1, len(others))] = others
+    path.write_bytes(content)
+    try:
+        read_table(str(path))
+    except TableError as error:
+        assert "\n" not in "".join(error.problems)  # noqa: PT017

@@ -15,6 +15,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -38,11 +39,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def run_app(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
     """Run one command and return its exit code; errors become one line on stderr."""
+    command = typer.main.get_command(app)
+    how = {"prog_name": name, "standalone_mode": False, "obj": tuple(words)}
     with console.warnings_as_lines():
         try:
-            code = typer.main.get_command(app).main(
-                list(words), prog_name=name, standalone_mode=False, obj=tuple(words)
-            )
+            code = copy_context().run(command.main, list(words), **how)
             sys.stdout.flush()
         except BrokenPipeError:
             return console.quiet_pipe()
@@ -77,6 +78,8 @@ def add_command(app: typer.Typer, action: type[A], run: Callable[[A], None] | No
 
     def do(ctx: typer.Context, **given: Any) -> None:
         home = run or import_module(f"bayesprop.cli.{name}").run
+        if (most_bytes := given.get("max_size")) is not None:
+            import_module("bayesprop.table.files").MOST_BYTES.set(most_bytes)
         home(action_of(action, given, words=ctx.obj or ()))
 
     context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)

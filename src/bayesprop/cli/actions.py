@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from bayesprop.cli import completion
-from bayesprop.cli.options import argument, column, option, output, repeated, switch, time_limit
+from bayesprop.cli.options import (
+    argument,
+    column,
+    option,
+    output,
+    repeated,
+    size,
+    switch,
+    time_limit,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,9 @@ class OfTable(Action):
         "A file (.csv, .csv.zst, .parquet or a folder of it, .xlsx, .db::TABLE and others), the "
         "name of a known data set, or - for CSV on stdin.",
         completion.tables,
+    )
+    max_size: int | None = size(
+        "The most that is read into memory of a table, unpacked. Default: 4G."
     )
 
 
@@ -312,7 +324,7 @@ class Compare(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggest(OfModel, WithSeed):
+class Suggest(OfTable, OfModel, WithSeed):
     """Choose the rows of a table that the model would learn most from.
 
     Each is chosen as if those above it had been measured, so that no two say the same.

@@ -14,6 +14,7 @@ from typer import Argument, Option
 from bayesprop.cli import completion
 from bayesprop.table_model.refusals import InputError
 
+_BYTES = {"M": 2**20, "G": 2**30}
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -66,6 +67,19 @@ def seconds_of(text: str) -> float:
 def time_limit(help: str) -> Any:
     """Declare a field of seconds."""
     return option(help, "--time-limit", metavar="TIME", parser=seconds_of)
+
+
+def bytes_of(text: str) -> int:
+    """Read a size: "16G", "500M"; ValueError unless it is one above 0."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)([MG])B?", text.strip().upper())
+    if match is None or not (size := int(float(match[1]) * _BYTES[match[2]])):
+        raise ValueError(f"must be a size above 0, such as 16G or 500M, got {text!r}")
+    return size
+
+
+def size(help: str) -> Any:
+    """Declare a field of bytes."""
+    return option(help, "--max-size", metavar="SIZE", parser=bytes_of)
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:

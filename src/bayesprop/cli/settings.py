@@ -14,7 +14,8 @@ from bayesprop.table_model.refusals import InputError
 
 def rows_asked(options: Learning) -> dict[str, Any]:
     """Return the arguments of `fit` on rows and columns."""
-    names = [one.name for one in fields(Learning) if one.name not in ("words", "table", "kind")]
+    others = "words", "table", "kind", "max_size"
+    names = [one.name for one in fields(Learning) if one.name not in others]
     asked: dict[str, Any] = {name: getattr(options, name) for name in names}
     if options.order is not None:
         asked["order"] = [word.strip() for word in options.order.split(",")]

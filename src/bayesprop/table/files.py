@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
-import logging
 import lzma
+import os
 import sqlite3
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from contextvars import ContextVar
 from datetime import time
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
 
 import polars as pl
 
@@ -38,12 +41,17 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    ".xz": lzma.decompress,
-    ".zst": zstd.decompress,
+UNPACK: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": zstd.open,
 }
+MOST_BYTES: ContextVar[int] = ContextVar("most_bytes", default=4 * 2**30)
+"""Of a table that is read into memory, unpacked."""
+_OF_LIBRARIES = 2 * 2**30
+_CELL_BYTES = 64
+"""That a cell of a database or of JSON takes while it is read, about."""
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
@@ -67,10 +75,26 @@ def unpacked(content: bytes, path: Path, where: str) -> tuple[bytes, str]:
     if not suffixes or suffixes[-1] not in UNPACK:
         return content, path.suffix.lower()
     try:
-        content = UNPACK[suffixes[-1]](content)
+        with UNPACK[suffixes[-1]](io.BytesIO(content)) as file:
+            content = limited(file, where)
     except _DAMAGED as error:
         raise TableError(f"{where} is damaged: {one_line(str(error))[:120]}") from error
     return content, suffixes[-2] if len(suffixes) > 1 else ""
+
+
+def limited(file: IO[bytes], where: str) -> bytes:
+    """Read a file whole; TableError if it is longer than what is held in memory."""
+    content = file.read(MOST_BYTES.get() + 1)
+    if len(content) > MOST_BYTES.get():
+        raise TableError(f"{where} is too large: {_too_large()}")
+    return content
+
+
+def _too_large() -> str:
+    return (
+        f"at most {MOST_BYTES.get() / 2**30:.3g} GiB are read into memory; save it as Parquet,"
+        " which is read in parts, or allow more: the option max-size; in Python give a frame"
+    )
 
 
 def excel(content: bytes, place: Place) -> pl.DataFrame:
@@ -78,20 +102,28 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
 
     Sheets hold floats and moments only: whole numbers become integers, midnights dates.
     """
-    import fastexcel
+    from importlib.util import find_spec
 
-    logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it warns of columns without values
-    book, part = fastexcel.read_excel(content), place.part
-    if part is not None and part not in book.sheet_names:
-        sheets = listed(book.sheet_names)
-        raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
-    load = partial(book.load_sheet, 0 if part is None else part)
-    # Of all rows: a type guessed from the first thousand loses what stands below, unsaid.
-    sheet = load(schema_sample_rows=None, skip_whitespace_tail_rows=True).to_polars()
+    if find_spec("fastexcel") is None:
+        raise ImportError("it reads sheets", name="fastexcel")
+    part = [] if place.part is None else [place.part]
+    script = Path(__file__).with_name("sheet.py")
+    command = [sys.executable, "-P", str(script), str(MOST_BYTES.get() + _OF_LIBRARIES), *part]
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    if done.returncode:
+        is_refused = done.returncode == 1 and b"PanicException" not in done.stderr
+        reason = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise ValueError(reason if is_refused else f"it is damaged, or large: {_too_large()}")
+    said, _, sheet_bytes = done.stdout.partition(b"\n")
+    sheets, first = json.loads(said)
+    if first is None:
+        raise TableError(
+            f"{quoted(place.path)} has no sheet {quoted(place.part)}: {listed(sheets)}"
+        )
+    sheet = pl.read_ipc_stream(sheet_bytes)
     if sheet.is_empty():
         return sheet
-    header = load(header_row=None, n_rows=1, dtypes="string").to_polars().row(0)
-    own_names = [(name or "").strip() for name in header]
+    own_names = [(name or "").strip() for name in first]
     if own_names[0] and len(own_names) > 2 and not any(own_names[1:]):
         raise TableError(
             f"{quoted(place.path)}: {quoted(own_names[0])} seems to be a title above the names of"
@@ -186,14 +218,32 @@ def database(part: str | None, path: Path) -> pl.DataFrame:
 
 
 def _sqlite(part: str | None, path: Path) -> pl.DataFrame:
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-        result = base.execute("select name from sqlite_master where type in ('table', 'view')")
-        name = _chosen([str(name) for (name,) in result], part, path)
-        result = base.execute(f"select * from {_escaped(name)}")
-        columns = [column[0] for column in result.description]
-        # A column may hold numbers and text; what is text anywhere is text, to be looked at.
-        how: dict[str, Any] = {"orient": "row", "strict": False, "infer_schema_length": None}
-        return pl.DataFrame(result.fetchall(), schema=columns, **how)
+    """Read a table of SQLite; no other file is made beside it, and an interrupt ends a view."""
+    others = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
+    is_still = not any(other.exists() and other.stat().st_size for other in others)
+    uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    with closing(sqlite3.connect(uri, uri=True)) as base:
+        base.set_progress_handler(lambda: 0, 100_000)  # here the handlers of signals run
+        try:
+            result = base.execute("select name from sqlite_master where type in ('table', 'view')")
+            name = _chosen([str(name) for (name,) in result], part, path)
+            result = base.execute(f"select * from {_escaped(name)}")
+            columns, rows = [column[0] for column in result.description], []
+            while batch := result.fetchmany(10_000):
+                rows += batch
+                check_cells(len(rows) * len(columns))
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from error
+            raise
+    # A column may hold numbers and text; what is text anywhere is text, to be looked at.
+    return pl.DataFrame(rows, schema=columns, orient="row", strict=False, infer_schema_length=None)
+
+
+def check_cells(n_cells: int) -> None:
+    """Refuse more cells than can be held as Python's objects, before they are."""
+    if n_cells > MOST_BYTES.get() // _CELL_BYTES:
+        raise TableError(f"its {n_cells} cells or more are too many: {_too_large()}")
 
 
 def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
@@ -226,6 +276,21 @@ def _escaped(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _quietly(read: Callable[[bytes], pl.DataFrame], content: bytes) -> pl.DataFrame:
+    """Read a file; what a panic of the reader would write on the terminal is said in its error."""
+    try:
+        terminal = os.dup(2)
+    except OSError:  # closed
+        return read(content)
+    with TemporaryFile() as said:
+        try:
+            os.dup2(said.fileno(), 2)
+            return read(content)
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
 def json_records(content: bytes) -> pl.DataFrame:
     """Read a list of objects, an object a row; or one object a line."""
     try:
@@ -238,6 +303,7 @@ def json_records(content: bytes) -> pl.DataFrame:
             ' them by to_json(path, orient="records")'
         )
     names = dict.fromkeys(name for one in records for name in one)
+    check_cells(len(records) * len(names))
     columns = ((name, [one.get(name) for one in records]) for name in names)
     return pl.DataFrame([pl.Series(*column, strict=False) for column in columns])
 
@@ -249,8 +315,10 @@ def json_lines(content: bytes) -> pl.DataFrame:
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
-    **dict.fromkeys((".parquet", ".pq"), lambda content, _: pl.read_parquet(content)),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), lambda content, _: pl.read_ipc(content)),
+    **dict.fromkeys((".parquet", ".pq"), lambda content, _: _quietly(pl.read_parquet, content)),
+    **dict.fromkeys(
+        (".feather", ".arrow", ".ipc"), lambda content, _: _quietly(pl.read_ipc, content)
+    ),
     **dict.fromkeys((".jsonl", ".ndjson"), lambda content, _: json_lines(content)),
     ".json": lambda content, _: json_records(content),
     **dict.fromkeys(SPREADSHEETS, excel),
@@ -268,7 +336,9 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
     except ImportError as error:
         package = error.name or str(error)
         raise TableError(f"{where} needs the package {package}: pip install {package}") from error
-    except Exception as error:  # the readers of strangers' files fail in ways of their own
+    except BaseException as error:  # the readers of strangers' files fail in ways of their own
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = " ".join(str(error).split())[:120]
         raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
     if frame.is_empty():

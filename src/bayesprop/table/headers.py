@@ -13,7 +13,7 @@ from bayesprop.table.lines import SIGNS, Row, fields_of, first_rows, rows_of, se
 from bayesprop.table.values import MISSING
 
 _COMMENT = "#"
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _LINES_OF_A_TABLE = 20  # looked at below what may be a title
 _LOOKED_AT = 1000  # rows in which a word of the first line is looked for
 

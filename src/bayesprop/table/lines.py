@@ -18,7 +18,7 @@ SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
 _LOOKED_AT = 100  # lines
 _START = 2**20  # letters, enough for the header and a row
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eEdD][+-]?\d+)?")
 ROW_NAMES = "rownames"
 
 

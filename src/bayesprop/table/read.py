@@ -24,6 +24,7 @@ from bayesprop.table.files import (
     READERS,
     SPREADSHEETS,
     Place,
+    limited,
     read_file,
     unpacked,
 )
@@ -81,7 +82,7 @@ def read_table(
         Words that stand for missing values, and no others; None: decided one column at a time.
     """
     if source == "-":
-        content = sys.stdin.buffer.read()
+        content = limited(sys.stdin.buffer, "standard input")
         return parse(content, "standard input", text=text, check=check, missing=missing)
     place, where = Place.of(source), quoted(source, 200)
     if place.path.is_dir():
@@ -100,7 +101,9 @@ def read_table(
 def _content(path: Path, where: str) -> bytes:
     try:
         with path.open("rb") as file:
-            return b"" if path.suffix.lower() in DATABASES else file.read()
+            return b"" if path.suffix.lower() in DATABASES else limited(file, where)
+    except TableError:
+        raise
     except FileNotFoundError as error:
         raise TableError(f"there is no file {where}") from error
     except (OSError, ValueError) as error:
