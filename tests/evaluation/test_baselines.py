@@ -138,12 +138,13 @@ def test_what_is_not_a_stored_baseline_is_refused():
         with_line(labels, weight=[[1.0, 2.0]]),
         labels | {"constant": {"FrequencyBaseline": {"share": [0.2, 0.8]}}},
         counts | {"target": {}},
-        *(counts | {"target": counts["target"] | {"exposure": bad}} for bad in (-1, "a", 1.5)),
+        *(counts | {"exposure": bad} for bad in (-1, "a", 1.5)),
+        numbers | {"exposure": 0},
         counts | {"target": counts["target"] | {"map": {"CountScores": {}}}},
     ):
         with pytest.raises((KeyError, ValueError, TypeError)):
             Baselines.from_dict(damaged)
-    beyond = Baselines.from_dict(counts | {"target": counts["target"] | {"exposure": 4}})
+    beyond = Baselines.from_dict(counts | {"exposure": 4})
     with pytest.raises(ValueError, match="damaged"):
         beyond.predict(x)
 

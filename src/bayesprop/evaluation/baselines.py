@@ -19,7 +19,7 @@ from bayesprop.codec import Labels
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.distributions.imputed import over_gaps
-from bayesprop.distributions.predictive import GaussianPredictive, Predictive
+from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.evaluation.reference_models import (
     REFERENCE_MODELS,
@@ -28,10 +28,9 @@ from bayesprop.evaluation.reference_models import (
     scaler_of,
     standardised,
 )
-from bayesprop.model.task import Standardiser
-from bayesprop.targets.bijectors import NUMBERS, TargetMap
+from bayesprop.model.task import Numbers, Standardiser
+from bayesprop.targets.bijectors import COUNT, NUMBERS
 from bayesprop.targets.censoring import IntervalMap
-from bayesprop.targets.counts import CountScores
 from bayesprop.targets.kinds import learnt_map
 from bayesprop.targets.left_out import Ridge
 
@@ -171,56 +170,26 @@ class LogisticBaseline:
         return ClassPredictive.of_sure_weights(special.softmax(logits, axis=1), self.classes)
 
 
-@dataclass(frozen=True, eq=False)
-class MappedTarget:
-    """A target of a kind, which baselines predict through a map that is learnt as the model's is.
+def _learn_target(
+    kind: str, exposure: int | None, x: Float[np.ndarray, "n d"], y: np.ndarray
+) -> tuple[Numbers, Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Learn a target of a kind from training rows; also return its rows, mapped to the line.
 
-    exposure
-        Place of the column that counts grow with; None: there is none.
+    Mapped without a look at the inputs, for the constant, and with one, for the line: what is
+    known of a target may be an interval.
     """
-
-    map: TargetMap
-    exposure: int | None = None
-
-    @classmethod
-    def learn(
-        cls, kind: str, exposure: int | None, x: Float[np.ndarray, "n d"], y: np.ndarray
-    ) -> tuple[MappedTarget, Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Learn a map of training rows; also return their targets as it maps them.
-
-        Mapped without a look at the inputs, for the constant, and with one, for the line: what is
-        known of a target may be an interval.
-        """
-        z, y = standardised(scaler_of(x), x), np.asarray(y, np.float64)[:, None]
-        at = None if exposure is None else x[:, exposure]
-        target = cls(learnt_map(kind, z, y, None, at), exposure)
-        of_rows = target.of_rows(x)[:, None]
-        of_constant = of_line = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
-        if isinstance(of_rows, IntervalMap):
-            ridge = Ridge.of_some(zeros := np.zeros((len(y), 1)), np.ones(len(y)))
-            tendency = of_rows.with_tendency(ridge, y[:, 0]).tendency
-            without_inputs = replace(cast(Any, of_rows), tendency=tendency)
-            of_constant = without_inputs.encode(y, np.random.RandomState(0), zeros)[:, 0]
-            target = replace(target, map=replace(cast(Any, target.map), tendency=None))
-        return target, of_constant, of_line
-
-    def of_rows(self, x: Float[np.ndarray, "n d"]) -> TargetMap:
-        """Return the map of some rows, of their exposures; ValueError where there are none."""
-        if self.exposure is None:
-            return self.map
-        if self.exposure >= x.shape[1]:
-            raise ValueError(_DAMAGED)
-        return replace(cast(Any, self.map), exposure=x[:, self.exposure])
-
-    def decode(self, predictive: Predictive, x: Float[np.ndarray, "n d"]) -> Predictive:
-        """Bring a prediction of mapped targets to the units of y."""
-        return TransformedPredictive.of(predictive, self.of_rows(x))
-
-    def validate(self) -> None:
-        """Raise ValueError where an exposure is no column, or not of counts."""
-        is_place = isinstance(self.map, CountScores) and (self.exposure or 0) >= 0
-        if self.exposure is not None and not is_place:
-            raise ValueError(_DAMAGED)
+    z, y = standardised(scaler_of(x), x), np.asarray(y, np.float64)[:, None]
+    at = None if exposure is None else x[:, exposure]
+    target = Numbers(Standardiser.none(1), True, learnt_map(kind, z, y, None, at))
+    of_rows = target.of_rows(x, exposure).map
+    of_constant = of_line = of_rows.encode(y, np.random.RandomState(0), z)[:, 0]
+    if isinstance(of_rows, IntervalMap):
+        ridge = Ridge.of_some(zeros := np.zeros((len(y), 1)), np.ones(len(y)))
+        tendency = of_rows.with_tendency(ridge, y[:, 0]).tendency
+        without_inputs = replace(cast(Any, of_rows), tendency=tendency)
+        of_constant = without_inputs.encode(y, np.random.RandomState(0), zeros)[:, 0]
+        target = replace(target, map=replace(cast(Any, target.map), tendency=None))
+    return target, of_constant, of_line
 
 
 class _StoredBaselines(NamedTuple):
@@ -229,7 +198,14 @@ class _StoredBaselines(NamedTuple):
     constant: ConstantBaseline | FrequencyBaseline
     line: LinearBaseline | LogisticBaseline | None
     note: str
-    target: MappedTarget | None
+    target: Numbers | None
+    exposure: int | None
+
+    def validate(self) -> None:
+        """Raise ValueError where an exposure is no column, or not of counts."""
+        is_place = self.target and self.target.kind == COUNT and (self.exposure or 0) >= 0
+        if self.exposure is not None and not is_place:
+            raise ValueError(_DAMAGED)
 
 
 @dataclass(frozen=True)
@@ -238,15 +214,17 @@ class Baselines:
 
     note
         Why there is no line, or of how many rows; empty where there is nothing to say.
-    target
-        How those that are mapped see a target that is no plain number; None: as it is.
+    target, exposure
+        How those that are mapped see a target that is no plain number (None: as it is), and the
+        place of the column that counts grow with.
     reference_notes
         Sentences on reference models, which no file holds, that were left out or saw a sample.
     """
 
     models: Mapping[str, Any]
     note: str = ""
-    target: MappedTarget | None = None
+    target: Numbers | None = None
+    exposure: int | None = None
     reference_notes: tuple[str, ...] = ()
 
     @classmethod
@@ -269,14 +247,16 @@ class Baselines:
         """
         target, of_constant, mapped = None, y, y
         if classes is None and kind != NUMBERS:
-            target, of_constant, mapped = MappedTarget.learn(kind, exposure, x, y)
+            target, of_constant, mapped = _learn_target(kind, exposure, x, y)
         if classes is None:
             constant: Any = ConstantBaseline.fit(of_constant)
         else:
             constant = FrequencyBaseline.fit(y, classes)
         line, note = _line(x, mapped, classes) if {*names} & {*SIMPLE[1:]} else ({}, "")
         reference, reference_notes = fit_reference_models(x, y, classes, mapped, names)
-        return cls({"constant": constant, **line, **reference}, note, target, reference_notes)
+        return cls(
+            {"constant": constant, **line, **reference}, note, target, exposure, reference_notes
+        )
 
     @classmethod
     def of(
@@ -298,7 +278,7 @@ class Baselines:
         """Fit those of the same target to other rows, without reference models."""
         if self.target is None:
             return Baselines.fit(x, y, classes)
-        return Baselines.fit(x, y, kind=self.target.map.kind, exposure=self.target.exposure)
+        return Baselines.fit(x, y, kind=self.target.kind, exposure=self.exposure)
 
     def predict(
         self, x: Float[np.ndarray, "n d"], beside: Any = None, inputs: KnownInputs | None = None
@@ -312,13 +292,16 @@ class Baselines:
             gap is filled with the mean, which reference models that take none do, too.
         """
         predicted: dict[str, Any] = {}
+        if self.exposure is not None and self.exposure >= x.shape[1]:
+            raise ValueError(_DAMAGED)
+        to_y = None if self.target is None else self.target.of_rows(x, self.exposure).map[..., 0]
         for name, one in self.models.items():
             if name in SIMPLE[1:] and inputs is not None and np.isnan(x).any():
                 predicted[name] = over_gaps(one.predict_dist, x, inputs.model)
             else:
                 predicted[name] = one.predict_dist(x)
-            if self.target is not None and (name in SIMPLE or one.is_mapped):
-                predicted[name] = self.target.decode(predicted[name], x)
+            if to_y is not None and (name in SIMPLE or one.is_mapped):
+                predicted[name] = TransformedPredictive.of(predicted[name], to_y)
         if not isinstance(beside, ClassPredictive):
             return predicted
         about = {"order": beside.order, "positive": beside.positive}
@@ -333,21 +316,21 @@ class Baselines:
                 "The linear baseline was not stored with the model, which has more than "
                 f"{MAX_STORED_FEATURES} encoded features."
             )
-        stored = _StoredBaselines(self.models["constant"], line, note, self.target)
+        stored = _StoredBaselines(self.models["constant"], line, note, self.target, self.exposure)
         return codec.to_json(stored, _StoredBaselines)
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Baselines:
         """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is not one."""
-        constant, line, note, target = codec.from_json(_StoredBaselines, stored)
+        constant, line, note, *target = codec.from_json(_StoredBaselines, stored)
         if line is None:
-            return cls({"constant": constant}, note, target)
+            return cls({"constant": constant}, note, *target)
         # What does not fit together cannot predict a row.
         predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
         if not np.all(predicted.is_finite):
             raise ValueError(_DAMAGED)
         name = "linear" if isinstance(line, LinearBaseline) else "logistic"
-        return cls({"constant": constant, name: line}, note, target)
+        return cls({"constant": constant, name: line}, note, *target)
 
 
 def _line(
