@@ -2,97 +2,32 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from bayesprop import codec
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
-from bayesprop.evaluation.thresholds import Rule
-from bayesprop.model.fit_report import FitReport
-from bayesprop.store import SavedModel, load_model
+from bayesprop.store import load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.plain_values import figure, plain
-from bayesprop.table_model.summary import decision_in_words, rows_in_words, target_in_words
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.summary import (
+    decision_in_words,
+    facts_of,
+    rows_in_words,
+    target_in_words,
+)
 
 
 def run(options: Inspect) -> None:
     """Describe a model file."""
     saved = load_model(options.model)
     notes = Notes(saved)
-    facts = _facts(saved, notes)
+    facts = facts_of(saved, notes)
     if options.as_json:
         print_json({"model": str(options.model), **facts})
     else:
         _show(facts, notes)
-
-
-def _facts(saved: SavedModel, notes: Notes) -> dict[str, Any]:
-    estimator: Any = saved.estimator
-    classes = plain(getattr(estimator, "classes_", None))
-    return {
-        "method": saved.header["method"],
-        "task": "regression" if classes is None else "classification",
-        "parameters": plain(estimator.get_params(deep=False)),
-        "layer_sizes": [
-            estimator.n_features_in_,
-            *_hidden_sizes(estimator),
-            estimator.n_outputs_ if classes is None else len(classes),
-        ],
-        "target": None if saved.table is None else saved.table.target_name,
-        "target_kind": estimator.task_.kind,
-        "classes": classes,
-        "order": None if classes is None else plain(estimator.task_.order),
-        "positive": notes.positive and notes.positive.label,
-        "decision": codec.to_json(notes.rule, Rule),
-        "unit": notes.unit or None,
-        "rows": notes.rows or None,
-        "features": _features(saved),
-        "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
-        "fit": codec.to_json(estimator.fit_report_, FitReport),
-        "judged_by": notes.judged_by or None,
-        "held_out": notes.held_out,
-        "standard_errors": notes.errors or None,
-        "warnings": notes.warnings,
-        "table": [] if saved.table is None else saved.table.report,
-        "versions": saved.header["versions"],
-        "schema": saved.header["schema"],
-        "command": notes.command or None,
-        "config": notes.config or None,
-    }
-
-
-def _hidden_sizes(estimator: Any) -> list[int]:
-    """Return the hidden layers in use: chosen by the user, or by the method for the rows it had."""
-    asked = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
-    return np.atleast_1d(np.asarray(getattr(estimator, "hidden_layer_sizes_", asked), int)).tolist()
-
-
-def _features(saved: SavedModel) -> list[dict[str, Any]]:
-    scalings = _scalings(saved.estimator.x_scaler_)
-    names = getattr(saved.estimator, "feature_names_in_", None)
-    if saved.table is not None:
-        names = saved.table.feature_names
-        columns = [
-            (column.name, column.kind, len(column.feature_names)) for column in saved.table.columns
-        ]
-    else:
-        names = [f"x{i + 1}" for i in range(len(scalings))] if names is None else list(names)
-        columns = [(name, "numeric", 1) for name in names]
-    pairs = zip(names, scalings, strict=True)
-    inputs = iter([scaling | {"name": name} for name, scaling in pairs])
-    return [
-        {"name": name, "kind": kind, "inputs": list(islice(inputs, n))} for name, kind, n in columns
-    ]
-
-
-def _scalings(scaler: Any) -> list[dict[str, Any]]:
-    pairs = zip((scaler.mean * scaler.unit).tolist(), scaler.scale.tolist(), strict=True)
-    return [{"mean": mean, "std": std} for mean, std in pairs]
 
 
 def _show(facts: dict[str, Any], notes: Notes) -> None:

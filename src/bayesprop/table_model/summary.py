@@ -6,14 +6,21 @@ import html
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from bayesprop import codec
+from bayesprop.evaluation.thresholds import Rule
+from bayesprop.model.fit_report import FitReport
 from bayesprop.table.errors import counted, listed, one_line, python_words
 from bayesprop.table_model.deciding import words as rule_in_words
-from bayesprop.table_model.plain_values import LABELS, figure
+from bayesprop.table_model.plain_values import LABELS, figure, plain
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:
+    from bayesprop.store import SavedModel
     from bayesprop.table_model.model import TableModel
     from bayesprop.table_model.notes import Notes
 
@@ -111,3 +118,68 @@ def _scores(model: TableModel) -> list[tuple[str, str]]:
         text = f"{LABELS[metric][0]} {figure(own[metric])}{error}"
         lines.append(("held out", f"{text} ({beside})" if beside else text))
     return lines
+
+
+def facts_of(saved: SavedModel, notes: Notes) -> dict[str, Any]:
+    """Return what a model file holds, how its fit went and what reproduces it, for JSON."""
+    estimator: Any = saved.estimator
+    classes = plain(getattr(estimator, "classes_", None))
+    return {
+        "method": saved.header["method"],
+        "task": "regression" if classes is None else "classification",
+        "parameters": plain(estimator.get_params(deep=False)),
+        "layer_sizes": [
+            estimator.n_features_in_,
+            *_hidden_sizes(estimator),
+            estimator.n_outputs_ if classes is None else len(classes),
+        ],
+        "target": None if saved.table is None else saved.table.target_name,
+        "target_kind": estimator.task_.kind,
+        "classes": classes,
+        "order": None if classes is None else plain(estimator.task_.order),
+        "positive": notes.positive and notes.positive.label,
+        "decision": codec.to_json(notes.rule, Rule),
+        "unit": notes.unit or None,
+        "rows": notes.rows or None,
+        "features": _features(saved),
+        "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
+        "fit": codec.to_json(estimator.fit_report_, FitReport),
+        "judged_by": notes.judged_by or None,
+        "held_out": notes.held_out,
+        "standard_errors": notes.errors or None,
+        "warnings": notes.warnings,
+        "table": [] if saved.table is None else saved.table.report,
+        "versions": saved.header["versions"],
+        "schema": saved.header["schema"],
+        "command": notes.command or None,
+        "config": notes.config or None,
+    }
+
+
+def _hidden_sizes(estimator: Any) -> list[int]:
+    """Return the hidden layers in use: chosen by the user, or by the method for the rows it had."""
+    asked = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
+    return np.atleast_1d(np.asarray(getattr(estimator, "hidden_layer_sizes_", asked), int)).tolist()
+
+
+def _features(saved: SavedModel) -> list[dict[str, Any]]:
+    scalings = _scalings(saved.estimator.x_scaler_)
+    names = getattr(saved.estimator, "feature_names_in_", None)
+    if saved.table is not None:
+        names = saved.table.feature_names
+        columns = [
+            (column.name, column.kind, len(column.feature_names)) for column in saved.table.columns
+        ]
+    else:
+        names = [f"x{i + 1}" for i in range(len(scalings))] if names is None else list(names)
+        columns = [(name, "numeric", 1) for name in names]
+    pairs = zip(names, scalings, strict=True)
+    inputs = iter([scaling | {"name": name} for name, scaling in pairs])
+    return [
+        {"name": name, "kind": kind, "inputs": list(islice(inputs, n))} for name, kind, n in columns
+    ]
+
+
+def _scalings(scaler: Any) -> list[dict[str, Any]]:
+    pairs = zip((scaler.mean * scaler.unit).tolist(), scaler.scale.tolist(), strict=True)
+    return [{"mean": mean, "std": std} for mean, std in pairs]
