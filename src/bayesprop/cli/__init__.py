@@ -39,6 +39,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def run_app(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
     """Run one command and return its exit code; errors become one line on stderr."""
+    console.open_streams()
     command = typer.main.get_command(app)
     how = {"prog_name": name, "standalone_mode": False, "obj": tuple(words)}
     with console.warnings_as_lines():

@@ -5,7 +5,9 @@ Light, because `--help` imports it.
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import json
 import math
 import os
@@ -18,7 +20,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from inspect import signature
 from threading import Event, Thread
@@ -47,7 +49,8 @@ _BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is sma
 
 def print_json(value: Any) -> None:
     """Print one JSON object; a number that is not finite becomes null."""
-    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    is_ascii = codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    text = json.dumps(plain(value), ensure_ascii=is_ascii, allow_nan=False)
     print(text.encode(errors="backslashreplace").decode())  # halves of letters, as in odd paths
 
 
@@ -192,11 +195,26 @@ def print_failure(error: BaseException, *, as_json: bool) -> int:
 
         traceback.print_exception(error)
     exit_code, message = describe(error)
-    for line in message.splitlines():
-        print(wrapped(f"error: {line}", stream=sys.stderr), file=sys.stderr)
-    if as_json:
-        print(json.dumps({"error": message}))
+    with suppress(OSError):
+        for line in message.splitlines():
+            print(wrapped(f"error: {line}", stream=sys.stderr), file=sys.stderr, flush=True)
+    try:
+        if as_json:
+            print(json.dumps({"error": message}))
+        sys.stdout.flush()
+    except OSError:
+        quiet_pipe()
     return exit_code
+
+
+def open_streams() -> None:
+    """Give closed streams a place to go, and "?" for letters that a stream's codec lacks."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 @contextmanager
@@ -233,7 +251,8 @@ def _os_failure(error: OSError) -> Failure:
     reason = error.strerror or str(error)
     name = f" {error.filename}" if error.filename else ""
     if error.errno in _FULL:
-        return Failure(UNEXPECTED, one_line(f"cannot write{name}: {reason}; nothing was changed"))
+        what = f"{name}: {reason}; nothing was changed" if name else f" the output: {reason}"
+        return Failure(UNEXPECTED, one_line(f"cannot write{what}"))
     known = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
     where = f"cannot use{name}: " if name else ""
     return Failure(BAD_INPUT if known else UNEXPECTED, one_line(f"{where}{reason}"))
