@@ -371,3 +371,18 @@ def test_durations_are_predicted_in_the_form_that_was_given(of_seconds, read, tm
         np.testing.assert_allclose(
             pd.to_timedelta(predicted[name].map(read)).dt.total_seconds(), expected[name], atol=0.01
         )
+
+
+def test_a_target_is_taken_row_by_row_and_another_index_is_remarked_on():
+    rng = np.random.default_rng(0)
+    flags = pd.arrays.SparseArray(rng.integers(0, 2, 60) * 1.0)
+    x = pd.DataFrame({"a": rng.normal(size=60), "flag": flags})
+    y = (x.a + np.asarray(flags) + 0.1 * rng.normal(size=60)).rename("y")
+    remarks = {}
+    others = (y, y.to_numpy(), y[::-1], y.set_axis(range(100, 160)))
+    for name, target in zip(("same", "array", "permuted", "other"), others, strict=True):
+        model = bayesprop.fit(x, target, method="linear")
+        remarks[name] = [remark for remark in model.remarks if "index" in remark]
+    assert remarks["same"] == remarks["array"] == []
+    assert remarks["permuted"][0].endswith("y.loc[X.index] is in the order of X")
+    assert remarks["other"][0].endswith("check that they belong together")

@@ -25,6 +25,7 @@ from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
 from bayesprop.table_model.sources import (
+    index_remarks,
     levels_of_numbers,
     read_any,
     read_to_learn,
@@ -188,6 +189,7 @@ def fit(
             request = replace(request, target=frame.columns[-1])
         frame, request = _with_plain_labels(frame, request, table if y is None else y)
         remarks = [sentence_of(one.message) for one in caught if isinstance(one.message, Warning)]
+        remarks += index_remarks(table, y)
         listener.remark(remarks)
         fitted = fit_table(request, frame, all_rows)
     fitted.warnings[:0] = remarks

@@ -88,13 +88,15 @@ def _column(column: Any, name: str) -> pl.Series:
     if str(column.dtype) == "category":
         levels = [str(value) for value in column.cat.categories]
         return _text(column, name).cast(pl.Enum(levels) if column.cat.ordered else pl.Categorical)
+    if str(column.dtype).startswith("Sparse"):
+        column = column.sparse.to_dense()
     if column.dtype == object and column.dropna().map(type).nunique() > 1:
         return _text(column, name)
     if str(column.dtype).startswith("period"):
         return _text(column, name)
     try:
         return pl.from_pandas(column).alias(name)
-    except (TypeError, ValueError, NotImplementedError):  # complex numbers, intervals, sparse ones
+    except (TypeError, ValueError, NotImplementedError):  # complex numbers, intervals
         return _text(column, name)
 
 
@@ -132,6 +134,20 @@ def with_target(table: pl.DataFrame, y: Any) -> pl.DataFrame:
     if len(target) != len(table):
         raise InputError(f"y must have a value a row of X: {len(target)} and {len(table)}")
     return table.with_columns(target)
+
+
+def index_remarks(table: Any, y: Any) -> list[str]:
+    """Say that the index of a target is not that of its table: both are taken by their places."""
+    have_one = all(hasattr(one, "iloc") for one in (table, y))
+    if not have_one or table.index.equals(y.index):
+        return []
+    is_permuted = not y.index.has_duplicates and table.index.sort_values().equals(
+        y.index.sort_values()
+    )
+    remedy = (
+        "y.loc[X.index] is in the order of X" if is_permuted else "check that they belong together"
+    )
+    return [f"the index of y is not that of X, and its values are taken row by row: {remedy}"]
 
 
 def _values(y: Any) -> Any:
