@@ -59,6 +59,19 @@ def test_levels_of_any_shape(name):
 
 
 @every
+def test_rows_are_selected_and_joined(name):
+    p = EVERY[name]
+    again = type(p).joined([p[:2], p[2:]])
+    for part in ("mean", "epistemic_var", "noise_var"):
+        np.testing.assert_allclose(getattr(again, part), getattr(p, part), rtol=1e-12)
+        assert (getattr(p, part) >= 0.0).all() or part == "mean"
+    np.testing.assert_allclose(again.quantile(0.3), p.quantile(0.3), rtol=1e-9)
+    if isinstance(p, TransformedPredictive):
+        with pytest.raises(TypeError, match="keeps its unit"):
+            p.rescaled(0.0, 2.0)
+
+
+@every
 def test_draws_have_the_moments(name):
     p, n = EVERY[name], 20_000
     drawn = p.rvs(n, random_state=1)

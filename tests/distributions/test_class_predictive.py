@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.pooled import pooled
 
 
 def posterior(n=50, s=30, c=4, seed=0):
@@ -140,3 +141,13 @@ def test_classes_without_order_have_no_median(pred, ordered):
             ask()
     with pytest.raises(ValueError, match="coverage must be between 0 and 1"):
         ordered.interval(1.0)
+
+
+def test_pooled_classes_are_put_in_order():
+    rng = np.random.default_rng(3)
+    proba = rng.dirichlet(np.ones(3), 6)
+    every = ClassPredictive(proba, rng.uniform(0.0, 0.1, 6), np.array(["a", "b", "c"]))
+    places = np.split(rng.permutation(6), [2, 3])
+    whole = pooled([every[at] for at in places], places)
+    np.testing.assert_array_equal(whole.proba, proba)
+    np.testing.assert_array_equal(whole.expected_entropy, every.expected_entropy)

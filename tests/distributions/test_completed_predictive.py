@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import integrate
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.gaussian_copula import COMPLETIONS, GaussianCopula
@@ -66,53 +65,10 @@ def test_variances_add_up(name):
     second = (each.mean**2 + each.var).reshape(N, C).mean(axis=1)
     np.testing.assert_allclose(mixed.var, second - mixed.mean**2)
     np.testing.assert_allclose(mixed.gap_share, means.var(axis=1) / mixed.var)
-
-
-@every
-@pytest.mark.parametrize("level", [1e-4, 0.05, 0.5, 0.99])
-def test_quantiles_undo_the_distribution_function(name, level):
-    mixed = completed(EACH[name], C)
-    np.testing.assert_allclose(mixed.cdf(mixed.quantile(level)), level, rtol=2e-3)
-
-
-@every
-def test_crps_is_the_integral(name):
-    mixed = completed(EACH[name], C)
-    for k, y in enumerate(Y):
-        one = mixed[k : k + 1]
-        t = np.sort(np.concatenate([np.linspace(-40.0, 40.0, 40_001), [y]]))
-        below = one.cdfs(t[:, None])[:, 0]
-        truth = integrate.trapezoid((below - (t >= y)) ** 2, t)
-        assert one.crps(np.array([y]))[0] == pytest.approx(truth, rel=4e-3)
-
-
-@every
-def test_draws_have_its_moments(name):
-    mixed = completed(EACH[name], C)
-    drawn = mixed.sample(np.random.default_rng(1), 20_000)
-    error = np.sqrt(np.var(drawn, axis=0) / len(drawn))
-    # Draws hear some members a completion: their mean is off by what these differ.
-    slack = 0.05 if "mixture" in name else 0.0
-    assert (np.abs(drawn.mean(axis=0) - mixed.mean) < 4.0 * error + slack).all()
-
-
-@every
-def test_selected_rescaled_and_pooled(name):
-    mixed = completed(EACH[name], C)
-    np.testing.assert_allclose(mixed[[2, 0]].log_prob(Y[[2, 0]]), mixed.log_prob(Y)[[2, 0]])
-    twice = mixed.rescaled(1.0, 2.0)
-    np.testing.assert_allclose(twice.log_prob(1.0 + 2.0 * Y), mixed.log_prob(Y) - np.log(2.0))
-    np.testing.assert_allclose(twice.gap_share, mixed.gap_share)
-    plain = EACH[name][:2]
-    both = pooled([plain, mixed], [np.array([1, 3]), np.array([0, 2, 4])])
-    y = np.array([Y[0], 0.1, Y[1], 0.2, Y[2]])
-    np.testing.assert_allclose(both.log_prob(y)[[0, 2, 4]], mixed.log_prob(Y))
-    np.testing.assert_allclose(both.log_prob(y)[[1, 3]], plain.log_prob(y[[1, 3]]))
+    np.testing.assert_allclose(mixed.rescaled(1.0, 2.0).gap_share, mixed.gap_share)
+    both = pooled([each[:2], mixed], [np.array([1, 3]), np.array([0, 2, 4])])
+    np.testing.assert_allclose(both.gap_share[[0, 2, 4]], mixed.gap_share)
     np.testing.assert_allclose(both.gap_share[[1, 3]], 0.0)
-    np.testing.assert_allclose(both.cdfs(np.stack([y, y]))[0], both.cdf(y))
-    joined = type(both).joined([both, both])
-    np.testing.assert_allclose(joined.quantile(0.3), np.tile(both.quantile(0.3), 2))
-    assert len(both[:0].interval(0.9)) == 0
 
 
 def test_equal_completions_are_predicted_once_and_count_as_often_as_they_are_drawn():
@@ -137,15 +93,6 @@ def test_every_completion_keeps_some_members_in_turns():
         np.sort(some, axis=0), np.repeat(np.arange(6.0), 2)[:, None] + [0.0, 0.0]
     )
     np.testing.assert_array_equal(some[:2, 0], [0.0, 3.0])
-
-
-def test_several_targets():
-    each = GaussianPredictive(*(np.stack([part, part + 1.0], axis=1) for part in (M, E, V)))
-    mixed = completed(each, C)
-    one = completed(GaussianPredictive(M, E, V), C)
-    np.testing.assert_allclose(mixed.target(0).quantile(0.2), one.quantile(0.2))
-    np.testing.assert_allclose(mixed.crps(np.stack([Y, Y], axis=1))[:, 0], one.crps(Y))
-    assert mixed.sample(np.random.default_rng(0), 5).shape == (5, N, 2)
 
 
 def test_what_a_gap_says_of_a_class_is_no_doubt_about_the_weights():

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.pooled import pooled
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
 from latent_predictives import noise_mixture
 
@@ -18,9 +20,21 @@ MEANS, NOISES = 3.0 * RNG.normal(size=(7, *SHAPE)), RNG.uniform(0.05, 2.0, (7, *
 GAUSSIAN = GaussianPredictive(MEAN, EPISTEMIC, NOISE)
 STUDENT = StudentTPredictive(MEAN, EPISTEMIC, NOISE, DOF)
 MIXTURE = MixturePredictive.of(MEANS, NOISES)
-ALL = [GAUSSIAN, STUDENT, MIXTURE, noise_mixture(RNG, 3, *SHAPE)]
+NOISY = noise_mixture(RNG, 3, *SHAPE)
+TWICE = GaussianPredictive(*RNG.uniform(0.5, 1.5, (3, 10, 2)))
+PLACES = [np.array([3, 0]), np.array([1, 2, 4])]
+POOLED = pooled([GAUSSIAN[:2], NOISY[2:]], PLACES)
+ALL = {
+    "gaussian": GAUSSIAN,
+    "student": STUDENT,
+    "mixture": MIXTURE,
+    "noise mixture": NOISY,
+    "pooled": POOLED,
+    "completed": completed(TWICE, 2),
+    "completed ensemble": completed(noise_mixture(RNG, 4, 10, 2), 2),
+}
 LEVELS = [1e-4, 0.025, 0.3, 0.5, 0.9, 0.999]
-EVERY = pytest.mark.parametrize("p", ALL, ids=lambda p: type(p).__name__)
+EVERY = pytest.mark.parametrize("p", ALL.values(), ids=ALL)
 
 
 def around(p, function):
@@ -30,12 +44,17 @@ def around(p, function):
     return function(type(one).joined([one] * len(grid)), grid), grid
 
 
+def is_heavy(p):
+    """Whether tails are heavy, or a share is broad."""
+    return any(map(is_heavy, p.parts)) if hasattr(p, "parts") else len(getattr(p, "dof", ())) > 0
+
+
 @EVERY
 def test_distribution_and_moments_are_integrals_of_the_density(p):
     density, grid = around(p, lambda rows, y: np.exp(rows.log_prob(y)))
     below = integrate.cumulative_trapezoid(density, grid, initial=0.0)
     np.testing.assert_allclose(around(p, lambda rows, y: rows.cdf(y))[0], below, atol=3e-4)
-    if not hasattr(p, "dof") or not len(p.dof):  # heavy tails, broad share
+    if not is_heavy(p):
         assert integrate.simpson(grid * density, x=grid) == pytest.approx(p.mean[0, 0], abs=1e-5)
         square = integrate.simpson((grid - p.mean[0, 0]) ** 2 * density, x=grid)
         assert square == pytest.approx(p.var[0, 0], rel=1e-4)
@@ -54,15 +73,6 @@ def test_crps_is_the_integral_of_squared_differences(p):
         gap, grid = around(p, lambda rows, at, y=y: (rows.cdf(at) - (at >= y)) ** 2)
         exact = integrate.trapezoid(gap, grid)
         assert float(p.target(0)[[0]].crps(np.array([y]))[0]) == pytest.approx(exact, abs=3e-3)
-
-
-@EVERY
-def test_draws_have_the_distribution(p):
-    draws = p.sample(np.random.default_rng(8), 20_000)
-    assert draws.shape == (20_000, *SHAPE)
-    for level in (0.05, 0.5, 0.95):
-        below = np.mean(draws < p.quantile(level), axis=0)
-        assert (np.abs(below - level) < 4.5 * np.sqrt(level * (1.0 - level) / 20_000)).all()
 
 
 @EVERY
@@ -93,24 +103,38 @@ def test_rows_and_targets_are_selected_and_joined(p):
             p.quantile(level)
 
 
-def test_densities_of_scipy_and_scores_of_scoringrules():
-    import scoringrules  # seconds
-
-    y = MEAN + np.linspace(-30.0, 30.0, 10).reshape(SHAPE)
-    normal, t = stats.norm(MEAN, GAUSSIAN.std), stats.t(DOF, MEAN, STUDENT.scale)
-    np.testing.assert_allclose(GAUSSIAN.log_prob(y), normal.logpdf(y))
-    np.testing.assert_allclose(GAUSSIAN.crps(y), scoringrules.crps_normal(y, MEAN, GAUSSIAN.std))
+def test_densities_are_those_of_scipy():
+    y, near = MEAN + np.linspace(-30.0, 30.0, 10).reshape(SHAPE), MIXTURE.mean + 0.7
+    t = stats.t(DOF, MEAN, STUDENT.scale)
+    np.testing.assert_allclose(GAUSSIAN.log_prob(y), stats.norm(MEAN, GAUSSIAN.std).logpdf(y))
     np.testing.assert_allclose(t.var(), STUDENT.var)
     np.testing.assert_allclose(STUDENT.log_prob(y), t.logpdf(y))
     np.testing.assert_allclose(STUDENT.cdf(y), t.cdf(y))
-    exact = scoringrules.crps_t(y, DOF, MEAN, STUDENT.scale)
-    np.testing.assert_allclose(STUDENT.crps(y), exact, rtol=1e-8)
-    near = MIXTURE.mean + 0.7
     density = stats.norm.pdf(near, MEANS, np.sqrt(NOISES)).mean(axis=0)
     np.testing.assert_allclose(MIXTURE.log_prob(near), np.log(density), rtol=1e-12)
+
+
+@pytest.mark.exhaustive
+def test_scores_are_those_of_scoringrules():
+    import scoringrules  # seconds
+
+    y, near = MEAN + np.linspace(-30.0, 30.0, 10).reshape(SHAPE), MIXTURE.mean + 0.7
     means, stds = np.moveaxis(MEANS, 0, -1), np.moveaxis(np.sqrt(NOISES), 0, -1)
+    np.testing.assert_allclose(GAUSSIAN.crps(y), scoringrules.crps_normal(y, MEAN, GAUSSIAN.std))
+    exact = scoringrules.crps_t(y, DOF, MEAN, STUDENT.scale)
+    np.testing.assert_allclose(STUDENT.crps(y), exact, rtol=1e-8)
     exact = scoringrules.crps_mixnorm(near, means, stds)
     np.testing.assert_allclose(MIXTURE.crps(near), exact, rtol=1e-9)
+
+
+def test_of_pooled_predictions_every_row_is_predicted_by_its_own_fit():
+    y = POOLED.mean + 0.2
+    for part, at in zip((GAUSSIAN[:2], NOISY[2:]), PLACES, strict=True):
+        for name in ("log_prob", "cdf", "crps"):
+            np.testing.assert_array_equal(getattr(POOLED, name)(y)[at], getattr(part, name)(y[at]))
+        for name in ("mean", "epistemic_var", "noise_var"):
+            np.testing.assert_array_equal(getattr(POOLED, name)[at], getattr(part, name))
+        np.testing.assert_array_equal(POOLED.interval(0.9)[at], part.interval(0.9))
 
 
 def test_many_degrees_of_freedom_are_a_gaussian():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.mixture import BROAD_SHARE, MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.transformed import TransformedPredictive
@@ -199,57 +198,11 @@ def test_what_cannot_be_is_as_far_off_as_the_nearest_number_and_more(latent, map
         np.testing.assert_allclose(p.crps(end + 3.0), p.crps(end) + 3.0)
 
 
-def test_a_line_of_a_gaussian_is_tobins():
-    unit, std = 1e6, np.sqrt(EPISTEMIC + NOISE)
-    line = CensoredMap(
-        NONNEGATIVE, Arsinh(least=1e-9, scale=unit, largest=10.0 * unit, gap=1e-12), 0.0, np.inf
-    )
-    p = TransformedPredictive.of(
-        GaussianPredictive(MEAN / unit, EPISTEMIC / unit**2, NOISE / unit**2), line
-    )
-    u = MEAN / std
-    mean = MEAN * stats.norm.cdf(u) + std * stats.norm.pdf(u)
-    square = (MEAN**2 + std**2) * stats.norm.cdf(u) + MEAN * std * stats.norm.pdf(u)
-    np.testing.assert_allclose(p.mean, mean, rtol=1e-4)
-    np.testing.assert_allclose(p.var, square - mean**2, rtol=1e-4)
-    np.testing.assert_allclose(p.cdf(np.zeros(N)), stats.norm.cdf(-u), rtol=1e-5)
-    np.testing.assert_allclose(p.log_prob(np.ones(N)), stats.norm.logpdf(1.0, MEAN, std), rtol=1e-5)
-    np.testing.assert_allclose(p.slope, stats.norm.cdf(MEAN / np.sqrt(EPISTEMIC)) * unit, rtol=1e-4)
-    # CRPS of a normal censored at 0 (Jordan, Krüger & Lerch 2019, appendix A).
-    y = 0.7
-    z, low = (y - MEAN) / std, -u
-    below, at = stats.norm.cdf(low), stats.norm.cdf(z)
-    exact = z * (2.0 * at - 1.0) + 2.0 * stats.norm.pdf(z) - low * below**2
-    exact -= 2.0 * stats.norm.pdf(low) * below + stats.norm.sf(np.sqrt(2.0) * low) / np.sqrt(np.pi)
-    np.testing.assert_allclose(p.crps(np.full(N, y)), std * exact, rtol=1e-4)
-
-
 def test_a_zero_that_can_hardly_be_has_the_log_of_its_probability():
     far = GaussianPredictive(np.array([9.0, 30.0]), np.full(2, 0.5), np.full(2, 0.5))
     p = TransformedPredictive.of(far, FROM_ZERO["some zeros"])
     exact = stats.norm.logcdf(FROM_ZERO["some zeros"].thresholds[0], far.mean, 1.0)
     np.testing.assert_allclose(p.log_prob(np.zeros(2)), exact, rtol=1e-3)
-
-
-@pytest.mark.parametrize("map", [name for name in COUNTS | FROM_ZERO if name != "rates"])
-def test_of_rows_with_gaps_scores_are_those_of_the_mixture(map):
-    learnt = (COUNTS | FROM_ZERO)[map]
-    each = GaussianPredictive(
-        *(np.concatenate([part, part[::-1]]) for part in (MEAN, EPISTEMIC, NOISE))
-    )
-    p = TransformedPredictive.of(completed(each, 2), learnt)
-    rows = [TransformedPredictive.of(each[k::2], learnt) for k in range(2)]
-    np.testing.assert_allclose(p.mean, np.mean([one.mean for one in rows], axis=0), rtol=2e-2)
-    y = np.full(N, 1.0)
-    alone = [np.exp(one.log_prob(y)) for one in rows]
-    np.testing.assert_allclose(np.exp(p.log_prob(y)), np.mean(alone, axis=0), rtol=1e-6)
-    grid = learnt.inverse(np.linspace(-8.0, 8.0, 200_001))
-    if map in COUNTS:
-        grid = np.arange(6e4)
-    below = p.cdf(np.repeat(grid[:, None], N, axis=1))
-    apart = (below - (grid[:, None] >= 1.0)) ** 2
-    exact = np.sum(apart, axis=0) if map in COUNTS else np.trapezoid(apart, grid, axis=0)
-    np.testing.assert_allclose(p.crps(y), exact, rtol=1e-2)
 
 
 @pairs(COUNTS)
@@ -326,19 +279,6 @@ def test_what_cannot_be_has_no_probability(latent):
     assert (count.cdf(np.full(N, -1.0)) == 0.0).all()
     far = count.log_prob(np.full(N, 1e6))
     assert np.isfinite(far).all()
-
-
-@pytest.mark.parametrize("latent", LATENTS)
-def test_rows_are_selected_and_joined(latent):
-    for map in (*SMOOTH.values(), *COUNTS.values(), *FROM_ZERO.values()):
-        p = TransformedPredictive.of(LATENTS[latent], map)
-        again = type(p).joined([p[:2], p[2:]])
-        np.testing.assert_array_equal(again.mean, p.mean)
-        np.testing.assert_array_equal(again.quantile(0.3), p.quantile(0.3))
-        assert (p.epistemic_var >= 0.0).all()
-        assert (p.noise_var >= 0.0).all()
-        with pytest.raises(TypeError, match="keeps its unit"):
-            p.rescaled(0.0, 2.0)
 
 
 def test_bounds_come_into_the_support():

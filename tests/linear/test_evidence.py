@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from sklearn.linear_model import ARDRegression, BayesianRidge
 
 from bayesprop.linear import regression, sums
 from bayesprop.numerics.evidence import Groups
@@ -82,27 +81,6 @@ def test_is_the_maximum_of_the_dense_log_density(name):
         relevant, idle = found.posterior.prior_prec[0, [1, 3]], found.posterior.prior_prec[0, 4:]
         assert idle.min() > 30 * relevant.max()
     assert known is None or noise_var[0] == known[0]
-
-
-@pytest.mark.parametrize("theirs", [BayesianRidge, ARDRegression])
-def test_matches_scikit_learn_without_intercept(theirs):
-    is_ridge = theirs is BayesianRidge
-    x, y = table(offset=0.0)[0][:, 1 : 6 if is_ridge else 4], table(offset=0.0)[1]
-    d, flat = x.shape[1], dict.fromkeys(("alpha_1", "alpha_2", "lambda_1", "lambda_2"), 0)
-    groups = Groups(np.zeros(d, int) if is_ridge else np.arange(d))
-    found = regression.maximise(statistics(x, y), np.ones(d), groups)
-    other = theirs(**flat, fit_intercept=False, tol=1e-12, max_iter=5000, compute_score=is_ridge)
-    other.fit(x, y[:, 0])
-    rtol = 1e-6 if is_ridge else 1e-4
-    np.testing.assert_allclose(found.posterior.prior_prec[0], other.lambda_ * np.ones(d), rtol=rtol)
-    np.testing.assert_allclose(
-        found.posterior.mean[0], other.coef_, rtol=1e-6 if is_ridge else 1e-5
-    )
-    if is_ridge:
-        root = found.posterior.root[0]
-        assert 1 / found.posterior.noise_var[0] == pytest.approx(other.alpha_, rel=1e-6)
-        np.testing.assert_allclose(root @ root.T, other.sigma_, rtol=1e-5, atol=1e-9)
-        assert found.posterior.log_evidence[0] == pytest.approx(other.scores_[-1], abs=1e-6)
 
 
 def test_outputs_are_maximised_each_on_its_own():

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.networks.mlp import activation, dense_propagate, mlp_apply, mlp_propagate
+from bayesprop.networks.mlp import dense_propagate, mlp_apply, mlp_propagate
 from bayesprop.numerics.gaussian import Gaussian
 
 
@@ -52,20 +52,3 @@ def test_a_dense_layer_by_hand():
         got = dense_propagate(w, z)
     assert float(got.m[0]) == pytest.approx((2.0 * 1.5 + 0.5) / np.sqrt(2))
     assert float(got.v[0]) == pytest.approx((4 * 0.2 + 0.3 * 1.5**2 + 0.3 * 0.2 + 0.1) / 2)
-
-
-def test_order_of_hidden_units_is_irrelevant():
-    with jax.enable_x64(True):
-        m, v = random_weights((3, 5, 1), seed=2)
-        p = np.random.default_rng(0).permutation(5)
-        rows = np.append(p, 5)
-        x = jnp.array([0.3, -1.2, 0.8])
-        propagate = jax.jit(mlp_propagate)
-        a = propagate(m, v, x)
-        b = propagate((m[0][:, p], m[1][rows]), (v[0][:, p], v[1][rows]), x)
-    np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
-def test_unknown_activation_names_those_that_exist():
-    with pytest.raises(ValueError, match="relu, leaky_relu, erf, identity; got 'gelu'"):
-        activation("gelu")

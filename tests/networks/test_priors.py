@@ -9,11 +9,9 @@ import pytest
 from scipy import integrate, stats
 
 from bayesprop.networks.priors import (
-    ClosedPrior,
     LaplacePrior,
     NormalPrior,
     ScaleMixturePrior,
-    negative_entropy,
 )
 from bayesprop.numerics.gaussian import Gaussian
 
@@ -47,19 +45,6 @@ def test_density(prior, true):
     np.testing.assert_allclose(prior.log_prob(jnp.asarray(w)), true.logpdf(w), rtol=2e-6)
 
 
-def test_kl_sums_over_weights_and_vanishes_at_the_prior():
-    m, v = jnp.array([[0.3, -1.0], [0.2, 0.0]]), jnp.array([[0.1, 2.0], [0.5, 0.01]])
-    prior = LaplacePrior(0.6)
-    singles = [
-        float(prior.kl(Gaussian(m[i : i + 1, j], v[i : i + 1, j])))
-        for i in range(2)
-        for j in range(2)
-    ]
-    assert float(prior.kl(Gaussian(m, v))) == pytest.approx(sum(singles), rel=1e-5)
-    at_prior = Gaussian(jnp.zeros(5), jnp.full(5, 0.49))
-    assert float(NormalPrior(0.49).kl(at_prior)) == pytest.approx(0.0, abs=1e-6)
-
-
 def test_scale_mixture_against_its_definition():
     prior = ScaleMixturePrior(share=0.75, wide_std=0.4, narrow_std=0.01)
     w = np.array([0.0, 0.005, 0.03, 0.5, 3.0])
@@ -69,15 +54,3 @@ def test_scale_mixture_against_its_definition():
     log_prob = jax.jit(prior.log_prob)
     mass = integrate.quad(lambda x: np.exp(log_prob(x)), -3, 3, points=[0.0], limit=200)[0]
     assert mass == pytest.approx(1.0, abs=1e-5)
-
-
-def test_only_the_mixture_has_no_closed_kl():
-    assert isinstance(NormalPrior(), ClosedPrior)
-    assert isinstance(LaplacePrior(), ClosedPrior)
-    assert not isinstance(ScaleMixturePrior(), ClosedPrior)
-
-
-def test_negative_entropy():
-    v = np.array([0.01, 2.0, 9.0])
-    true = -sum(stats.norm(0, np.sqrt(s)).entropy() for s in v)
-    assert float(negative_entropy(jnp.log(v))) == pytest.approx(true, rel=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor, codec
+from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.networks.replay import Replay
 
@@ -34,13 +34,6 @@ def test_the_memory_holds_the_last_rows(packs):
     held = np.hstack([state.x, state.y])
     order = np.argsort([np.flatnonzero((x == row[:2]).all(axis=1))[0] for row in held])
     np.testing.assert_array_equal(held[order], np.column_stack([x, y])[-4:])
-
-
-def test_a_seed_is_a_start():
-    replay, x = replay_of(PointNetworkRegressor((3,))), rows(3)[0]
-    drawn = [replay.draw(replay.start(seed), x, 0, 1) for seed in (5, 5, 6)]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert (drawn[0] != drawn[2]).all()
 
 
 def test_draws_without_a_hidden_layer_have_the_moments_of_their_weights():
@@ -104,17 +97,3 @@ def test_a_network_shows_its_last_hidden_layer_and_its_noise(noise):
     np.testing.assert_allclose(mean, replay.draw(state, x, 0, 1)[0], rtol=1e-5)
     expected = np.sqrt(replay.method.predict(state.network, x).noise_var)[:, 0]
     np.testing.assert_allclose(layer.noise_std, expected, rtol=1e-5)
-
-
-def test_a_state_goes_on_from_a_file_to_the_last_bit():
-    replay = replay_of(BayesByBackpropRegressor((3,), noise=0.1), buffer_size=6, n_steps=3)
-    x, y = rows(10)
-    state = replay.absorb(replay.start(1), x[:8], y[:8])
-    stored = codec.write(state, replay.state_kind)
-    states = state, codec.read(replay.state_kind, stored)
-    one, other = (replay.draw(replay.absorb(s, x[8:], y[8:]), x, 0, 5) for s in states)
-    np.testing.assert_array_equal(one, other)
-    for units, size in ((4, 6), (3, 2**24)):
-        wrong = replay_of(BayesByBackpropRegressor((units,), noise=0.1), buffer_size=size)
-        with pytest.raises(ValueError, match=r"must be .*, got float32 of shape"):
-            codec.read(wrong.state_kind, stored)

@@ -64,15 +64,6 @@ def test_two_classes_against_one_gaussian(m, v):
     np.testing.assert_allclose(found.slope, slope, atol=5e-4)
 
 
-def test_without_variance_it_is_the_softmax():
-    m = jnp.array([3.0, -1.0, 0.5, 0.5])
-    found = MOMENTS(m, jnp.zeros(4))
-    np.testing.assert_allclose(found.proba, jax.nn.softmax(m), atol=5e-6)
-    assert float(found.log_sum_exp) == pytest.approx(float(special.logsumexp(m)), abs=2e-5)
-    entropy = stats.entropy(np.asarray(jax.nn.softmax(m)))
-    assert float(ENTROPY(m, jnp.zeros(4), found)) == pytest.approx(entropy, abs=5e-5)
-
-
 def test_probabilities_sum_to_one_and_nothing_overflows():
     """Without any normalisation: the density of the maximum, integrated."""
     rng, moments = np.random.default_rng(0), jax.jit(jax.vmap(softmax.moments))

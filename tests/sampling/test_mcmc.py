@@ -85,26 +85,6 @@ def test_a_start_without_density_is_refused():
         sample_chains(jnp.log, [np.ones(()), -np.ones(())], jax.random.key(0), Plan())
 
 
-@in_float64
-def test_simulation_based_calibration():
-    """Ranks of the truth among the draws are uniform (Talts et al. 2018)."""
-    rng = np.random.default_rng(3)
-    plan, ranks = Plan("hmc", 100, 60, thin=5, n_leapfrog=4), []
-
-    def density(w, y):
-        return -0.5 * w**2 - 0.5 * jnp.sum((y - w) ** 2)
-
-    for repeat in range(120):
-        truth = rng.standard_normal()
-        y = jnp.asarray(truth + rng.standard_normal(3))
-        key = jax.random.fold_in(jax.random.key(5), repeat)
-        chains = sample_chains(density, [np.zeros(())], key, plan, data=(y,))
-        ranks.append(int(np.sum(chains.draws < truth)))
-    counts = np.histogram(ranks, bins=np.linspace(-0.5, 60.5, 7))[0]
-    shares = np.array([11, 10, 10, 10, 10, 10]) / 61.0
-    assert stats.chisquare(counts, 120 * shares).pvalue > 1e-4, counts
-
-
 def test_chains_that_disagree_are_called_out():
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((4, 400, 2))

@@ -138,37 +138,6 @@ def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
     np.testing.assert_allclose(of_v @ (np.linalg.solve(V.cov, V.m) + site.shift), mean, atol=1e-6)
 
 
-def test_everything_agrees_with_draws_where_units_are_nearly_certain():
-    """Self-normalised importance sampling of the exact tilted distribution, no Gaussian f."""
-    n, rng = 300_000, np.random.default_rng(1)
-    a = Gaussian(A.m, np.array([0.02, 0.01]))
-    nodes = batch_ep.gauss_hermite(NOISE, batch_ep.N_NOISE_NODES)
-    u = batch_ep.units(a)
-    of_units = unit_moments(Y, a, V, nodes)
-    site = output_weight_site(Y, u, V, nodes)
-    cov = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
-    of_v = cov @ (np.linalg.solve(V.cov, V.m) + site.shift)
-    of_noise = noise_moments(Y, batch_ep.output(u, V), NOISE)
-
-    drawn = rng.normal(a.m, np.sqrt(a.v), (n, 2))
-    v = rng.multivariate_normal(V.m, V.cov, n)
-    theta = rng.normal(NOISE.m, np.sqrt(NOISE.v), n)
-    z = np.column_stack([special.erf(drawn), np.ones(n)]) / np.sqrt(3)
-    weight = stats.norm.pdf(Y, np.sum(v * z, axis=1), np.exp(theta / 2))
-    weight /= weight.sum()
-
-    def compare(found, values):
-        mean = weight @ values
-        error = np.sqrt(np.sum((weight[:, None] * (values - mean)) ** 2, axis=0))
-        np.testing.assert_array_less(np.abs(found - mean), 4 * error + 2e-3)
-
-    compare(of_units.m, drawn)
-    compare(of_units.v, (drawn - weight @ drawn) ** 2)
-    compare(of_v, v)
-    compare(np.diag(cov), (v - weight @ v) ** 2)
-    compare(np.array([of_noise.m]), theta[:, None])
-
-
 @pytest.mark.parametrize(("precision", "shift"), [(0.0, 0.0), (0.5, 0.4), (30.0, -40.0)])
 def test_a_prior_with_an_unknown_scale_is_that_of_a_grid(precision, shift):
     scale = Gaussian(np.array(0.5), np.array(0.7))
