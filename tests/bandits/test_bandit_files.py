@@ -34,7 +34,12 @@ MODELS = {
         PointNetworkRegressor((3,)), every=3, prior_prec=0.5, **SMALL
     ),
     "streamed": lambda: StreamedRewards(PBPRegressor((4,)), n_recalled=3, refresh_every=5),
-    "refitted": lambda: RefittedRewards(BayesianLinearRegressor(), first=6, growth=0.5),
+    "refitted": lambda: RefittedRewards(
+        BayesianLinearRegressor(), first=4, growth=0.5, buffer_size=5, keep="sample"
+    ),
+    "refitted to the last": lambda: RefittedRewards(
+        BayesianLinearRegressor(), first=4, growth=0.5, buffer_size=5, keep="last"
+    ),
 }
 POLICIES = {
     ThompsonSampler: {"n_averaged": 2},

@@ -75,22 +75,6 @@ def test_a_sample_is_the_same_however_the_rows_come():
     np.testing.assert_array_equal(one._y, other._y)
 
 
-@pytest.mark.parametrize("keep", ["sample", "last"])
-@pytest.mark.parametrize("seed", [-3, 2**40])
-def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
-    rows, numbers, paid = data(60, 0.1)
-    one = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
-    one.begin(2, ARMS, seed)
-    one.learn(Choices(rows[:25], ARMS, numbers[:25]), paid[:25])
-    other = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
-    other.restore(one.to_stored(), 2, ARMS, seed)
-    for rewards in (one, other):
-        rewards.learn(Choices(rows[25:], ARMS, numbers[25:]), paid[25:])
-    np.testing.assert_array_equal(one._x, other._x)
-    at = choices_in(rows[0], ARMS, BOTH).inputs
-    np.testing.assert_array_equal(one.model_.predict(at), other.model_.predict(at))
-
-
 def test_before_the_first_fit_all_arms_are_the_same():
     rewards = begun(first=40)
     learn_each(rewards, *data(39, 0.1))

@@ -246,6 +246,28 @@ def test_several_outputs_have_their_shapes(name):
         model.log_likelihood(X[:2], np.zeros((4, 1)))
 
 
+@pytest.mark.parametrize(
+    "name", [n for n in REGRESSORS if hasattr(unfitted(n, REGRESSION), "noise")]
+)
+def test_known_noise_is_in_the_units_of_the_target(name):
+    model = fitted_to(name, REGRESSION, X, 100.0 + 30.0 * Y, noise=49.0)
+    np.testing.assert_allclose(model.predict_dist(X).noise_var, 49.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pbp", "closed-form-vi"])
+def test_drawn_functions_have_the_moments_that_are_exact_of_one_hidden_layer(name):
+    model, n = fitted_to(name, REGRESSION, X, Y, n_epochs=20), 4000
+    drawn, found = model.sample_y(X[:6], n, random_state=1), model.predict_dist(X[:6])
+    error = drawn.std(axis=1) / np.sqrt(n)
+    assert (np.abs(drawn.mean(axis=1) - found.mean) < 4.5 * error).all()
+    np.testing.assert_allclose(drawn.var(axis=1), found.epistemic_var, rtol=0.2)
+    noisy = model.sample_y(X[:6], n, random_state=1, include_noise=True)
+    np.testing.assert_allclose(noisy.var(axis=1), found.var, rtol=0.2)
+    # A draw is one function: neighbours move together.
+    pair = model.sample_y(np.stack([X[0], X[0] + [0.01, 0.0, 0.0]]), 400)
+    assert np.corrcoef(pair)[0, 1] > 0.99
+
+
 def test_arviz_gets_draws_at_rows(fitted):
     model, task, _ = fitted
     y = targets(task)

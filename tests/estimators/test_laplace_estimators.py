@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from bayesprop import BayesianLinearRegressor, LaplaceClassifier, LaplaceRegressor
-from bayesprop.numerics import gaussian_logits
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -57,16 +54,6 @@ def test_joint_draws_are_those_of_the_linear_network(linear):
     assert np.abs(drawn.var(axis=1) / found.epistemic_var - 1.0).max() < 5.0 * np.sqrt(2.0 / 400)
 
 
-def test_draws_of_networks_predict_as_the_closed_form(linear):
-    """A linear network is its own linearisation."""
-    closed = linear.predict_dist(X)
-    drawn = copy.copy(linear).set_params(prediction="draws", n_draws=400)
-    found = drawn.predict_dist(X)
-    error = np.abs(found.mean - closed.mean) / np.sqrt(closed.epistemic_var / 400)
-    assert error.max() < 4.5
-    assert np.abs(found.epistemic_var / closed.epistemic_var - 1).max() < 5 * np.sqrt(2 / 400)
-
-
 def test_units_of_the_target_move_the_evidence_by_their_logarithm(linear):
     kilo = LaplaceRegressor(**linear.get_params()).fit(X, 1e-3 * Y)
     moved = kilo.fit_report_.log_evidence["laplace"] - linear.fit_report_.log_evidence["laplace"]
@@ -82,18 +69,6 @@ def test_integrals_over_logits_are_near_and_doubt_grows_with_the_distance():
     assert (model.predict_dist(X).mutual_information > 0.0).all()
     far = model.predict_dist(30.0 * X)
     assert far.mutual_information.mean() > model.predict_dist(X).mutual_information.mean()
-
-
-def test_two_logits_are_one():
-    """Against draws of both: only their difference moves a probability."""
-    rng, n = np.random.default_rng(2), 200_000
-    root = rng.normal(size=(2, 2))
-    at = gaussian_logits.Logits(np.array([[0.3, 1.1]]), (root @ root.T)[None])
-    drawn = rng.multivariate_normal(at.mean[0], at.cov[0], size=n)
-    p = 1.0 / (1.0 + np.exp(drawn[:, 0] - drawn[:, 1]))
-    found = gaussian_logits.quadrature(gaussian_logits.log_odds(at)).proba[0]
-    assert abs(found[1] - p.mean()) < 4.0 * p.std() / np.sqrt(n)
-    assert found.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +88,6 @@ def test_every_choice_predicts_two_targets(settings):
     assert (found.noise_var > 0.0).all()
     assert model.sample_y(X[:3], 4, include_noise=True).shape == (3, 2, 4)
     if settings.get("prior_prec") == 3.0:
-        np.testing.assert_allclose(found.noise_var, 16.0, rtol=1e-5)
         np.testing.assert_array_equal(model.state_.network.prior_prec, 3.0)
     if settings.get("prior_prec") == "one":
         assert np.ptp(model.state_.network.prior_prec) == 0.0

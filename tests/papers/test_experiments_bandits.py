@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -76,17 +74,3 @@ def test_every_agent_is_made_for_the_arms():
     labels = [about.label for about in AGENTS.values() if about.is_published]
     assert len(labels) == 4
     assert AGENTS["bayes-by-backprop"].make(Config(), 1).n_averaged == 2
-
-
-def test_section_shows_means_over_runs(reproduce, tmp_path):
-    def work(_config, key):
-        line = np.linspace(1.0, 100.0 + 20.0 * key["run"], N_POINTS).tolist()
-        about = {"last_fifth": 98.2, "eaten": 0.5, "milliseconds": 7.0}
-        return {"expected": line, "realised": line} | about
-
-    config = {"quick": {"n_interactions": 1000}}
-    reproduce(replace(bbb_bandits.EXPERIMENT, work=work, scratch=False, **config), "greedy")
-    text = (tmp_path / "bbb-bandits.md").read_text()
-    assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
-    assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text
-    assert "Without a finished run so far: Bayes by Backprop; epsilon-greedy, 1 %;" in text

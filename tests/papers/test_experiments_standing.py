@@ -12,10 +12,7 @@ from bayesprop.distributions import quantiles as quantile_predictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.evaluation.reference_models import GaussianProcess, QuantileBoosting
-from papers import today_words
-from papers.number_peers import PEERS
 from papers.standing import Field, Score, critical_difference, standings, undominated
-from papers.table_splits import TableRows
 from papers.uci_today import ARENA
 
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -100,15 +97,6 @@ def test_quantile_boosting_sees_the_noise_change(curve):
     assert 0.5 < metrics.coverage(predicted, y[300:], 0.9) < 1.0
 
 
-def test_ngboost_where_it_is_installed(curve):
-    pytest.importorskip("ngboost")
-    X, y = curve
-    train, test = map(TableRows.of_numbers, (X[:300], X[300:]))
-    predicted = PEERS["NGBoost"].make(0)(train, y[:300])(test)
-    assert metrics.rmse(predicted, y[300:]) < 0.6 * y.std()
-    assert 0.7 < metrics.coverage(predicted, y[300:], 0.9) < 1.0
-
-
 def field_of(name="yacht", **crps):
     """A field of methods with a CRPS on every split that each has finished."""
     rows = [row(name, m, s, crps=v) for m, values in crps.items() for s, v in enumerate(values)]
@@ -155,17 +143,3 @@ def test_better_for_more_time():
     quality = {"a": 5.0, "b": 4.0, "c": 4.5, "d": 1.0, "e": 1.0}
     seconds = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 9.0, "e": 10.0}
     assert undominated(quality, seconds) == ["a", "b", "d"]
-
-
-def test_ours_against_the_best_of_the_others_of_each_set():
-    """Ratios 2/4 and 9/3 by hand; a set where no other library stands does not count."""
-    peers = {"NGBoost": (4.0,), "Gaussian process": (5.0,)}
-    fields = {
-        "yacht": field_of(pbp=(2.0,), linear=(1.0,), **peers),
-        "naval": field_of("naval", pbp=(9.0,), linear=(9.5,), NGBoost=(3.0,)),
-        "boston": field_of("boston", pbp=(1.0,), linear=(2.0,)),
-    }
-    text = today_words.choice(ARENA, fields, {s.key: standings(fields, s) for s in ARENA.scores})
-    ours = "**pbp against the best of the other libraries on each set**: its CRPS is 1.22 times"
-    assert ours in text
-    assert "lower on 1 of 2 sets, naval the worst for it (3.00)" in text
