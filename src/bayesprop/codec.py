@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from inspect import isabstract
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from jaxtyping import AbstractArray, Shaped
@@ -29,11 +29,21 @@ Labels = Shaped[np.ndarray, " c"]
 """Text, truth values or numbers, all of one kind; in the header, not among the arrays."""
 
 
+Part = Any
+"""A state or a part of one, its annotation or its example: whatever a state can hold."""
+
+JsonObject = dict[str, Any]
+"""What JSON holds by names."""
+
+Json = JsonObject | list["Json"] | str | int | float | None
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class OrNone:
     """A part of an example that a state may lack: the state then holds None."""
 
-    example: Any
+    example: Part
 
 
 Arrays = dict[str, np.ndarray] | None
@@ -52,7 +62,7 @@ _MOST_WHOLE = 2**1023  # that is a float
 class Stored(NamedTuple):
     """A header for JSON, and named arrays."""
 
-    header: Any
+    header: Part
     arrays: dict[str, np.ndarray]
 
 
@@ -66,18 +76,18 @@ def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarr
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
-def write(value: Any, kind: Any = Any) -> Stored:
+def write(value: T, kind: type[T] | T | None = None) -> Stored:
     """Return a state as a header and named arrays; TypeError for what they cannot hold.
 
     kind
-        The annotation or the example that it is to be read by.
+        The annotation or the example that it is to be read by; None: it is not to be read.
     """
     arrays: dict[str, np.ndarray] = {}
     is_example = isinstance(kind, tuple) or (is_dataclass(kind) and not isinstance(kind, type))
-    return Stored(_written(Any if is_example else kind, value, "", arrays), arrays)
+    return Stored(_written(None if is_example else kind, value, "", arrays), arrays)
 
 
-def read(kind: Any, stored: Stored, **axes: int) -> Any:
+def read(kind: type[T] | T, stored: Stored, **axes: int) -> T:
     """Return what `write` was given; ValueError where the file holds anything else.
 
     kind
@@ -93,22 +103,22 @@ def read(kind: Any, stored: Stored, **axes: int) -> Any:
     return value
 
 
-def to_json(value: Any, kind: Any) -> Any:
+def to_json(value: T, kind: type[T]) -> Part:
     """Return a header alone, which holds the numbers of the arrays too."""
     return _written(kind, value, "", None)
 
 
-def from_json(kind: Any, stored: Any, **axes: int) -> Any:
+def from_json(kind: type[T], stored: Json, **axes: int) -> T:
     """Return what `to_json` was given; ValueError where the file holds anything else."""
     return _read(kind, stored, "", None, dict(axes))
 
 
-def shapes(value: Any) -> dict[str, tuple[int, ...]]:
+def shapes(value: Part) -> dict[str, tuple[int, ...]]:
     """Return the shape of every array by its path."""
     return {name: array.shape for name, array in write(value).arrays.items()}
 
 
-def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
+def _written(kind: Part, value: Part, path: str, arrays: Arrays) -> Json:
     if value is None:
         return None
     kind, is_one_of_many = _resolved(kind, type(value).__name__)
@@ -116,20 +126,20 @@ def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
         return {type(value).__name__: _written(kind, value, path, arrays)}
     if kind is Labels:
         return _written_labels(value)
-    if _is_array(kind) or (kind is Any and isinstance(getattr(value, "dtype", None), np.dtype)):
+    if _is_array(kind) or (kind is None and isinstance(getattr(value, "dtype", None), np.dtype)):
         if arrays is None:
             return np.asarray(value).tolist()
         arrays[path] = np.asarray(value)
         return _ARRAY
     names = _field_names(type(value))
     if names is not None:
-        kinds = dict.fromkeys(names, Any) if kind is Any else hints(kind)
+        kinds = dict.fromkeys(names) if kind is None else hints(kind)
         return {n: _written(kinds[n], getattr(value, n), _at(path, n), arrays) for n in names}
     if isinstance(value, tuple | list):
         kinds = enumerate(zip(_items(kind, len(value)), value, strict=True))
         return [_written(one, part, _at(path, n), arrays) for n, (one, part) in kinds]
     if isinstance(value, dict):
-        one = Any if kind is Any else get_args(kind)[1]
+        one = None if kind is None else get_args(kind)[1]
         return {n: _written(one, part, _at(path, n), arrays) for n, part in value.items()}
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, str | int | float):
@@ -137,18 +147,19 @@ def _written(kind: Any, value: Any, path: str, arrays: Arrays) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int]) -> Any:
+def _read(kind: Part, stored: Json, path: str, arrays: Arrays, axes: dict[str, int]) -> Part:
     if _is_nothing(kind, stored):
         return None
     if isinstance(kind, OrNone):
         return _read(kind.example, stored, path, arrays, axes)
     annotation = kind
-    name = next(iter(stored), "") if isinstance(stored, dict) and len(stored) == 1 else ""
+    only = stored if isinstance(stored, dict) and len(stored) == 1 else {"": None}
+    name, named = next(iter(only.items()))
     kind, is_one_of_many = _resolved(kind, name)
     if kind is None:
         raise ValueError(f"{path or 'the header'} is of no kind that is known")
     if is_one_of_many:
-        return _read(kind, stored[name], path, arrays, axes)
+        return _read(kind, named, path, arrays, axes)
     if kind is Labels:
         return _read_labels(stored, path)
     if _is_array(kind) or hasattr(kind, "dtype"):
@@ -159,40 +170,41 @@ def _read(kind: Any, stored: Any, path: str, arrays: Arrays, axes: dict[str, int
         return array
     names = _field_names(kind if isinstance(kind, type) else type(kind))
     if names is not None:
-        _check_names(stored, names, path)
-        is_type = isinstance(kind, type)
-        own = {} if path and is_type else axes
+        entries, is_type = _named(stored, names, path), isinstance(kind, type)
+        sizes = {} if path and is_type else axes
         kinds = hints(kind) if is_type else {n: getattr(kind, n) for n in names}
-        parts = {n: _read(kinds[n], stored[n], _at(path, n), arrays, own) for n in names}
-        record = cast(Any, kind if is_type else type(kind))(**parts)
+        parts = {n: _read(kinds[n], entries[n], _at(path, n), arrays, sizes) for n in names}
+        make: Part = kind if is_type else type(kind)
+        record = make(**parts)
         if hasattr(record, "validate"):
             record.validate()
         return record
     container = type(kind) if isinstance(kind, tuple | list | dict) else get_origin(kind)
     if container in (tuple, list):
-        kinds = _items(kind, len(_checked(list, stored, path)))
-        if len(kinds) != len(stored):
-            raise ValueError(f"{path} must hold {len(kinds)} parts, got {len(stored)}")
-        each = enumerate(zip(kinds, stored, strict=True))
-        own = axes if isinstance(kind, tuple | list) else {}
-        return container(_read(one, part, _at(path, n), arrays, own) for n, (one, part) in each)
+        entries = _checked(list, stored, path)
+        kinds = _items(kind, len(entries))
+        if len(kinds) != len(entries):
+            raise ValueError(f"{path} must hold {len(kinds)} parts, got {len(entries)}")
+        each = enumerate(zip(kinds, entries, strict=True))
+        sizes = axes if isinstance(kind, tuple | list) else {}
+        return container(_read(one, part, _at(path, n), arrays, sizes) for n, (one, part) in each)
     if container is dict:
         names = tuple(_checked(dict, stored, path))
         kinds = kind if isinstance(kind, dict) else dict.fromkeys(names, get_args(kind)[1])
-        _check_names(stored, tuple(kinds), path)
-        return {n: _read(one, stored[n], _at(path, n), arrays, {}) for n, one in kinds.items()}
+        entries = _named(stored, tuple(kinds), path)
+        return {n: _read(one, entries[n], _at(path, n), arrays, {}) for n, one in kinds.items()}
     if _PLAIN.issuperset(get_args(kind) or [None]):
         kind = type(stored) if type(stored) in get_args(kind) else get_args(kind)[0]
     return _checked(kind if isinstance(kind, type) else type(kind), stored, path)
 
 
-def _is_nothing(kind: Any, stored: Any) -> bool:
+def _is_nothing(kind: Part, stored: Json) -> bool:
     """Whether there is no value, and may be none."""
     may_be = NoneType in (type(kind), *get_args(kind)) or isinstance(kind, OrNone)
     return stored is None and may_be
 
 
-def _resolved(kind: Any, name: str) -> tuple[Any, bool]:
+def _resolved(kind: Part, name: str) -> tuple[Part, bool]:
     """Return what an annotation stands for, and whether only a name tells which of many.
 
     None where no member of a union, or subclass, has that name. A union of text, numbers and truth
@@ -216,40 +228,40 @@ def _below(kind: type) -> list[type]:
     return [one for each in kind.__subclasses__() for one in (each, *_below(each))]
 
 
-def _is_array(kind: Any) -> bool:
+def _is_array(kind: Part) -> bool:
     return isinstance(kind, type) and issubclass(kind, AbstractArray)
 
 
 def _field_names(kind: type) -> tuple[str, ...] | None:
     if issubclass(kind, tuple):
         return getattr(kind, "_fields", None)
-    return tuple(one.name for one in fields(cast(Any, kind))) if is_dataclass(kind) else None
+    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else None
 
 
 @cache
-def hints(kind: type) -> dict[str, Any]:
+def hints(kind: type) -> dict[str, Part]:
     """Return the annotations of a record's fields."""
     return get_type_hints(kind, include_extras=True)
 
 
-def _items(kind: Any, n: int) -> list[Any]:
+def _items(kind: Part, n: int) -> list[Part]:
     """Say what each of n parts of a tuple or a list is to be."""
     if isinstance(kind, tuple | list):
         return [*kind]
-    arguments = get_args(kind) or (Any, ...)
+    arguments = get_args(kind) or (None, ...)
     is_even = get_origin(kind) is list or arguments[-1] is ...
     return [arguments[0]] * n if is_even else [*arguments]
 
 
-def _at(path: str, name: Any) -> str:
+def _at(path: str, name: str | int) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def _checked(kind: type, stored: Any, path: str) -> Any:
+def _checked(kind: type[T], stored: Json, path: str) -> T:
     """Return a plain value that is exactly of a kind; a whole number is a float, too."""
     is_whole = type(stored) is int and abs(stored) < _MOST_WHOLE
-    if kind is float and (is_whole or stored in _NOT_FINITE):
-        stored = float(stored)
+    if kind is float and isinstance(stored, int | str) and (is_whole or stored in _NOT_FINITE):
+        return kind(stored)
     if type(stored) is not kind:
         name, got = getattr(kind, "__name__", str(kind)), str(stored)[:40]
         raise ValueError(f"{path or 'the header'} must be of type {name}, got {got!r}")
@@ -258,12 +270,15 @@ def _checked(kind: type, stored: Any, path: str) -> Any:
     return stored
 
 
-def _check_names(stored: Any, names: tuple[str, ...], path: str) -> None:
-    if set(_checked(dict, stored, path)) != set(names):
-        raise ValueError(f"{path or 'the header'} must hold {sorted(names)}, got {sorted(stored)}")
+def _named(stored: Json, names: tuple[str, ...], path: str) -> JsonObject:
+    """Return what is stored by names; ValueError unless these are they."""
+    entries = _checked(dict, stored, path)
+    if set(entries) != set(names):
+        raise ValueError(f"{path or 'the header'} must hold {sorted(names)}, got {sorted(entries)}")
+    return entries
 
 
-def _taken(kind: Any, stored: Any, path: str, arrays: Arrays) -> np.ndarray:
+def _taken(kind: Part, stored: Json, path: str, arrays: Arrays) -> np.ndarray:
     if arrays is None:
         try:
             return np.asarray(stored, _array_kind(kind).dtypes[0])
@@ -274,7 +289,7 @@ def _taken(kind: Any, stored: Any, path: str, arrays: Arrays) -> np.ndarray:
     return arrays.pop(path)
 
 
-def _check_array(kind: Any, array: np.ndarray, path: str, axes: dict[str, int]) -> None:
+def _check_array(kind: Part, array: np.ndarray, path: str, axes: dict[str, int]) -> None:
     """Raise ValueError where an array is not as it is annotated, or unlike its example."""
     if _is_array(kind):
         names, dtypes = _array_kind(kind)
@@ -302,13 +317,13 @@ class _ArrayKind(NamedTuple):
 
 
 @cache
-def _array_kind(kind: Any) -> _ArrayKind:
+def _array_kind(kind: Part) -> _ArrayKind:
     """Take an annotation apart; kinds of 64 bits where it names no width."""
     kinds = kind.dtypes if len(kind.dtypes) == 1 else sorted(_WIDE.intersection(kind.dtypes))
     return _ArrayKind(tuple(kind.dim_str.split()), tuple(map(np.dtype, kinds)))
 
 
-def _written_labels(labels: np.ndarray) -> dict[str, list[Any]]:
+def _written_labels(labels: np.ndarray) -> JsonObject:
     values = labels.tolist()
     for name, kind in _LABELS.items():
         if all(type(value) is kind for value in values):
@@ -316,9 +331,10 @@ def _written_labels(labels: np.ndarray) -> dict[str, list[Any]]:
     raise TypeError(f"only labels of one kind, text, bool or numbers, can be saved, got {values}")
 
 
-def _read_labels(stored: Any, path: str) -> np.ndarray:
+def _read_labels(stored: Json, path: str) -> np.ndarray:
+    entries = _checked(dict, stored, path)
     for name, kind in _LABELS.items():
-        if list(_checked(dict, stored, path)) == [name]:
-            values = [_checked(kind, value, path) for value in _checked(list, stored[name], path)]
+        if list(entries) == [name]:
+            values = [_checked(kind, value, path) for value in _checked(list, entries[name], path)]
             return np.asarray(values, object if name == "object" else kind)
     raise ValueError(f"{path} must hold labels of a kind in {list(_LABELS)}")
