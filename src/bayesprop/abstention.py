@@ -9,14 +9,15 @@ classifiers" (area under the curve, and its excess over the best order); Hendryc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.estimators.any_estimator import predictives_of, tells_parts
+from bayesprop.estimators.any_estimator import Estimator, Inputs, predictives_of, tells_parts
 from bayesprop.estimators.params import finite
 from bayesprop.metrics import surest_first
 
@@ -24,7 +25,7 @@ Values = Float[np.ndarray, " n"]
 _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise
 
 
-def scores_for(*, classes: bool) -> dict[str, Callable[[Any], Values]]:
+def scores_for(*, classes: bool) -> dict[str, Callable[..., Values]]:
     """Return how unsure predictions are, larger is less sure, by name; the first by default."""
     if classes:
         return {
@@ -58,7 +59,7 @@ def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = Non
     return values
 
 
-def uncertainty(estimator: Any, X: Any, by: str | None = None) -> Values:
+def uncertainty(estimator: Estimator, X: Inputs, by: str | None = None) -> Values:
     """How unsure a fitted estimator is of every row of X, some rows at a time.
 
     estimator
@@ -115,7 +116,7 @@ class RiskCoverage(NamedTuple):
         return (self.random_area - self.area) / best if best > 0.0 else 0.0
 
 
-def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
+def risk_coverage(uncertainty: ArrayLike, loss: ArrayLike) -> RiskCoverage:
     """Measure what abstaining on the least sure rows gains.
 
     Rows of equal uncertainty count with their mean loss, so that their order does not matter.
@@ -137,7 +138,7 @@ def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
     )
 
 
-def ood_auroc(inside: Any, outside: Any) -> float:
+def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> float:
     """Probability that a stranger has the larger score than a row of the kind; ties are half.
 
     The area under the ROC curve, which is the statistic of Mann & Whitney (1947) over its largest

@@ -12,17 +12,29 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.distributions.predictive import check_coverage
-from bayesprop.estimators.any_estimator import check_estimator, checked_values, is_classifier
+from bayesprop.estimators.any_estimator import (
+    Estimator,
+    Inputs,
+    WithProba,
+    WithStd,
+    check_estimator,
+    checked_values,
+    is_classifier,
+)
 from bayesprop.sealed import ModelFileError, believing
 from bayesprop.store import load_model, save_model
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase, RegressorBase
 
 Values = Float[np.ndarray, " n"]
 
@@ -34,7 +46,7 @@ _ROUNDING = 1e-9  # of a product that should be a whole number
 class _Conformal(ABC):
     """What both have: an estimator, a promise, one learnt number, and the file that keeps them."""
 
-    estimator: Any = field(kw_only=False)
+    estimator: Estimator = field(kw_only=False)
     coverage: float = 0.9
     n_calibration_: int = field(init=False)
     _classes: ClassVar[bool]
@@ -50,9 +62,9 @@ class _Conformal(ABC):
             raise ValueError(f"estimator must be a {kind}, got {got}: take {other}")
         check_is_fitted(self.estimator)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Inputs) -> np.ndarray:
         """Predict as the estimator does: the mean, or the most probable class."""
-        return self.estimator.predict(X)
+        return cast("RegressorBase", self.estimator).predict(X)
 
     def save(self, path: str | Path) -> None:
         """Write the model and what was calibrated to one file that loads without running code.
@@ -63,7 +75,7 @@ class _Conformal(ABC):
         self._check_calibrated()
         learnt = {self._learnt: getattr(self, f"{self._learnt}_")}
         notes = {"coverage": self.coverage, "n_calibration": self.n_calibration_}
-        save_model(path, self.estimator, metadata={_NOTES: notes | learnt})
+        save_model(path, cast("EstimatorBase", self.estimator), metadata={_NOTES: notes | learnt})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -84,7 +96,7 @@ class _Conformal(ABC):
         setattr(wrapper, f"{cls._learnt}_", learnt)
         return wrapper
 
-    def calibrate(self, X: Any, y: Any) -> Self:
+    def calibrate(self, X: Inputs, y: ArrayLike) -> Self:
         """Learn from rows that the fit did not see; X, y as in its `fit`."""
         y, n_rows = np.asarray(y), len(X)
         if y.shape != (n_rows,):
@@ -99,7 +111,7 @@ class _Conformal(ABC):
         return self
 
     @abstractmethod
-    def _learn(self, X: Any, y: np.ndarray) -> None:
+    def _learn(self, X: Inputs, y: np.ndarray) -> None:
         """Learn the number that keeps the promise."""
 
     def _check_calibrated(self) -> None:
@@ -150,14 +162,14 @@ class ConformalRegressor(_Conformal):
     _classes: ClassVar[bool] = False
     _learnt: ClassVar[str] = "stretch"
 
-    def _learn(self, X: Any, y: np.ndarray) -> None:
-        mean, std = self.estimator.predict(X, return_std=True)
+    def _learn(self, X: Inputs, y: np.ndarray) -> None:
+        mean, std = cast(WithStd, self.estimator).predict(X, return_std=True)
         self.stretch_ = stretch(mean, std, y, self.coverage)
 
-    def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
+    def predict_interval(self, X: Inputs) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
         self._check_calibrated()
-        mean, std = self.estimator.predict(X, return_std=True)
+        mean, std = cast(WithStd, self.estimator).predict(X, return_std=True)
         half = self.stretch_ * std
         interval = np.stack([mean - half, mean + half], axis=1)
         limits = getattr(getattr(self.estimator, "task_", None), "map", None)
@@ -190,20 +202,21 @@ class ConformalClassifier(_Conformal):
     _classes: ClassVar[bool] = True
     _learnt: ClassVar[str] = "limit"
 
-    def _learn(self, X: Any, y: np.ndarray) -> None:
-        unknown = ~np.isin(y, self.estimator.classes_)
+    def _learn(self, X: Inputs, y: np.ndarray) -> None:
+        estimator = cast(WithProba, self.estimator)
+        unknown = ~np.isin(y, estimator.classes_)
         if unknown.any():
             raise ValueError(
-                f"y must hold classes of the fit, {self.estimator.classes_.tolist()}, "
+                f"y must hold classes of the fit, {estimator.classes_.tolist()}, "
                 f"got {y.tolist()[int(np.argmax(unknown))]!r}"
             )
-        proba = np.asarray(self.estimator.predict_proba(X), np.float64)
-        self.limit_ = limit(proba, self.estimator.classes_, y, self.coverage)
+        proba = np.asarray(estimator.predict_proba(X), np.float64)
+        self.limit_ = limit(proba, estimator.classes_, y, self.coverage)
 
-    def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
+    def predict_set(self, X: Inputs) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
         self._check_calibrated()
-        return np.asarray(self.estimator.predict_proba(X)) >= self.limit_
+        return np.asarray(cast(WithProba, self.estimator).predict_proba(X)) >= self.limit_
 
 
 def stretch(mean: Values, std: Values, y: Values, coverage: float) -> float:

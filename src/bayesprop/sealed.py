@@ -37,12 +37,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bayesprop.atomic import write_atomically
-from bayesprop.codec import Stored
+from bayesprop.codec import Json, JsonObject, Stored
 
 SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
@@ -59,10 +58,10 @@ class ModelFileError(ValueError):
 
 
 def model_header(
-    model: dict[str, Any],
-    table: dict[str, Any] | None = None,
-    metadata: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    model: JsonObject,
+    table: JsonObject | None = None,
+    metadata: JsonObject | None = None,
+) -> JsonObject:
     """Return the header of a model file, of what an estimator's `to_stored` gave."""
     about = {"versions": library_versions(), "table": table, "metadata": metadata or {}}
     return {"schema": SCHEMA, **model, **about}
@@ -70,7 +69,7 @@ def model_header(
 
 def write_sealed(
     path: str | Path,
-    header: dict[str, Any],
+    header: JsonObject,
     arrays: dict[str, np.ndarray],
     since: tuple[int, ...] | None = None,
 ) -> None:
@@ -92,7 +91,7 @@ def read_sealed(path: str | Path) -> Stored:
         return _unpacked(_read(path))
 
 
-def seal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+def seal(header: JsonObject, arrays: dict[str, np.ndarray]) -> bytes:
     """Return the bytes of a sealed file, with their digest in place."""
     from safetensors.numpy import save
 
@@ -150,7 +149,7 @@ def library_versions() -> dict[str, str]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: np.generic | np.ndarray) -> Json:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a model file holds JSON and arrays only, got a {type(value).__name__}")
@@ -231,7 +230,7 @@ def _unpacked(content: bytes) -> Stored:
     return Stored(_json(str(texts[_HEADER])), _arrays(content))
 
 
-def _layout(content: bytes) -> dict[str, Any]:
+def _layout(content: bytes) -> JsonObject:
     """Return what the file says about its arrays and, under "__metadata__", about itself."""
     (length,) = _LENGTH.unpack(content[: _LENGTH.size])
     head = content[_LENGTH.size : _LENGTH.size + length]
@@ -244,7 +243,7 @@ def _layout(content: bytes) -> dict[str, Any]:
     return layout
 
 
-def _json(text: str | bytes) -> dict[str, Any]:
+def _json(text: str | bytes) -> JsonObject:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

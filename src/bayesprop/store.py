@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesprop import catalogue, codec
+from bayesprop.codec import JsonObject
 from bayesprop.estimators.scikit_learn import with_scikit_learn
 from bayesprop.estimators.stored import method_and_task, restored, to_stored, with_params
 from bayesprop.sealed import (
@@ -49,11 +50,11 @@ class SavedModel:
 
     plain: EstimatorBase
     table: TableEncoding | None
-    metadata: dict[str, Any]
-    header: dict[str, Any]
+    metadata: JsonObject
+    header: JsonObject
 
     @classmethod
-    def of(cls, estimator: Any, table: TableEncoding, metadata: dict[str, Any]) -> SavedModel:
+    def of(cls, estimator: EstimatorBase, table: TableEncoding, metadata: JsonObject) -> SavedModel:
         """Say of a model in memory what its file would say."""
         method, _ = method_and_task(estimator)
         about = {"schema": SCHEMA, "method": method, "versions": library_versions()}
@@ -76,7 +77,7 @@ def save_model(
     estimator: EstimatorBase,
     *,
     table: TableEncoding | None = None,
-    metadata: dict[str, Any] | None = None,
+    metadata: JsonObject | None = None,
     since: tuple[int, ...] | None = None,
 ) -> None:
     """Write a fitted estimator to one file, whole or not at all.
@@ -102,24 +103,24 @@ def load_model(path: str | Path) -> SavedModel:
         return _built(*read_sealed(path))
 
 
-def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def estimator_from_stored(header: JsonObject, arrays: dict[str, np.ndarray]) -> EstimatorBase:
     """Rebuild an estimator from what its `to_stored` gave; any error where it is not that."""
     return with_scikit_learn(_restored(header, arrays))
 
 
-def unfitted_from_stored(header: dict[str, Any]) -> EstimatorBase:
+def unfitted_from_stored(header: JsonObject) -> EstimatorBase:
     """Rebuild what `unfitted_to_stored` gave; any error where it is not that."""
     kind = catalogue.estimator_class(header["method"], header["task"])
     return with_params(kind, header["params"])
 
 
-def _restored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> EstimatorBase:
+def _restored(header: JsonObject, arrays: dict[str, np.ndarray]) -> EstimatorBase:
     """Read a fitted estimator, without scikit-learn."""
     kind = catalogue.plain_class(header["method"], header["task"])
     return restored(kind, header["model"], arrays)
 
 
-def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
+def _built(header: JsonObject, arrays: dict[str, np.ndarray]) -> SavedModel:
     """Turn checked bytes into objects; whatever goes wrong here is the file's fault."""
     schema, method = header.get("schema"), header.get("method")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
@@ -142,7 +143,7 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
     return SavedModel(plain, table, metadata, about)
 
 
-def _table(stored: dict[str, Any] | None, fitted: Fitted) -> TableEncoding | None:
+def _table(stored: JsonObject | None, fitted: Fitted) -> TableEncoding | None:
     if stored is None:
         return None
     from bayesprop.table.encoding import TableEncoding

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -27,13 +27,19 @@ from bayesprop.active_learning.acquisition import (
 from bayesprop.active_learning.doubt import Doubt, Functions, can_be_drawn, doubt_of, functions_of
 from bayesprop.active_learning.pool import distinct, equals, stacked, take
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.estimators.any_estimator import CHUNK_ROWS, predictive_of, unwrapped
+from bayesprop.estimators.any_estimator import (
+    CHUNK_ROWS,
+    Estimator,
+    Inputs,
+    predictive_of,
+    unwrapped,
+)
 
 BATCHES = ("fantasy", "k-means++", "top")
 SHORTLIST = 16_384
 _TRIALS = 16
 
-Learn = Callable[[Any, np.ndarray], Any]
+Learn = Callable[[Inputs, np.ndarray], Estimator]
 """From rows and their values to a copy of the estimator that has learnt them too."""
 
 
@@ -66,12 +72,12 @@ class Query:
         Teaches a copy of the estimator rows that are imagined.
     """
 
-    estimator: Any
-    X: Any
+    estimator: Estimator
+    X: Inputs
     acquisition: Acquisition | Score
     cost: Float[np.ndarray, " n"]
     allowed: Bool[np.ndarray, " n"]
-    reference: Any
+    reference: Inputs | None
     seed: int
     n_draws: int
     learn: Learn
@@ -83,7 +89,7 @@ class Query:
 
     def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
         """Score candidates by the doubt about them."""
-        score: Any = getattr(self.acquisition, "score", self.acquisition)
+        score = cast("Score", getattr(self.acquisition, "score", self.acquisition))
         return np.asarray(score(doubt), np.float64)
 
 

@@ -13,16 +13,26 @@ selection").
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import special
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import Predictive, StudentTPredictive
-from bayesprop.estimators.any_estimator import last_step, predictives_of, tells_parts, unwrapped
+from bayesprop.estimators.any_estimator import (
+    Estimator,
+    Inputs,
+    last_step,
+    predictives_of,
+    tells_parts,
+    unwrapped,
+)
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import RegressorBase
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi * np.e))
 _LEAST_SHARE, _TINY = 1e-12, 1e-150
@@ -56,14 +66,14 @@ class Doubt(NamedTuple):
         return self._replace(var=var, epistemic_var=epistemic_var, entropy=entropy)
 
 
-def doubt_of(estimator: Any, X: Any) -> Doubt:
+def doubt_of(estimator: Estimator, X: Inputs) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""
     parts = [
         of_classes(one) if isinstance(one, ClassPredictive) else of_numbers(one)
         for one in predictives_of(estimator, X)
     ]
-    columns: Any = [None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True)]
-    doubt = Doubt(*columns)
+    columns = zip(*parts, strict=True)
+    doubt = Doubt._make(None if c[0] is None else np.concatenate(c) for c in columns)
     known = tells_parts(estimator)
     return doubt if known else doubt._replace(epistemic_var=None, noise_entropy=None)
 
@@ -124,7 +134,7 @@ class Functions(NamedTuple):
         """Variance of the function, y²."""
         return np.einsum("nok,nok->no", self.features, self.features)
 
-    def some(self, rows: Any) -> Functions:
+    def some(self, rows: Int[np.ndarray, " m"] | slice) -> Functions:
         """Take the functions at some of the places."""
         return Functions(self.features[rows], self.noise_var[rows])
 
@@ -142,7 +152,7 @@ class Functions(NamedTuple):
         return Functions(features, self.noise_var)
 
 
-def can_be_drawn(estimator: Any) -> bool:
+def can_be_drawn(estimator: Estimator) -> bool:
     """Whether an estimator has joint draws of its function (or features) beside `predict_dist`."""
     model = last_step(estimator)
     return hasattr(model, "predict_dist") and (
@@ -150,7 +160,7 @@ def can_be_drawn(estimator: Any) -> bool:
     )
 
 
-def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Functions:
+def functions_of(estimator: Estimator, X: Inputs, *, n_draws: int, seed: int) -> Functions:
     """Return the posterior at the rows of X.
 
     The variances are those of `predict_dist`; draws only say how the rows hang together.
@@ -159,10 +169,11 @@ def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Function
     doubt = doubt_of(model, inputs)
     n, var = len(doubt.var), cast(np.ndarray, doubt.epistemic_var)
     noise_var = np.maximum(doubt.var - var, 0.0)
+    regressor = cast("RegressorBase", model)
     if hasattr(model, "posterior_features"):
-        features = model.posterior_features(inputs)
+        features = regressor.posterior_features(inputs)
     else:
-        drawn = np.asarray(model.sample_y(inputs, n_draws, random_state=seed))
+        drawn = np.asarray(regressor.sample_y(inputs, n_draws, random_state=seed))
         drawn = drawn.reshape(n, -1, n_draws)
         features = drawn - drawn.mean(axis=2, keepdims=True)
     length = np.sqrt(np.einsum("nok,nok->no", features, features))

@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from jaxtyping import Float, Float64
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from bayesprop import codec
@@ -29,6 +30,8 @@ from bayesprop.active_learning.pool import (
 from bayesprop.active_learning.stopping import Rule, Saved, Step
 from bayesprop.codec import UNBOUNDED, Labels
 from bayesprop.estimators.any_estimator import (
+    Estimator,
+    Inputs,
     check_estimator,
     checked_values,
     is_classifier,
@@ -39,6 +42,9 @@ from bayesprop.estimators.any_estimator import (
 from bayesprop.estimators.params import check_int, one_of
 from bayesprop.sealed import ModelFileError, believing
 from bayesprop.store import load_model, save_model
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
 
 _NOTES = "active_learning"
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
@@ -121,17 +127,17 @@ class ActiveLearner:
     array([10,  9,  0])
     """
 
-    estimator: Any = field(kw_only=False)
+    estimator: Estimator = field(kw_only=False)
     acquisition: str | Score = field(default="mutual-information", kw_only=False)
     batch: Literal["auto", "fantasy", "k-means++", "top"] = "auto"
     update: Literal["refit", "stream"] = "refit"
-    X: Any = None
-    y: Any = None
+    X: Inputs | ArrayLike | None = None
+    y: ArrayLike | None = None
     stop: Sequence[Rule] = ()
-    classes: Any = None
+    classes: ArrayLike | None = None
     n_draws: int = 128
     random_state: int = 0
-    estimator_: Any = field(init=False)
+    estimator_: Estimator = field(init=False)
     history_: list[Step] = field(init=False)
     X_: Float[np.ndarray, "n d"] | None = field(init=False, default=None)
     y_: np.ndarray | None = field(init=False, default=None)
@@ -142,18 +148,18 @@ class ActiveLearner:
         self.history_ = []
         self._columns: list[str] | None = None
         self._n_queries, self._top_score = 0, None
-        if self.X is not None:
+        if self.X is not None and self.y is not None:
             values = checked_values(self.y, classes=is_classifier(self.estimator))
             self.X_, self.y_, self._columns = self._all_rows(checked_rows("X", self.X), values)
 
     def query(
         self,
-        pool: Any,
+        pool: Inputs | ArrayLike,
         n: int = 1,
         *,
-        costs: Any = None,
+        costs: ArrayLike | None = None,
         allowed: Allowed = None,
-        reference: Any = None,
+        reference: Inputs | ArrayLike | None = None,
     ) -> Chosen:
         """Choose the n rows of the pool to measure next: indices, scores, best first.
 
@@ -180,11 +186,13 @@ class ActiveLearner:
         self._top_score = float(np.max(scores[query.allowed]))
         return chosen
 
-    def scores(self, pool: Any, *, reference: Any = None) -> Float[np.ndarray, " n"]:
+    def scores(
+        self, pool: Inputs | ArrayLike, *, reference: Inputs | ArrayLike | None = None
+    ) -> Float[np.ndarray, " n"]:
         """Score every row of the pool on its own, in the unit of the acquisition."""
         return batches.scores_of(self._query(pool, None, None, reference))
 
-    def teach(self, X: Any, y: Any, *, cost: float | None = None) -> Self:
+    def teach(self, X: Inputs | ArrayLike, y: ArrayLike, *, cost: float | None = None) -> Self:
         """Learn measured rows, by a fit to all rows or by streaming the new ones.
 
         A teaching that fails leaves the learner as it was.
@@ -194,21 +202,22 @@ class ActiveLearner:
         cost
             What the measurements cost, not negative; None: 1 a row.
         """
-        price = float(len(X) if cost is None else cost)
+        rows = checked_rows("X", X)
+        price = float(len(rows) if cost is None else cost)
         if not 0.0 <= price < float("inf"):
             raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
-        X, y = checked_rows("X", X), checked_values(y, classes=is_classifier(self.estimator))
-        rows = self._all_rows(X, y) if self.update == "refit" else None
-        log_likelihood = self._log_likelihood(X, y)
+        values = checked_values(y, classes=is_classifier(self.estimator))
+        all_rows = self._all_rows(rows, values) if self.update == "refit" else None
+        log_likelihood = self._log_likelihood(rows, values)
         started = time.perf_counter()
-        taught = self._taught(X, y)
+        taught = self._taught(rows, values)
         seconds = time.perf_counter() - started
         n_initial = 0 if self.X_ is None else len(self.X_)
         n_before = self.history_[-1].n_rows if self.history_ else n_initial
         self.estimator_ = taught
-        if rows is not None:
-            self.X_, self.y_, self._columns = rows
-        n = len(X)
+        if all_rows is not None:
+            self.X_, self.y_, self._columns = all_rows
+        n = len(rows)
         step = Step(n, n_before + n, price, self._top_score, log_likelihood, seconds)
         self.history_, self._top_score = [*self.history_, step], None
         return self
@@ -233,13 +242,17 @@ class ActiveLearner:
             learnt = Learnt(self.X_, self.y_, self._columns)
         notes = Notes(
             **{name: getattr(self, name) for name in _SETTINGS},
-            stop=cast(Any, list(self.stop)),
+            stop=cast("list[Saved]", list(self.stop)),
             learnt=learnt,
             n_queries=self._n_queries,
             top_score=self._top_score,
             history=self.history_,
         )
-        save_model(path, self.estimator_, metadata={_NOTES: codec.to_json(notes, Notes)})
+        save_model(
+            path,
+            cast("EstimatorBase", self.estimator_),
+            metadata={_NOTES: codec.to_json(notes, Notes)},
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -289,7 +302,13 @@ class ActiveLearner:
         parts = tells_parts(self.estimator)
         return acquisitions.find(self.acquisition, targets=targets, tells_parts=parts)
 
-    def _query(self, pool: Any, costs: Any, allowed: Allowed, reference: Any) -> Query:
+    def _query(
+        self,
+        pool: Inputs | ArrayLike,
+        costs: ArrayLike | None,
+        allowed: Allowed,
+        reference: Inputs | ArrayLike | None,
+    ) -> Query:
         acquisition = self._acquisition()
         name = getattr(acquisition, "name", "")
         wants_reference = name == acquisitions.EXPECTED_ENTROPY_REDUCTION
@@ -300,30 +319,29 @@ class ActiveLearner:
             )
         if name != acquisitions.RANDOM and not _fitted(self.estimator_):
             raise NotFittedError('teach the first rows, or choose them by acquisition="random"')
-        pool = checked_rows("pool", pool)
-        if reference is not None:
-            reference = checked_rows("reference", reference)
-        if not len(pool):
+        rows = checked_rows("pool", pool)
+        if not len(rows):
             raise ValueError("pool must hold one candidate at least, got none")
         seed = np.random.SeedSequence((int(self.random_state), self._n_queries))
         return Query(
             estimator=self.estimator_,
-            X=pool,
+            X=rows,
             acquisition=acquisition,
-            cost=checked_costs(costs, len(pool)),
-            allowed=checked_allowed(allowed, pool),
-            reference=reference,
+            cost=checked_costs(costs, len(rows)),
+            allowed=checked_allowed(allowed, rows),
+            reference=None if reference is None else checked_rows("reference", reference),
             seed=int(seed.generate_state(1)[0]),
             n_draws=self.n_draws,
             learn=self._taught,
         )
 
-    def _taught(self, X: Any, y: Any) -> Any:
+    def _taught(self, X: Inputs, y: np.ndarray) -> Estimator:
         """Return a copy of the estimator that has learnt further rows."""
         taught = copy.deepcopy(self.estimator_)
         if self.update == "stream":
-            classes = {} if self.classes is None else {"classes": self.classes}
-            return taught.partial_fit(X, y, **classes)
+            if self.classes is None:
+                return cast("RegressorBase | ClassifierBase", taught).partial_fit(X, y)
+            return cast("ClassifierBase", taught).partial_fit(X, y, self.classes)
         if self.X_ is None and _fitted(self.estimator_):
             raise ValueError(
                 "the estimator was fitted to rows that the learner does not have: take another "
@@ -333,10 +351,13 @@ class ActiveLearner:
         rows, values, columns = self._all_rows(X, y)
         return taught.fit(named(rows, columns), values)
 
-    def _all_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
+    def _all_rows(
+        self, X: Inputs, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
         """Return the rows kept and further ones, their values, and the names of the columns."""
         rows, values = np.asarray(X, np.float64), np.asarray(y)
-        columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        names = getattr(X, "columns", None)
+        columns = None if names is None else [str(name) for name in names]
         if self.X_ is None or self.y_ is None:
             return rows, values, columns
         if columns is not None and columns != self._columns:
@@ -344,7 +365,7 @@ class ActiveLearner:
         rows = np.concatenate([self.X_, rows])
         return rows, np.concatenate([self.y_, values]), self._columns
 
-    def _log_likelihood(self, X: Any, y: Any) -> float | None:
+    def _log_likelihood(self, X: Inputs, y: np.ndarray) -> float | None:
         """Mean log density of values before they are learnt; None where there is none."""
         if not _fitted(self.estimator_):
             return None
@@ -357,7 +378,7 @@ class ActiveLearner:
         return total if np.isfinite(total) else None
 
 
-def _fitted(estimator: Any) -> bool:
+def _fitted(estimator: Estimator) -> bool:
     """Whether a fit has left attributes; scikit-learn's own check passes unfitted processes."""
     names = vars(last_step(estimator))
     return any(name.endswith("_") and not name.startswith("_") for name in names)

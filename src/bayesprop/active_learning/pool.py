@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
+from bayesprop.estimators.any_estimator import Inputs
 from bayesprop.estimators.params import finite
 
-Allowed = Bool[np.ndarray, " n"] | Callable[[Any], Any] | None
+Allowed = Bool[np.ndarray, " n"] | Callable[[Inputs], ArrayLike] | None
 
 
-def take(X: Any, rows: Int[np.ndarray, " m"]) -> Any:
+def take(X: Inputs, rows: Int[np.ndarray, " m"]) -> Inputs:
     """Select rows by number."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return getattr(X, "iloc", X)[rows]
 
 
-def checked_rows(name: str, X: Any) -> Any:
+def checked_rows(name: str, X: Inputs | ArrayLike) -> Inputs:
     """Return a frame or an array of rows; ValueError where there are not two dimensions."""
-    if not hasattr(X, "shape"):
-        X = np.asarray(X, np.float64)
-    if len(X.shape) != 2:
+    rows = cast(Inputs, X) if hasattr(X, "shape") else np.asarray(X, np.float64)
+    if len(rows.shape) != 2:
         raise ValueError(
-            f"{name} must be 2-d, one row a candidate, got shape {tuple(X.shape)}: "
+            f"{name} must be 2-d, one row a candidate, got shape {tuple(rows.shape)}: "
             "reshape(1, -1) makes one row of a single candidate"
         )
-    return X
+    return rows
 
 
-def stacked(first: Any, second: Any) -> Any:
+def stacked(first: Inputs, second: Inputs) -> Inputs:
     """Put rows of one kind, arrays or frames, one after another."""
     if isinstance(first, np.ndarray):
         return np.concatenate([first, np.asarray(second)])
@@ -39,7 +40,7 @@ def stacked(first: Any, second: Any) -> Any:
     return nw.concat([nw.from_native(first), nw.from_native(second)]).to_native()
 
 
-def named(X: Float[np.ndarray, "n d"], columns: list[str] | None) -> Any:
+def named(X: Float[np.ndarray, "n d"], columns: list[str] | None) -> Inputs:
     """Return rows as a frame with these columns, or as they are."""
     if columns is None:
         return X
@@ -48,7 +49,7 @@ def named(X: Float[np.ndarray, "n d"], columns: list[str] | None) -> Any:
     return pl.DataFrame(X, schema=columns)
 
 
-def checked_costs(costs: Any, n: int) -> Float[np.ndarray, " n"]:
+def checked_costs(costs: ArrayLike | None, n: int) -> Float[np.ndarray, " n"]:
     """Return the cost of every candidate, 1 where none are given."""
     if costs is None:
         return np.ones(n)
@@ -58,7 +59,7 @@ def checked_costs(costs: Any, n: int) -> Float[np.ndarray, " n"]:
     return costs
 
 
-def checked_allowed(allowed: Allowed, X: Any) -> Bool[np.ndarray, " n"]:
+def checked_allowed(allowed: Allowed, X: Inputs) -> Bool[np.ndarray, " n"]:
     """Say of every candidate whether it may be chosen; a function is asked about all of them."""
     if allowed is None:
         return np.ones(len(X), dtype=bool)
@@ -71,14 +72,14 @@ def checked_allowed(allowed: Allowed, X: Any) -> Bool[np.ndarray, " n"]:
     return mask
 
 
-def equals(X: Any, place: int) -> Bool[np.ndarray, " n"]:
+def equals(X: Inputs, place: int) -> Bool[np.ndarray, " n"]:
     """Say which candidates repeat one, gaps included."""
     rows = np.asarray(X)
     row = rows[place]
     return ((rows == row) | ((rows != rows) & (row != row))).all(axis=1)
 
 
-def distinct(X: Any, order: Iterable[int]) -> Iterator[int]:
+def distinct(X: Inputs, order: Iterable[int]) -> Iterator[int]:
     """Go through candidates in an order, leaving out those that repeat an earlier one."""
     rows, seen = np.asarray(X), set()
     for place in order:

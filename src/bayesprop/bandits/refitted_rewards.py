@@ -8,7 +8,7 @@ fits grow with the memory, so that n rewards cost about log n fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
@@ -18,6 +18,7 @@ from bayesprop.bandits.arms import Arms, Choices
 from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.any_estimator import (
+    Estimator,
     check_estimator,
     is_classifier,
     predictive_of,
@@ -25,6 +26,9 @@ from bayesprop.estimators.any_estimator import (
 )
 from bayesprop.estimators.params import Count, Positive
 from bayesprop.store import estimator_from_stored
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import RegressorBase
 
 _SEEDS = 2**32
 
@@ -75,7 +79,7 @@ class RefittedRewards(Rewards):
         Share by which the rows that came have grown at the next fit, > 0.
     """
 
-    estimator: Any = field(kw_only=False)
+    estimator: Estimator = field(kw_only=False)
     buffer_size: Count = 4096
     keep: Literal["sample", "last"] = "sample"
     first: Count = 20
@@ -87,7 +91,7 @@ class RefittedRewards(Rewards):
         self._x, self._y = np.zeros((0, n_features + arms.width)), np.zeros(0)
         self._n_seen = self._n_fitted = self._n_fits = 0
         self._seed = seed
-        self.model_: Any = None
+        self.model_: Estimator | None = None
         self.guards_: dict[str, int] = {}
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
@@ -134,7 +138,7 @@ class RefittedRewards(Rewards):
     def _fit(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> None:
         from sklearn.base import clone
 
-        model: Any = clone(self.estimator)
+        model = cast("RegressorBase", clone(cast("RegressorBase", self.estimator)))
         seeds = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
         model.set_params(**dict.fromkeys(seeds, (self._seed + self._n_fits) % _SEEDS))
         self.model_ = model.fit(x, y)
@@ -155,7 +159,8 @@ class RefittedRewards(Rewards):
             model, inputs = unwrapped(self.model_, choices.inputs)
             if hasattr(model, "sample_y"):
                 seed = int(rng.integers(_SEEDS))
-                return np.asarray(model.sample_y(inputs, n_draws, random_state=seed)).T
+                regressor = cast("RegressorBase", model)
+                return np.asarray(regressor.sample_y(inputs, n_draws, random_state=seed)).T
         belief = self.believe(choices)
         normals = rng.standard_normal((n_draws, len(belief.mean)))
         return belief.mean + np.sqrt(belief.var) * normals
@@ -164,7 +169,7 @@ class RefittedRewards(Rewards):
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
         n, model = min(self._n_seen, self.buffer_size), Stored(None, {})
         if self.model_ is not None:
-            model = self.model_.to_stored()
+            model = cast("RegressorBase", self.model_).to_stored()
         rows = self._x[:n].copy(), self._y[:n].copy()
         counts = self._n_seen, self._n_fitted, self._n_fits, self.guards_
         about = codec.write(RefittedContents(*rows, *counts), RefittedContents)

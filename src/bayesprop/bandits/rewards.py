@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.codec import Stored
+from bayesprop.codec import JsonObject, Stored
 from bayesprop.estimators.params import check_fields
 
 Draws = Float[np.ndarray, "s k"]
@@ -71,6 +71,6 @@ class Rewards(ABC):
         Makes no room for sizes that the arrays do not have.
         """
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """Return the settings by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]

@@ -8,26 +8,71 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from bayesprop.estimators.shell import ClassifierBase, RegressorBase
+
 CHUNK_ROWS = 65_536
 _FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000
 
 
-def predictives_of(estimator: Any, X: Any) -> Iterator[Predictive | ClassPredictive]:
+class Inputs(Protocol):
+    """Rows of inputs, (n, d): an array, or a frame of pandas or Polars."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+        ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice | np.ndarray, /) -> Inputs: ...
+    def __array__(self) -> np.ndarray: ...
+
+
+class Estimator(Protocol):
+    """An estimator of this library or of scikit-learn, perhaps a pipeline."""
+
+    def fit(self, X: Inputs, y: np.ndarray) -> Self:
+        """Learn from rows."""
+        ...
+
+
+class WithStd(Estimator, Protocol):
+    """A regressor that says how sure it is."""
+
+    def predict(self, X: Inputs, return_std: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Predict mean and standard deviation."""
+        ...
+
+
+class WithProba(Estimator, Protocol):
+    """A classifier that says how sure it is."""
+
+    classes_: np.ndarray
+
+    def predict_proba(self, X: Inputs) -> np.ndarray:
+        """Predict the probability of every class."""
+        ...
+
+
+def predictives_of(estimator: Estimator, X: Inputs) -> Iterator[Predictive | ClassPredictive]:
     """Predict with any estimator, some rows at a time; of no rows in its own words."""
     step = rows_at_once(estimator, X)
     for first in range(0, max(len(X), 1), step):
         yield predictive_of(estimator, X[first : first + step])
 
 
-def rows_at_once(estimator: Any, X: Any) -> int:
+def rows_at_once(estimator: Estimator, X: Inputs) -> int:
     """Return how many rows to predict at a time: a mixture over draws holds a number for each."""
     if len(X) <= _FEW_ROWS:
         return _FEW_ROWS
@@ -36,17 +81,17 @@ def rows_at_once(estimator: Any, X: Any) -> int:
     return max(1, min(CHUNK_ROWS, _DRAW_VALUES // n_draws))
 
 
-def tells_parts(estimator: Any) -> bool:
+def tells_parts(estimator: Estimator) -> bool:
     """Whether an estimator divides its doubt into epistemic and noise."""
     return hasattr(last_step(estimator), "predict_dist")
 
 
-def is_classifier(estimator: Any) -> bool:
+def is_classifier(estimator: Estimator) -> bool:
     """Whether an estimator predicts classes."""
     return hasattr(last_step(estimator), "predict_proba")
 
 
-def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
+def predictive_of(estimator: Estimator, X: Inputs) -> Predictive | ClassPredictive:
     """Predict with any estimator; of one that is not ours all variance counts as epistemic.
 
     Raises ValueError where it cannot say how sure it is.
@@ -54,15 +99,16 @@ def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
     check_estimator(estimator)
     model, inputs = unwrapped(estimator, X)
     if hasattr(model, "predict_dist"):
-        return model.predict_dist(inputs)
+        return cast("RegressorBase | ClassifierBase", model).predict_dist(inputs)
     if hasattr(model, "predict_proba"):
-        proba = np.asarray(model.predict_proba(inputs), np.float64)
-        return ClassPredictive(proba, np.zeros(len(proba)), model.classes_)
-    mean, std = model.predict(inputs, return_std=True)
+        classifier = cast(WithProba, model)
+        proba = np.asarray(classifier.predict_proba(inputs), np.float64)
+        return ClassPredictive(proba, np.zeros(len(proba)), classifier.classes_)
+    mean, std = cast(WithStd, model).predict(inputs, return_std=True)
     return GaussianPredictive(np.asarray(mean), np.square(std), np.zeros(np.shape(mean)))
 
 
-def check_estimator(estimator: Any) -> None:
+def check_estimator(estimator: Estimator) -> None:
     """Raise ValueError for an estimator that cannot say how sure it is."""
     model = last_step(estimator)
     if any(hasattr(model, name) for name in ("predict_dist", "predict_proba")):
@@ -75,19 +121,22 @@ def check_estimator(estimator: Any) -> None:
         )
 
 
-def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+def unwrapped(estimator: Estimator, X: Inputs) -> tuple[Estimator, Inputs]:
     """Return the last step of a pipeline and what the earlier ones make of X."""
     if not hasattr(estimator, "steps"):
         return estimator, X
-    return estimator[-1], (estimator[:-1].transform(X) if len(estimator) > 1 else X)
+    pipeline = cast("Pipeline", estimator)
+    inputs = cast(Inputs, pipeline[:-1].transform(X)) if len(pipeline) > 1 else X
+    return last_step(estimator), inputs
 
 
-def last_step(estimator: Any) -> Any:
+def last_step(estimator: Estimator) -> Estimator:
     """Return the estimator that predicts: the last one of a pipeline."""
-    return estimator[-1] if hasattr(estimator, "steps") else estimator
+    steps = getattr(estimator, "steps", None)
+    return estimator if steps is None else steps[-1][1]
 
 
-def checked_values(y: Any, *, classes: bool) -> np.ndarray:
+def checked_values(y: ArrayLike, *, classes: bool) -> np.ndarray:
     """Return what was measured; ValueError where a regressor would learn what are no numbers."""
     values = np.asarray(y)
     if classes or values.dtype.kind in "biuf":

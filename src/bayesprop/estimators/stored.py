@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesprop import codec
-from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.codec import JsonObject, Stored, prefixed, unprefixed
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import ChecksStates, Learned, Method
@@ -53,7 +53,7 @@ def method_and_task(estimator: object) -> tuple[str, str]:
     return plain.method_name, plain.task_name
 
 
-def unfitted_to_stored(estimator: EstimatorBase) -> dict[str, Any]:
+def unfitted_to_stored(estimator: EstimatorBase) -> JsonObject:
     """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library.
 
     Of a random generator, only that there was no seed.
@@ -67,7 +67,7 @@ def unfitted_to_stored(estimator: EstimatorBase) -> dict[str, Any]:
     return {"method": method, "task": task, "params": params}
 
 
-def with_params(kind: type[EstimatorBase], stored: dict[str, Any]) -> EstimatorBase:
+def with_params(kind: type[EstimatorBase], stored: JsonObject) -> EstimatorBase:
     """Build an unfitted estimator with the "params" that `unfitted_to_stored` gave."""
     params = {
         name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
@@ -142,7 +142,7 @@ def to_stored(estimator: EstimatorBase) -> Stored:
 
 
 def restored(
-    kind: type[EstimatorBase], header: dict[str, Any], arrays: dict[str, np.ndarray]
+    kind: type[EstimatorBase], header: JsonObject, arrays: dict[str, np.ndarray]
 ) -> EstimatorBase:
     """Read the "model" of what `to_stored` gave; any error where it is not that.
 
