@@ -18,6 +18,8 @@ MINUTES = (
     "tests/papers/test_experiments_",
     "tests/papers/test_runner_",
     "tests/report/test_report_browser.py",
+    f"{CONTRACT}[ClosedFormVI",
+    f"{CONTRACT}[EBP",
     f"{CONTRACT}[BayesianRegressor(n_epochs=5,n_members=2)-check_regressors_train(readonly",
     f"{CONTRACT}[BayesianClassifier(n_epochs=5,n_members=2)-check_classifiers_train(readonly",
     "tests/estimators/test_mcmc_estimators.py",

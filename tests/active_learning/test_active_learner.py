@@ -188,60 +188,58 @@ def test_random_choices_need_no_fit_and_differ():
         ActiveLearner(pbp()).query(pool)
 
 
+PROCESS = GaussianProcessRegressor()
+DATA = rows()
+
+
+def taught(*settings, **how):
+    return ActiveLearner(pbp(), *settings, **how).teach(*DATA)
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("ask", "message"),
     [
-        ({"batch": "best"}, "batch must be one of auto, fantasy"),
-        ({"update": "both"}, "update must be one of refit, stream"),
-        ({"X": np.ones((2, 2))}, "given together"),
-        ({"X": np.ones((2, 2)), "y": np.ones(2)}, "a fitted estimator has learnt"),
-        ({"classes": [0, 1]}, "classes are for a classifier"),
-        ({"n_draws": 1}, "n_draws must be an int >= 2, got 1"),
-        ({"random_state": None}, "random_state must be an int >= 0"),
+        (lambda X, y: ActiveLearner(pbp(), batch="best"), "batch must be one of auto, fantasy"),
+        (lambda X, y: ActiveLearner(pbp(), update="both"), "update must be one of refit, stream"),
+        (lambda X, y: ActiveLearner(pbp(), X=X), "given together"),
+        (lambda X, y: ActiveLearner(pbp(), X=X, y=y), "a fitted estimator has learnt"),
+        (lambda X, y: ActiveLearner(pbp(), classes=[0, 1]), "classes are for a classifier"),
+        (lambda X, y: ActiveLearner(pbp(), n_draws=1), "n_draws must be an int >= 2, got 1"),
+        (lambda X, y: ActiveLearner(pbp(), random_state=None), "random_state must be an int >= 0"),
+        (lambda X, y: ActiveLearner(pbp(), "predictive-entropy"), "of numbers; got 'predictive-en"),
         (
-            {"acquisition": "predictive-entropy"},
-            "for an estimator of numbers; got 'predictive-entropy'",
+            lambda X, y: ActiveLearner(PROCESS, "predictive-variance", update="stream"),
+            "GaussianProcessRegressor lacks",
         ),
+        (
+            lambda X, y: ActiveLearner(PROCESS, "mutual-information"),
+            "an estimator of numbers that does not tell epistemic .* got 'mutual-information'",
+        ),
+        (lambda X, y: ActiveLearner(pbp().fit(X, y)).teach(X, y), "that the learner does not have"),
+        (lambda X, y: ActiveLearner(pbp().fit(X, y), X=X[:, 0], y=y), "X must be 2-d"),
+        (lambda X, y: taught().query(X, 0), "n must be an int >= 1, got 0"),
+        (lambda X, y: taught().query(X, reference=X), "reference rows are for expected-entropy-re"),
+        (lambda X, y: taught("expected-entropy-reduction").query(X), "which needs them"),
+        (
+            lambda X, y: taught("expected-entropy-reduction").query(X, reference=X[0]),
+            "reference must be 2-d",
+        ),
+        (lambda X, y: taught().scores(X[0]), "pool must be 2-d, one row a candidate"),
     ],
 )
-def test_wrong_settings_are_refused(settings, message):
+def test_wrong_settings_and_questions_are_refused(ask, message):
     with pytest.raises(ValueError, match=message):
-        ActiveLearner(pbp(), **settings)
-
-
-def test_other_refusals():
-    X, y = rows()
-    with pytest.raises(ValueError, match="GaussianProcessRegressor lacks"):
-        ActiveLearner(GaussianProcessRegressor(), "predictive-variance", update="stream")
-    undivided = "an estimator of numbers that does not tell epistemic .* got 'mutual-information'"
-    with pytest.raises(ValueError, match=undivided):
-        ActiveLearner(GaussianProcessRegressor(), "mutual-information")
-    with pytest.raises(ValueError, match="that the learner does not have"):
-        ActiveLearner(pbp().fit(X, y)).teach(X, y)
-    learner = ActiveLearner(pbp()).teach(X, y)
-    with pytest.raises(ValueError, match="n must be an int >= 1, got 0"):
-        learner.query(X, 0)
-    with pytest.raises(ValueError, match="reference rows are for expected-entropy-reduction"):
-        learner.query(X, reference=X)
-    learner.acquisition = "expected-entropy-reduction"
-    with pytest.raises(ValueError, match="which needs them"):
-        learner.query(X)
+        ask(*DATA)
 
 
 def test_rows_and_costs_that_cannot_be_taught_are_refused():
-    X, y = rows()
-    learner = ActiveLearner(pbp(), update="stream").teach(X, y)
-    with pytest.raises(ValueError, match="cost must be a finite number >= 0, got -1"):
-        learner.teach(X, y, cost=-1.0)
-    with pytest.raises(ValueError, match="y must hold numbers for a regressor"):
-        learner.teach(X, ["high"] * len(X))
-    with pytest.raises(ValueError, match=r"X must be 2-d, .* got shape \(2,\): reshape\(1, -1\)"):
-        learner.teach(X[0], y[:1])
-    with pytest.raises(ValueError, match="pool must be 2-d, one row a candidate"):
-        learner.scores(X[0])
-    with pytest.raises(ValueError, match="reference must be 2-d"):
-        ActiveLearner(pbp(), "expected-entropy-reduction").teach(X, y).query(X, reference=X[0])
-    with pytest.raises(ValueError, match="X must be 2-d"):
-        ActiveLearner(pbp().fit(X, y), X=X[:, 0], y=y)
+    (X, y), learner = DATA, taught(update="stream")
+    for wrong, how, message in (
+        ((X, y), {"cost": -1.0}, "cost must be a finite number >= 0, got -1"),
+        ((X, ["high"] * len(X)), {}, "y must hold numbers for a regressor"),
+        ((X[0], y[:1]), {}, r"X must be 2-d, .* got shape \(2,\): reshape\(1, -1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner.teach(*wrong, **how)
     assert len(learner.history_) == 1
     assert learner.teach(X, y, cost=np.int64(0)).history_[1].cost == 0.0

@@ -57,6 +57,7 @@ def in_processes(how, path):
     return int(done.stdout)
 
 
+@pytest.mark.exhaustive
 def test_killed_at_any_statement_nothing_is_lost_or_doubled(file):
     assert in_processes("everywhere", file) >= 35
 
@@ -394,6 +395,7 @@ def test_unknown_propensities_are_said(file):
     assert len(policy_log(file, first=4).reward) == 4
 
 
+@pytest.mark.exhaustive
 def test_inverse_estimated_propensities_are_unbiased_but_for_the_stated_share(file):
     n_draws, n = 3, 3000
     context, bandit = np.array([1.0, 0.0]), thompson()

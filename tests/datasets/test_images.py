@@ -109,6 +109,7 @@ def test_unknown_pictures_list_the_known_ones():
         load_images("iris")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("published")
 def test_published_pictures_have_the_published_counts():
     images = load_images("mnist")

@@ -62,39 +62,13 @@ def expected(estimator):
     return EXPECTED.get(f"{type(estimator).__module__}:{type(estimator).__name__}", {})
 
 
-# Every check compiles for data of its own shape. One estimator of each kind of fitting is in the
-# default run, the others share that code and are left to `pytest -m exhaustive`.
-REPRESENTATIVE = (
-    ("default", "regression"),
-    ("default", "classification"),
-    ("pbp", "regression"),
-    ("pbp", "classification"),
-    ("deep-ensemble", "classification"),
-    ("linear", "regression"),
-    ("logistic", "classification"),
-)
-ALL = tuple((name, task) for name, method in METHODS.items() for task in method.homes)
+ESTIMATORS = [
+    make(name, task=task, **FAST[name]) for name, method in METHODS.items() for task in method.homes
+]
 
 
-def contract(which):
-    """Mark a test to be run once for each check of each estimator.
-
-    That a check passes by luck of rounding is no failure, nor is the advice that so short a fit
-    may earn.
-    """
-    estimators = [make(name, task=task, **FAST[name]) for name, task in which]
-    checks = parametrize_with_checks(
-        estimators, expected_failed_checks=expected, xfail_strict=False
-    )
-    return lambda test: checks(pytest.mark.filterwarnings("ignore::UserWarning")(test))
-
-
-@contract(REPRESENTATIVE)
+# That a check passes by luck of rounding is no failure, nor is the advice of so short a fit.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected, xfail_strict=False)
 def test_contract(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.exhaustive
-@contract(one for one in ALL if one not in REPRESENTATIVE)
-def test_contract_of_the_others(estimator, check):
     check(estimator)

@@ -1,7 +1,8 @@
-"""Logistic regression: the mode, Laplace, and the predictives, each against an outside oracle."""
+"""Logistic regression: mode, Laplace, variational posterior, predictives, the prior's precision."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from scipy import integrate, optimize, special, stats
 from sklearn.linear_model import LogisticRegression
 
-from bayesprop.linear import logistic
+from bayesprop.linear import logistic, logistic_vi
 from bayesprop.linear.logistic import Gaussian
+from bayesprop.linear.logistic_vi import variational
 from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, quadrature
 from bayesprop.numerics.rows import Rows
 
@@ -158,3 +160,174 @@ def test_errors_are_those_that_the_documentation_tells(c, std, of_nodes, of_prob
     exact = special.softmax(logit_nodes(at, 10_000), axis=-1).mean(axis=1)
     assert np.abs(quadrature(at).proba - exact).max() < of_nodes
     assert np.abs(probit(at).proba - exact).max() < of_probit
+
+
+def grid_log_evidence(data, prior, reach=9.0, n=101):
+    """Integrate over two weights on a grid; the trapezoidal rule converges exponentially."""
+    mode = logistic.laplace(data, prior).posterior
+    root = mode.root
+    u = np.linspace(-reach, reach, n)
+    points = mode.mean + np.stack(np.meshgrid(u, u), axis=-1).reshape(-1, 2) @ root.T
+    f = points @ data.x.T
+    log_lik = -np.logaddexp(0.0, np.where(data.y == 1, -f, f)) @ data.weights
+    log_prior = stats.multivariate_normal(prior.mean, np.linalg.inv(prior.prec)).logpdf(points)
+    joint = log_lik + log_prior
+    log_cell = 2 * np.log(u[1] - u[0]) + np.linalg.slogdet(root)[1]
+    weights = np.exp(joint - special.logsumexp(joint))
+    mean = weights @ points
+    cov = (points - mean).T @ (weights[:, None] * (points - mean))
+    return special.logsumexp(joint) + log_cell, mean, cov
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_two_weights_against_the_grid(n):
+    data, prior = problem(n=n, d=2)
+    exact, mean, cov = grid_log_evidence(data, prior)
+    full = variational(data, prior)
+    field = variational(data, prior, covariance="diagonal")
+    assert full.converged
+    assert field.converged
+    assert field.log_evidence <= full.log_evidence <= exact
+    assert exact - full.log_evidence < 0.05
+    std = np.sqrt(np.diag(cov))
+    assert (np.abs(full.posterior.mean - mean) < 0.15 * std).all()
+    np.testing.assert_allclose(np.sqrt(np.diag(full.posterior.cov)), std, rtol=0.1)
+    off = field.posterior.cov - np.diag(np.diag(field.posterior.cov))
+    np.testing.assert_array_equal(off, 0.0)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_no_other_gaussian_has_a_higher_bound(c, covariance):
+    data, prior = problem(c, d=2, n=30)
+    found = variational(data, prior, covariance=covariance, tolerance=1e-8)
+    assert found.converged
+    sooner = variational(data, prior, covariance=covariance)
+    assert sooner.converged
+    assert abs(sooner.log_evidence - found.log_evidence) < 1e-3 * 30
+    assert (np.diff(found.trace) > (-1e-6 if c == 2 else -1e-2)).all()
+    p = len(found.posterior.mean)
+    below = np.tril_indices(p) if covariance == "full" else np.diag_indices(p)
+
+    def loss(theta):
+        root = np.zeros((p, p))
+        root[below] = theta[p:]
+        return -logistic_vi.elbo(data, prior, Gaussian(theta[:p], np.linalg.inv(root @ root.T)))
+
+    start = np.concatenate([found.posterior.mean, np.linalg.cholesky(found.posterior.cov)[below]])
+    best = optimize.minimize(loss, start, options={"maxiter": 15})
+    assert loss(start) == pytest.approx(-found.log_evidence, abs=1e-9)
+    assert -best.fun - found.log_evidence < (1e-6 if c == 2 else 5e-3)
+
+
+def test_expected_log_likelihood_of_a_row_is_that_of_draws():
+    data, prior = problem(3)
+    q = logistic.laplace(data, prior).posterior
+    n = 4000
+    drawn = [logistic.log_likelihood(data, w) for w in q.sample(np.random.RandomState(1), n)]
+    ours = logistic_vi.elbo(data, prior, q) + logistic_vi.kl(q, prior)
+    assert abs(np.mean(drawn) - ours) < 4 * np.std(drawn) / np.sqrt(n) + 0.02
+
+
+SHARED = np.array([-1, 0, 0])
+
+
+def n_logits_of(data):
+    return logistic.n_logits(len(set(data.y)))
+
+
+def ordered_table(n=60, d=2, c=2, slope=2.0, seed=0):
+    """Columns, the first a constant; only the second says anything about the class."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    codes = np.digitize(slope * x[:, 0] + rng.logistic(size=n), np.linspace(-1, 1, c + 1)[1:-1])
+    return Rows(np.hstack([np.ones((n, 1)), x]), codes)
+
+
+def bound(data, prec, **settings):
+    prior = logistic.isotropic_prior(np.asarray(prec, float), n_logits_of(data))
+    return variational(data, prior, **settings).log_evidence
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_no_other_precision_has_a_higher_bound(c, covariance):
+    data = ordered_table(c=c)
+    how = {"covariance": covariance, "tolerance": 1e-8}
+    approximate, fixed = partial(variational, **how), np.full(3, 0.01)
+    found = logistic.maximise(data, fixed, SHARED, approximate, n_logits_of(data), tolerance=1e-5)
+    assert found.converged
+    assert found.prior_prec[0] == 0.01
+    assert (np.diff(found.ascent.trace) > -1e-5).all()
+
+    def loss(log_prec):
+        return -bound(data, [0.01, *[np.exp(log_prec)] * 2], **how)
+
+    best = optimize.minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-4})
+    assert found.fitted.log_evidence == pytest.approx(-best.fun, abs=1e-4)
+    assert np.log(found.prior_prec[1]) == pytest.approx(best.x, abs=0.02)
+    assert found.prior_prec[1] == found.prior_prec[2]
+
+
+@pytest.fixture(scope="module")
+def by_quadrature():
+    data = ordered_table(n=200)
+    data = data._replace(x=data.x[:, 1:])
+
+    def loss(log_prec):
+        prior = logistic.isotropic_prior(np.full(2, np.exp(log_prec)), 1)
+        return -grid_log_evidence(data, prior)[0]
+
+    return data, loss, optimize.minimize_scalar(loss, bounds=(-5, 5))
+
+
+@pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
+def test_is_near_the_maximum_of_the_evidence_by_quadrature(by_quadrature, approximate, apart):
+    data, loss, best = by_quadrature
+    is_bound = approximate is variational
+    found = logistic.maximise(
+        data, np.ones(2), np.array([0, 0]), approximate, n_logits_of(data), is_bound=is_bound
+    )
+    assert np.log(found.prior_prec[0]) == pytest.approx(best.x, abs=apart)
+    assert loss(np.log(found.prior_prec[0])) < best.fun + 0.01
+
+
+def test_idle_columns_lose_their_weight():
+    data = ordered_table(n=300, d=4)
+    found = logistic.maximise(data, np.full(5, 0.01), np.arange(-1, 4), variational, 1)
+    assert found.converged
+    assert found.prior_prec[2:].min() > 10 * found.prior_prec[1]
+    mean = found.fitted.posterior.mean
+    assert np.abs(mean[2:]).max() < 0.2 * np.abs(mean[1])
+    together = logistic.maximise(data, np.full(5, 0.01), np.r_[-1, 0, 0, 0, 0], variational, 1)
+    assert found.ascent.trace[-1] > together.ascent.trace[-1]
+
+
+@pytest.mark.parametrize("approximate", [variational, logistic.laplace])
+def test_separable_classes_have_the_widest_prior_and_noise_a_narrow_one(approximate):
+    x = np.linspace(-2.0, 2.0, 30)
+    phi = np.column_stack([np.ones(30), x])
+    is_bound = approximate is variational
+    for codes, is_widest in (((x > 0.9).astype(int), True), (np.arange(30) % 2, False)):
+        data = Rows(phi, codes)
+        fixed, groups = np.full(2, 0.01), np.array([-1, 0])
+        found = logistic.maximise(
+            data, fixed, groups, approximate, n_logits_of(data), is_bound=is_bound
+        )
+        assert found.converged
+        least, chosen = logistic.LEAST, found.prior_prec[1]
+        assert least <= chosen < 2.0 * least if is_widest else chosen > 3.0
+        assert found.n_widest == (chosen == least)
+
+
+@pytest.mark.parametrize("c", [2, 3])
+@pytest.mark.parametrize("approximate", [variational, logistic.laplace])
+def test_where_a_search_starts_does_not_matter(approximate, c):
+    data = ordered_table(c=c)
+    k = n_logits_of(data)
+    one, other = (logistic.isotropic_prior(np.array([0.01, a, a]), k) for a in (1, 9))
+    settings = {"tolerance": 1e-10} if approximate is variational else {}
+    cold = approximate(data, one, **settings)
+    warm = approximate(data, one, start=approximate(data, other).posterior, **settings)
+    assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-5)
+    np.testing.assert_allclose(warm.posterior.mean, cold.posterior.mean, atol=1e-5)
