@@ -207,10 +207,13 @@ def test_a_time_out_among_values_is_no_refusal_of_the_bandit(file, monkeypatch):
     class Late(ValueError):
         """As a handler of a signal may raise it."""
 
-    def stop(*_, **__):
+    learn = ThompsonSampler._learn
+
+    def stop(*given):
+        learn(*given)
         raise Late
 
-    with DurableBandit(file, thompson) as shop:
+    with DurableBandit(file, thompson) as shop, DurableBandit(file) as other:
         decision = shop.select(CONTEXTS[0])
         with monkeypatch.context() as patch:
             patch.setattr(type(shop.bandit), "_learn", stop)
@@ -219,6 +222,8 @@ def test_a_time_out_among_values_is_no_refusal_of_the_bandit(file, monkeypatch):
         assert not shop.settle(decision, 1.0).is_pending(decision)
         with pytest.raises(ValueError, match="decision 0 has the reward 1 already: 3"):
             shop.settle(decision, 3.0)
+        assert not other.is_pending(decision)
+        assert state(shop.bandit) == state(other.bandit)
 
 
 def refused(path, words, make=None):

@@ -107,13 +107,6 @@ def test_a_network_without_layers_is_refused(kind):
         kind(hidden_layer_sizes=()).fit(x, y > 40.0)
 
 
-def test_the_classifier_says_what_its_networks_are_worth():
-    x, y = wave()
-    shares = BayesianClassifier(n_epochs=10, random_state=0).fit(x, y > 40.0).shares_
-    assert len(shares) == 4
-    assert sum(shares.values()) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("unit", [0.1, 100.0])
 def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float):
     rng = np.random.default_rng(0)
