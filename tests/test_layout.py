@@ -30,7 +30,7 @@ ALLOWED = {
     "distributions": {"numerics", "simd", "targets"},
     "model": {"numerics", "simd", "targets", "distributions"},
     "networks": {"numerics", "distributions", "model"},
-    "moments": {"numerics", "simd", "distributions", "model", "networks"},
+    "moments": {"numerics", "distributions", "model", "networks"},
     "sampling": {"numerics", "distributions", "model", "networks"},
     "linear": {"numerics", "distributions", "model"},
     "tabular_default": {"numerics", "simd", "distributions", "model"},
@@ -82,7 +82,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "abstention",
     },
     "matplotlib": {"report", "distributions"},  # of these what a notebook asks for
-    "numba": {"simd", "moments", "tabular_default", "sampling"},
+    "numba": {"numerics", "simd"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "scale", "table_model", "cli", "active_learning"},
     "optax": {"networks", "moments", "sampling", "estimators"},

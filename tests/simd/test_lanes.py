@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesprop.moments.pbp import engine
 from bayesprop.numerics import machine
 from bayesprop.simd import lanes
+from bayesprop.tabular_default import training
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -36,5 +36,5 @@ def test_compiles_where_no_folder_can_be_written_to(monkeypatch):
 
 
 def test_compiled_code_is_as_young_as_its_source():
-    names = [name for name, *_ in lanes.source_stamp(Path(engine.__file__).parent)]
-    assert {"engine.py", "kernel_layers.py", "state.py", "lanes.py"} <= set(names)
+    names = [name for name, *_ in lanes.source_stamp(Path(training.__file__).parent)]
+    assert {"training.py", "kernel_member.py", "lanes.py"} <= set(names)

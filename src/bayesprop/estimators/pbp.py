@@ -139,7 +139,7 @@ class PBPClassifier(_Params, ClassifierBase):
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
     have one output, and the sign of it plus unit noise is the class (probit); more have one output
-    each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
+    each, and the largest of them plus unit noise. `moments/pbp/probit.py` has the equations.
     """
 
     method_class = PBPClasses

@@ -1,11 +1,10 @@
-"""Eight, sixteen or 32 float64 in vector registers, or as many float32, as one numba value.
+"""Eight float64 or sixteen float32 in vector registers, as one numba value.
 
 A loop over plain floats is vectorised or not as the optimiser sees fit, on many machines at half
 the register width and behind overlap checks that cost as much as the loop. Here `load8` gives eight
 lanes; ``+ - * / < >`` and `select` work lane by lane; a float spreads to all lanes; LLVM splits the
-lanes where registers are narrower. More lanes than a register holds are several registers whose
-instructions come out interleaved, which hides the latency of long polynomials. A function made of
-these operations runs on a single float64 as well.
+lanes where registers are narrower. A function made of these operations runs on a single float64 as
+well.
 """
 
 from __future__ import annotations
@@ -104,9 +103,9 @@ _INT64, _INT32 = ir.IntType(64), ir.IntType(32)
 _FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
-LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
+LANES8 = Lanes(8)
 FLOATS16 = Lanes(16, types.float32)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, FLOATS16)}
 
 
 def _element(of: types.Type) -> Any:
@@ -228,8 +227,7 @@ def _loader(lanes: Lanes) -> Any:
     return typed(lambda call, array, index: call.lanes_at(array, index, lanes))
 
 
-load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
-load_floats = _loader(FLOATS16)
+load8, load_floats = _loader(LANES8), _loader(FLOATS16)
 """The lanes that begin at array[index]."""
 
 
@@ -238,18 +236,6 @@ def store(call, array, index, value):
     """Write lanes to array[index:]."""
     address = call.builder.bitcast(call.address(array, index), value.type.as_pointer())
     call.builder.store(value, address, align=_ALIGNMENT[call.kinds[2].element])
-    return call.context.get_dummy_value()
-
-
-@emitted_by(lambda array, index: types.void(array, index))
-def prefetch(call, array, index):
-    """Begin to bring the cache line of array[index] close, without waiting for it."""
-    pointer = ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
-    function = hooks.intrinsic_function(call.builder, kind, "llvm.prefetch.p0")
-    address = call.builder.bitcast(call.address(array, index), pointer)
-    read, keep, data = (ir.Constant(_INT32, value) for value in (0, 3, 1))
-    call.builder.call(function, [address, read, keep, data])
     return call.context.get_dummy_value()
 
 
@@ -294,19 +280,6 @@ def _select_signature(mask: types.Type, yes: types.Type, no: types.Type) -> Any:
 def select(call, mask, yes, no):
     """Return `yes` where the mask holds, else `no`."""
     return call.builder.select(mask, yes, no)
-
-
-@emitted_by(lambda mask: types.boolean(mask))
-def everywhere(call, mask):
-    """Whether a mask holds in all its lanes."""
-    bits = call.builder.bitcast(mask, ir.IntType(mask.type.count))
-    return call.builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.type.count - 1))
-
-
-@inlined
-def count_false(mask):
-    """Return the number of lanes, of eight, in which a mask does not hold, as a float."""
-    return total(select(mask, spread8(0.0), spread8(1.0)))
 
 
 def _per_kind(x: types.Type, of_float64: int, of_float32: int) -> ir.Constant:

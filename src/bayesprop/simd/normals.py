@@ -1,4 +1,4 @@
-"""The standard normal tail and the ReLU of a Gaussian, for the compiled engine.
+"""The standard normal tail, for lanes of float64.
 
 Everything works on one float64 or on lanes of them. Relative errors against exact arithmetic are
 below 1e-13 over the whole range, tails included.
@@ -10,17 +10,15 @@ import math
 from typing import Any, NamedTuple
 
 from bayesprop.simd.lanes import (
-    absolute,
     inlined,
     polynomial,
-    rsqrt_guess,
     scaled_by_power,
     select,
 )
 
 LARGEST_ALPHA = 26.0
-"""|mean| / std of a ReLU input is clamped here; phi(26) is 1e-147, and further out its products
-become subnormal numbers, which cost a hundred cycles each."""
+"""Standard deviations beyond which nothing is told apart: phi(26) is 1e-147, and further out its
+products become subnormal numbers, which cost a hundred cycles each."""
 
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the lowest bits
 _LOG2_E = 1.0 / math.log(2.0)
@@ -85,17 +83,6 @@ class TailIntegrals(NamedTuple):
     j2: Any
 
 
-class ReluMoments(NamedTuple):
-    """Mean and variance of max(a, 0), a ~ N(m_a, v_a), and their four derivatives."""
-
-    m: Any
-    v: Any
-    dm_dm: Any
-    dm_dv: Any
-    dv_dm: Any
-    dv_dv: Any
-
-
 @inlined
 def exp2(x):
     """2^x for |x| < 1022."""
@@ -119,22 +106,6 @@ def normal_pdf(u):
 
 
 @inlined
-def roots(x):
-    """sqrt(x) and 1 / (2 sqrt(x)), at a third of the cost of a square root and a division.
-
-    Goldschmidt's iteration, from 3.4 %: two quadratic steps to 5e-6, a cubic one to 3e-16.
-    """
-    guess = rsqrt_guess(x)
-    root, half = x * guess, 0.5 * guess
-    for _ in range(2):
-        gap = 0.5 - root * half
-        root, half = root + root * gap, half + half * gap
-    gap = 0.5 - root * half
-    gap = gap + gap * (gap * 1.5)
-    return root + root * gap, half + half * gap
-
-
-@inlined
 def tail_integrals(u):
     """J0, J1, J2 for 0 <= u <= 26, all to full relative accuracy.
 
@@ -146,29 +117,3 @@ def tail_integrals(u):
     j2 = _j2_numerator(u) * (square * inverse)
     j1 = (1.0 - u * j2) * (denominator * inverse)
     return TailIntegrals(j2 + u * j1, j1, j2)
-
-
-@inlined
-def relu_moments(m_a, v_a):
-    """Moments of supplement eq. 1-2 with their derivatives, through the tail on the far side of 0.
-
-    With u = |alpha| and x = relu(x) - relu(-x), the moments of the likely side follow from those of
-    the unlikely one by sums in which nothing cancels.
-    """
-    std, half_inverse = roots(v_a)
-    u = absolute(m_a) * (2.0 * half_inverse)
-    u = select(u < LARGEST_ALPHA, u, LARGEST_ALPHA)
-    tail = tail_integrals(u)
-    pdf = normal_pdf(u)
-
-    on = m_a > 0.0
-    far = pdf * tail.j0
-    far_m = pdf * tail.j1
-    far_v = pdf * tail.j2 - far_m * far_m
-    near = 1.0 - far
-    cdf = select(on, near, far)
-    m = std * far_m + select(on, m_a, 0.0)
-    v = v_a * (far_v + select(on, near - far, 0.0))
-    dm_dv = half_inverse * pdf
-    twice = m + m
-    return ReluMoments(m, v, cdf, dm_dv, twice * select(on, far, near), cdf - twice * dm_dv)

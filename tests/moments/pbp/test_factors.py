@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.moments.pbp import kernel_factors
+from bayesprop.moments.pbp import factors
 from bayesprop.moments.pbp.state import Gamma
 from bayesprop.moments.pbp.updates import (
     expected_variance,
@@ -18,12 +18,12 @@ from bayesprop.moments.pbp.updates import (
     matched_gamma,
 )
 from bayesprop.numerics import gaussian
-from bayesprop.simd import lanes
+from bayesprop.numerics.compiled import compiled
 
 
-@lanes.compiled
+@compiled
 def compiled_gamma(shape, rate, v, square):
-    return kernel_factors.absorb_gamma(shape, rate, v, square)
+    return factors.absorb_gamma(shape, rate, v, square)
 
 
 def textbook_gamma(shape, rate, v, resid):

@@ -10,25 +10,23 @@ import pytest
 from compiled_passes import data_pass, linear_state
 from scipy import integrate, special, stats
 
-from bayesprop.moments.pbp import engine, kernel_probit, updates
-from bayesprop.moments.pbp import state as pbp_state
-from bayesprop.moments.pbp.kernel_workspace import work_of
+from bayesprop.moments.pbp import engine, loops, probit, updates
+from bayesprop.numerics.compiled import compiled
 from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
-from bayesprop.simd import lanes
 
 
-@lanes.compiled
-def meet_class(work, scratch, y):
-    log_z, _ = kernel_probit.meet_class(work, scratch, y, 0, 1.0)
+@compiled
+def meet_class(outputs, sums, points, y):
+    log_z, _ = probit.meet_class(outputs, sums, points, y, 0, 1.0)
     return log_z
 
 
 def kernel_log_z(m, v, y):
     """log Z and its gradient by the compiled engine."""
-    work = work_of(pbp_state.init(np.random.default_rng(0), (1, len(m))))
-    work.f_m[:], work.f_v[:] = m, v
-    log_z = meet_class(work, kernel_probit.scratch_for(len(m)), np.array([[float(y)]]))
-    return log_z, np.array([work.grad_f_m, work.grad_f_v])
+    outputs = np.zeros((4, len(m)))
+    outputs[loops.F_M], outputs[loops.F_V] = m, v
+    log_z = meet_class(outputs, *probit.room_for(len(m)), np.array([[float(y)]]))
+    return log_z, outputs[2:]
 
 
 def log_z_by_brute_force(m, v, y):

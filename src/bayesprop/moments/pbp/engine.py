@@ -13,67 +13,57 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.pbp import kernel_probit
-from bayesprop.moments.pbp.kernel_factors import (
+from bayesprop.moments.pbp import probit
+from bayesprop.moments.pbp.factors import (
     absorb_gamma,
     first_cavity,
     is_valid,
-    next_noise,
+    next_cavity,
     refresh_prior_factors,
+    start_datum,
 )
-from bayesprop.moments.pbp.kernel_layers import (
-    absorb_and_propagate,
-    absorb_hidden,
-    absorb_outputs,
-    next_row,
-    prefetch_row,
+from bayesprop.moments.pbp.loops import (
+    F_M,
+    F_V,
+    absorb,
     propagate,
-    propagate_hidden,
-    propagate_outputs,
     set_output_gradient,
 )
-from bayesprop.moments.pbp.kernel_probit import meet_class
-from bayesprop.moments.pbp.kernel_workspace import (
-    NEXT_REMOVED,
-    Packed,
-    pack,
-    read_only,
-    unpack,
-    work_of,
-)
 from bayesprop.moments.pbp.state import (
+    BLOCK,
     LEAST_INFORMATION,
+    N_QUANTITIES,
     Inference,
+    Packed,
     PBPInfo,
     PBPState,
     Targets,
+    flat,
+    layout,
     start_in_prior,
 )
 from bayesprop.numerics import LOG_2PI
-from bayesprop.numerics.machine import side_by_side
-from bayesprop.simd.lanes import compiled, inlined, prefetch
+from bayesprop.numerics.compiled import called, compiled, inlined
+from bayesprop.numerics.machine import aligned_zeros, round_up, side_by_side
 
 _CHUNK_ROWS = 16_384
 
 
 @inlined
-def absorb_noise(work, factor, k, square, weight, guarded):
+def _absorb_noise(noise, k, f_v, square, weight, guarded):
     """Update q(gamma) of output k by eq. 9-10; return 1 if it had to stay as it was."""
-    shape, rate = work.noise_shape[k], work.noise_rate[k]
-    new_shape, new_rate = absorb_gamma(shape, rate, work.f_v[k], square)
+    shape, rate = noise[0, k], noise[1, k]
+    new_shape, new_rate = absorb_gamma(shape, rate, f_v, square)
     new_shape = shape + weight * (new_shape - shape)
     new_rate = rate + weight * (new_rate - rate)
-    kept = guarded and not is_valid(new_shape, new_rate)
-    if kept:
-        new_shape, new_rate = shape, rate
-    if factor is not None:
-        new_shape, new_rate = next_noise(factor, k, shape, rate, new_shape, new_rate)
-    work.noise_shape[k], work.noise_rate[k] = new_shape, new_rate
-    return 1 if kept else 0
+    if guarded and not is_valid(new_shape, new_rate):
+        return 1
+    noise[0, k], noise[1, k] = new_shape, new_rate
+    return 0
 
 
-@inlined
-def meet_targets(work, factor, y, row, weight, guarded, may_miss):
+@called
+def _meet_numbers(outputs, noise, y, row, weight, guarded, may_miss):
     """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
     With `may_miss`, NaN is a target that was not seen, and its output learns and teaches nothing.
@@ -83,103 +73,68 @@ def meet_targets(work, factor, y, row, weight, guarded, may_miss):
     log_z, share, kept = 0.0, 0.0, 0
     for k in range(y.shape[1]):
         if may_miss and math.isnan(y[row, k]):
-            work.grad_f_m[k], work.grad_f_v[k] = 0.0, 0.0
+            set_output_gradient(outputs, k, 0.0, 0.0)
             continue
-        noise_var = work.noise_rate[k] / (work.noise_shape[k] - 1.0)
-        residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
+        noise_var = noise[1, k] / (noise[0, k] - 1.0)
+        residual, f_v = y[row, k] - outputs[F_M, k], outputs[F_V, k]
         inverse = 1.0 / (f_v + noise_var / weight)
-        set_output_gradient(work, k, residual * inverse, inverse)
+        set_output_gradient(outputs, k, residual * inverse, inverse)
         square = residual * residual
         var = f_v + noise_var
         share += f_v / var
         log_z -= 0.5 * (LOG_2PI + math.log(var) + square / var)
-        kept += absorb_noise(work, factor, k, square, weight, guarded)
+        kept += _absorb_noise(noise, k, f_v, square, weight, guarded)
     return weight * log_z, share / y.shape[1], kept
 
 
 @compiled
-def absorb_rows(work, factor, scratch, x, y, weights, order, guarded, may_miss):
+def absorb_rows(
+    layers, weights, noise, units, outputs, x, y, counts, order, guarded, may_miss, sep, label
+):
     """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
 
-    By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
-    with Gaussian noise if `scratch` is None, NaN among them with `may_miss` where one was not seen,
-    else classes seen through a probit. A hidden layer on the inputs absorbs a datum only when the
-    next one comes, or the end.
+    sep
+        None for assumed density filtering; for stochastic EP what `next_cavity` takes.
+    label
+        None for numbers with Gaussian noise, NaN among them with `may_miss` where one was not seen;
+        for classes seen through a probit what `probit.room_for` returns.
     """
-    last, n = work.layers.shape[0] - 1, order.size
-    log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
-    if factor is not None:
-        undone += first_cavity(work, factor)
-    for i in range(work.v_bound.size):
-        work.v_bound[i] = math.inf
+    log_z, share, undone, kept, n = 0.0, 0.0, 0, 0, order.size
+    if sep is not None:
+        undone += first_cavity(weights, noise, sep)
     for t in range(n):
         row = order[t]
-        next_reach = next_row(work, x, row)
-        ahead = order[min(t + 1, n - 1)]
-        prefetch_row(x, ahead)
-        prefetch(y, ahead * y.shape[1])
-        if t > 0 and last > 0:
-            undone += absorb_and_propagate(work, factor, reach)
-            for depth in range(1, last):
-                propagate_hidden(work, depth)
-            propagate_outputs(work, last)
+        propagate(layers, weights, units, outputs, x, row)
+        if sep is not None:
+            start_datum(weights, noise, sep, t == n - 1)
+        if label is None:
+            numbers = _meet_numbers(outputs, noise, y, row, counts[row], guarded, may_miss)
+            log_z, share, kept = log_z + numbers[0], share + numbers[1], kept + numbers[2]
         else:
-            propagate(work, x, row)
-        reach = next_reach
-        if factor is not None and t == n - 1:
-            factor.rule[NEXT_REMOVED] = 0.0
-        weight = weights[row]
-        if scratch is None:
-            row_log_z, row_share, row_kept = meet_targets(
-                work, factor, y, row, weight, guarded, may_miss
-            )
-            kept += row_kept
-        else:
-            row_log_z, row_share = meet_class(work, scratch, y, row, weight)
-        log_z += row_log_z
-        share += row_share
-        undone += absorb_outputs(work, factor, last)
-        for depth in range(last - 1, 0, -1):
-            undone += absorb_hidden(work, factor, depth)
-    if n > 0 and last > 0:
-        next_row(work, x, order[n - 1])
-        undone += absorb_and_propagate(work, factor, reach)
+            sums, points = label
+            classes = probit.meet_class(outputs, sums, points, y, row, counts[row])
+            log_z, share = log_z + classes[0], share + classes[1]
+        undone += absorb(layers, weights, units, outputs, x, row)
+        if sep is not None:
+            undone += next_cavity(weights, noise, sep)
     return log_z, share, undone, kept
 
 
 @compiled
-def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, noise):
-    """Absorb the row `first`, then others again, which change no noise; return as `absorb_rows`.
-
-    y
-        NaN for an output that was not seen.
-    noise
-        (2, o), to work with.
-    """
-    log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, True, True)
-    for k in range(noise.shape[1]):
-        noise[0, k], noise[1, k] = work.noise_shape[k], work.noise_rate[k]
-    _, _, more, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, True, True)
-    for k in range(noise.shape[1]):
-        work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
-    return log_z, share, undone + more, kept
-
-
-@compiled
-def refresh(weights, sites, variational, start_counts, least_information, guarded):
+def refresh(layers, weights, prior, variational, start_counts, least_information, guarded):
     """Refresh every prior factor: see `refresh_prior_factors`."""
     return refresh_prior_factors(
-        weights, sites, variational, start_counts, least_information, guarded
+        layers, weights, prior, variational, start_counts, least_information, guarded
     )
 
 
 @compiled
-def predict_rows(work, x, m, v):
+def predict_rows(layers, weights, units, outputs, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
-        propagate(work, x, row)
+        propagate(layers, weights, units, outputs, x, row)
         for k in range(m.shape[1]):
-            m[row, k], v[row, k] = work.f_m[k], work.f_v[k]
+            m[row, k], v[row, k] = outputs[F_M, k], outputs[F_V, k]
 
 
 def passes(
@@ -220,24 +175,45 @@ def passes(
         lengths = f"{len(x)}, {len(y)} and {len(weight)}"
         raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
     weight, has_absent_rows = _contiguous(weight), not np.all(weight)
-    is_class = targets == "classes"
-    scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
-    packed = work, _, average = pack(state, with_average=inference == "sep")
+    is_class, is_sep = targets == "classes", inference == "sep"
+    packed = state.packed(with_average=is_sep)
     for orders in epochs:
         info = PBPInfo()
         for order in orders:
             order = np.ascontiguousarray(order, dtype=np.int64)
-            order = read_only(order[weight[order] > 0.0] if has_absent_rows else order)
-            if average is not None and len(order):
-                n_removed = float(average.average.any())
-                average.rule[:] = n_removed, 1.0 / len(order), n_removed
-            log_z, share, undone, kept = absorb_rows(
-                work, average, scratch, x, y, weight, order, guarded, False
-            )
-            info += PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
+            order = order[weight[order] > 0.0] if has_absent_rows else order
+            got = absorbed(packed, x, y, weight, order, is_class=is_class, guarded=guarded)
+            info += got
             if refreshes:
                 info += refreshed(packed, inference, targets, guarded=guarded)
-        yield unpack(packed, state), info
+        yield state.unpacked(packed), info
+
+
+def absorbed(
+    packed: Packed,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    weight: Float[np.ndarray, " n"],
+    order: Int[np.ndarray, " k"],
+    *,
+    is_class: bool = False,
+    guarded: bool = True,
+    may_miss: bool = False,
+) -> PBPInfo:
+    """Absorb rows in place."""
+    layers, weights, noise, _, average = packed
+    sep = label = None
+    if average is not None:
+        removed = float(average.any())
+        rule = np.array([removed, 1.0 / max(len(order), 1), removed])
+        sep = average, np.empty_like(average), rule
+    if is_class:
+        label = probit.room_for(noise.shape[1])
+    rows = x, y, weight, read_only(order)
+    log_z, share, undone, kept = absorb_rows(
+        layers, weights, noise, *room_for(layers), *rows, guarded, may_miss, sep, label
+    )
+    return PBPInfo(log_z, share, weights_undone=undone, noise_kept=kept)
 
 
 def refreshed(
@@ -253,10 +229,10 @@ def refreshed(
     9-10 make of the random start in one layer, the next ones learn from.
     """
     counts = not start_in_prior(inference, targets)
-    variational = counts and len(packed.work.layers) > 2
+    variational = counts and len(packed.layers) > 2
     least = 0.0 if counts else LEAST_INFORMATION[targets]
     kept, uninformed = refresh(
-        packed.work.weights, packed.sites, variational, counts, least, guarded
+        packed.layers, packed.weights, packed.prior, variational, counts, least, guarded
     )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
@@ -269,9 +245,9 @@ def refresh_prior(
     guarded: bool = True,
 ) -> tuple[PBPState, PBPInfo]:
     """One full EP update of the weight-prior factors, whatever code absorbed the rows."""
-    packed = pack(state)
+    packed = state.packed()
     info = refreshed(packed, inference, targets, guarded=guarded)
-    return unpack(packed, state), info
+    return state.unpacked(packed), info
 
 
 def predict_moments(
@@ -280,11 +256,13 @@ def predict_moments(
     """Mean and variance of the outputs at standardised rows, noise not included."""
     x = checked("x", x, state.layer_sizes[0])
     n, n_out = len(x), state.layer_sizes[-1]
-    m, v = np.empty((n, n_out)), np.empty((n, n_out))
+    m, v = np.empty((2, n, n_out))
+    layers = layout(state.layer_sizes)
+    weights = flat(layers, state.m, state.v)
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        predict_rows(work_of(state), x[rows], m[rows], v[rows])
+        predict_rows(layers, weights, *room_for(layers), x[rows], m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
     if len(starts) == 1:
@@ -298,8 +276,8 @@ def log_class_probabilities(
     m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"]
 ) -> Float[np.ndarray, "n c"]:
     """Log Z of every class, given the outputs' moments: the predictive probabilities, nats."""
-    out, scratch = np.empty((len(m), max(2, m.shape[1]))), kernel_probit.scratch_for(m.shape[1])
-    kernel_probit.log_class_probabilities(_contiguous(m), _contiguous(v), scratch, out)
+    out, room = np.empty((len(m), max(2, m.shape[1]))), probit.room_for(m.shape[1])
+    probit.log_class_probabilities(_contiguous(m), _contiguous(v), *room, out)
     return out
 
 
@@ -307,9 +285,15 @@ def expected_entropies(
     m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"], nodes: Float[np.ndarray, "r o"]
 ) -> Float[np.ndarray, " n"]:
     """Entropy of three classes or more, averaged over outputs m + sqrt(v) nodes, nats."""
-    out, scratch = np.empty(len(m)), kernel_probit.scratch_for(m.shape[1])
-    kernel_probit.expected_entropies(*map(_contiguous, (m, v, nodes)), scratch, out)
+    out, room = np.empty(len(m)), probit.room_for(m.shape[1])
+    probit.expected_entropies(*map(_contiguous, (m, v, nodes)), *room, out)
     return out
+
+
+def room_for(layers: Int[np.ndarray, "l 5"]) -> tuple[np.ndarray, np.ndarray]:
+    """Return memory for all quantities of the hidden units, and `outputs`."""
+    n_in, n_out, _, _, units = layers[-1].tolist()
+    return aligned_zeros(units + round_up(n_in, BLOCK) * N_QUANTITIES), np.zeros((4, n_out))
 
 
 def checked(name: str, table: np.ndarray, n_columns: int) -> np.ndarray:
@@ -321,3 +305,10 @@ def checked(name: str, table: np.ndarray, n_columns: int) -> np.ndarray:
 
 def _contiguous(table: np.ndarray) -> np.ndarray:
     return read_only(np.ascontiguousarray(table, dtype=np.float64))
+
+
+def read_only(table: np.ndarray) -> np.ndarray:
+    """Return a read-only view: code for arrays that may be written to would be compiled apart."""
+    view = table.view()
+    view.setflags(write=False)
+    return view

@@ -6,12 +6,15 @@ engine never has to load JAX.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+
+from bayesprop.numerics.machine import aligned_zeros, round_up
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree  # which loads JAX
@@ -126,10 +129,112 @@ class PBPState(NamedTuple):
             noise_rate=np.full_like(self.noise_rate, noise_prior.rate),
         )
 
+    def packed(self, *, with_average: bool = False) -> Packed:
+        """Copy what compiled loops change; without an average factor under density filtering."""
+        layers = layout(self.layer_sizes)
+        weights = flat(layers, *(getattr(self, name) for name in _IN_WEIGHTS))
+        noise = np.array([self.noise_shape, self.noise_rate], dtype=np.float64)
+        prior = np.array([self.prior_shape, self.prior_rate], dtype=np.float64)
+        average = None
+        if with_average:
+            of_noise = np.array([self.lik_noise_shape, self.lik_noise_rate])
+            of_weights = flat(layers, self.lik_prec_mean, self.lik_prec, filling=0.0)
+            average = np.hstack([of_weights, of_noise])
+        return Packed(layers, weights, noise, prior, average)
+
+    def unpacked(self, packed: Packed) -> PBPState:
+        """Return the state with copies of what was packed, as it is now."""
+        layers, weights, noise, prior, average = packed
+        new: dict[str, Any] = dict(zip(_IN_WEIGHTS, _layered(layers, weights), strict=True))
+        new["noise_shape"], new["noise_rate"] = noise.copy()
+        new["prior_shape"], new["prior_rate"] = map(np.asarray, prior.copy())
+        if average is not None:
+            n = weights.shape[1]
+            new["lik_prec_mean"], new["lik_prec"] = _layered(layers, average[:, :n])
+            new["lik_noise_shape"], new["lik_noise_rate"] = average[:, n:].copy()
+        return self._replace(**new)
+
     @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Inputs, hidden units of every layer, outputs."""
         return (self.m[0].shape[0] - 1, *(m.shape[1] for m in self.m))
+
+
+_IN_WEIGHTS = ("m", "v", "site_shape", "site_rate", "site_prec", "site_prec_mean")
+
+
+class Packed(NamedTuple):
+    """A state as compiled loops have it, which change it in place.
+
+    layers
+        See `layout`.
+    weights
+        Moments and what the prior factors say, of all weights in one row each: of a hidden layer
+        input by input, of the last output by output.
+    noise, prior
+        Shape and rate.
+    average
+        The average factor, m/v and 1/v of the weights, then shape and rate of the noise.
+    """
+
+    layers: Int[np.ndarray, "l 5"]
+    weights: Float[np.ndarray, "6 w"]
+    noise: Float[np.ndarray, "2 o"]
+    prior: Float[np.ndarray, " 2"]
+    average: Float[np.ndarray, "2 a"] | None
+
+
+N_IN, N_OUT, WIDTH, WEIGHTS, UNITS = range(5)
+"""Columns of `layout`: inputs, units or outputs; of a hidden layer the units filled up to whole
+registers, of the last its inputs with the bias; where the weights begin, and the inputs."""
+BLOCK, N_QUANTITIES, _REGISTER = 64, 8, 8
+"""Hidden units computed at a time, and numbers that are kept of each."""
+
+
+@lru_cache(maxsize=64)
+def layout(sizes: tuple[int, ...]) -> Int[np.ndarray, "l 5"]:
+    """Return how the layers lie in memory, one row each."""
+    layers, start, units = [], 0, 0
+    for depth, (n_in, n_out) in enumerate(pairwise(sizes), start=2):
+        is_last = depth == len(sizes)
+        width = n_in + 1 if is_last else round_up(n_out, _REGISTER)
+        layers.append((n_in, n_out, width, start, units))
+        start += width * (n_out if is_last else n_in + 1)
+        units += round_up(n_in, BLOCK) * N_QUANTITIES if depth > 2 else 0
+    return np.array(layers)
+
+
+def _parts(
+    layers: Int[np.ndarray, "l 5"], rows: Float[np.ndarray, "q w"]
+) -> Iterator[Float[np.ndarray, "q i o"]]:
+    """Yield views of the layers within rows of `Packed.weights`."""
+    *hidden, (n_in, n_out, width, start, _) = layers.tolist()
+    for inputs, units, filled, at, _ in hidden:
+        end = at + (inputs + 1) * filled
+        yield rows[:, at:end].reshape(len(rows), inputs + 1, filled)[:, :, :units]
+    end = start + n_out * width
+    yield rows[:, start:end].reshape(len(rows), n_out, n_in + 1).transpose(0, 2, 1)
+
+
+def flat(
+    layers: Int[np.ndarray, "l 5"], *quantities: Sequence[np.ndarray], filling: float = 1.0
+) -> Float[np.ndarray, "q w"]:
+    """Copy the layers of each quantity into a row; `filling` is what the second has in gaps."""
+    _, n_out, width, start, _ = layers[-1].tolist()
+    n_weights = round_up(start + n_out * width, _REGISTER)
+    rows = aligned_zeros(len(quantities) * n_weights).reshape(len(quantities), n_weights)
+    rows[1] = filling
+    for depth, part in enumerate(_parts(layers, rows)):
+        for one, quantity in zip(part, quantities, strict=True):
+            one[...] = quantity[depth]
+    return rows
+
+
+def _layered(
+    layers: Int[np.ndarray, "l 5"], rows: Float[np.ndarray, "q w"]
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Undo `flat`: the layers of a copy, of one quantity after another."""
+    return zip(*_parts(layers, rows.copy()), strict=True)
 
 
 class PBPInfo(NamedTuple):

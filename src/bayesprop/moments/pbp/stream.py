@@ -21,21 +21,20 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from bayesprop.codec import UNBOUNDED
-from bayesprop.moments.pbp.engine import absorb_and_recall, checked, predict_rows, refreshed
-from bayesprop.moments.pbp.kernel_layers import n_blocks
-from bayesprop.moments.pbp.kernel_workspace import (
-    BLOCK,
-    N_OUT,
-    N_ROWS,
-    PAIR,
-    WEIGHTS,
-    pack,
+from bayesprop.moments.pbp.engine import (
+    absorbed,
+    checked,
+    predict_rows,
     read_only,
-    unpack,
+    refreshed,
+    room_for,
 )
-from bayesprop.moments.pbp.state import PBPInfo, PBPState
-from bayesprop.simd.lanes import compiled, inlined
+from bayesprop.moments.pbp.loops import M, V
+from bayesprop.moments.pbp.state import N_IN, N_OUT, WEIGHTS, WIDTH, PBPInfo, PBPState
+from bayesprop.numerics.compiled import called, compiled
 
+_LANES = 8
+"""Units of a hidden layer, its bias one of them, that are drawn together: the order of normals."""
 _MOST_JOINT = 64
 _CHUNK_DRAWS = 128
 _LEAST_PIVOT = 1e-13
@@ -92,20 +91,19 @@ class PBPStream:
 
     def __init__(self, start: StreamState, *, recall_weight: float = 1.0) -> None:
         self._like, self.layer_sizes = start.posterior, start.posterior.layer_sizes
-        self._packed = pack(start.posterior)
+        self._packed = start.posterior.packed()
         self._x, self._y, self.n_seen = start.x.copy(), start.y.copy(), start.n_seen
-        size, n_out = self._y.shape
+        size = len(self._y)
         self._rows = read_only(self._x), read_only(self._y)
         places = np.arange(size)
         self._orders = (places[:, None] - places) % size
         self._weights = read_only(np.ones(size)), read_only(np.full(size, float(recall_weight)))
-        self._noise = np.empty((2, n_out))
-        self._width = max(BLOCK * (units // BLOCK + 1) for units in self.layer_sizes[:-1])
+        self._room = room_for(self._packed.layers)
 
     @property
     def state(self) -> StreamState:
         """A copy of the stream as it is now."""
-        posterior = unpack(self._packed, self._like)
+        posterior = self._like.unpacked(self._packed)
         return StreamState(posterior, self._x.copy(), self._y.copy(), self.n_seen)
 
     def absorb(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " o"]) -> PBPInfo:
@@ -114,11 +112,15 @@ class PBPStream:
         self._x[place], self._y[place] = x, y
         order = self._orders[place]
         order = order if self.n_seen >= len(order) else order[: self.n_seen + 1]
-        log_z, share, undone, kept = absorb_and_recall(
-            self._packed.work, *self._rows, *self._weights, order[:1], order[1:], self._noise
-        )
         self.n_seen += 1
-        return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
+        once, again = self._weights
+        info = absorbed(self._packed, *self._rows, once, order[:1], may_miss=True)
+        if len(order) == 1:
+            return info
+        noise = self._packed.noise.copy()
+        more = absorbed(self._packed, *self._rows, again, order[1:], may_miss=True)
+        self._packed.noise[:] = noise
+        return info._replace(weights_undone=info.weights_undone + more.weights_undone)
 
     def refresh(self) -> PBPInfo:
         """Refine the prior factors."""
@@ -130,7 +132,7 @@ class PBPStream:
         """Mean and variance of the outputs, noise not included."""
         x = checked("x", x, self.layer_sizes[0])
         m, v = np.empty((2, len(x), self.layer_sizes[-1]))
-        predict_rows(self._packed.work, x, m, v)
+        predict_rows(self._packed.layers, self._packed.weights, *self._room, x, m, v)
         return m, v
 
     def draw(
@@ -149,20 +151,21 @@ class PBPStream:
         for first in range(0, n_draws, _CHUNK_DRAWS):
             part = out[first : first + _CHUNK_DRAWS]
             normals = rng.standard_normal((len(part), n_normals(self.layer_sizes, len(x))))
-            mean, roots = np.empty((len(x), BLOCK)), np.empty((len(x), len(x), BLOCK))
-            acts, spare = np.zeros((2, *part.shape[:2], self._width))
+            mean, roots = np.empty((len(x), _LANES)), np.empty((len(x), len(x), _LANES))
+            acts, spare = np.ones((2, *part.shape[:2], max(self.layer_sizes[:-1]) + 1))
             spare[:, :, : x.shape[1]], spare[:, :, x.shape[1]] = x, 1.0
-            draw_functions(self._packed.work, normals, mean, roots, acts, spare, part)
+            layers, weights = self._packed.layers, self._packed.weights
+            draw_functions(layers, weights, normals, mean, roots, acts, spare, part)
         return out
 
 
 def n_normals(layer_sizes, k):
     """Return how many standard normals a draw at k inputs takes."""
-    hidden = sum(BLOCK * (size // BLOCK + 1) for size in layer_sizes[1:-1])
+    hidden = sum(_LANES * (size // _LANES + 1) for size in layer_sizes[1:-1])
     return k * (hidden + layer_sizes[-1])
 
 
-@inlined
+@called
 def _take_roots(width, cov):
     """Replace covariances by their Cholesky factors, whose diagonals may have zeros.
 
@@ -180,25 +183,28 @@ def _take_roots(width, cov):
                 cov[i, j, u] = cov[i, j, u] / root if root > 0.0 else 0.0
 
 
-@inlined
-def _moments(work, depth, at, width, z, mean, cov):
-    """Write mean and covariance of some units, whose weights begin at `at`, for the inputs z."""
-    k, n_rows, scale = z.shape[0], work.layers[depth, N_ROWS], work.scales[depth]
+@called
+def _moments(weights, at, step, n_in, width, z, mean, cov):
+    """Write mean and roots of the covariance of some units for the inputs z.
+
+    Their weights begin at `at`, those of the next input `step` further on.
+    """
+    k, scale = z.shape[0], 1.0 / math.sqrt(n_in + 1.0)
     mean[:], cov[:] = 0.0, 0.0
-    for i in range(n_rows):
-        place = at + (i * PAIR if width == BLOCK else i // BLOCK * PAIR + i % BLOCK)
+    for i in range(n_in + 1):
+        place = at + i * step
         for a in range(k):
             for u in range(width):
-                mean[a, u] += scale * work.weights[place + u] * z[a, i]
+                mean[a, u] += scale * weights[M, place + u] * z[a, i]
             for b in range(a + 1):
                 both = scale * scale * z[a, i] * z[b, i]
                 for u in range(width):
-                    cov[a, b, u] += work.weights[place + BLOCK + u] * both
+                    cov[a, b, u] += weights[V, place + u] * both
     _take_roots(width, cov)
 
 
 @compiled
-def draw_functions(work, normals, mean, roots, acts, spare, out):
+def draw_functions(layers, weights, normals, mean, roots, acts, spare, out):
     """Write draws of all outputs at some rows, at most a few: (s, k, o).
 
     normals
@@ -206,30 +212,32 @@ def draw_functions(work, normals, mean, roots, acts, spare, out):
     mean, roots
         (k, 8) and (k, k, 8), to work with.
     acts, spare
-        (s, k, units of the largest layer, inputs too, filled up as in the workspace), two of them;
-        the second begins with every row and a one for the bias.
+        (s, k, units of the largest layer, inputs too, and a one), two of them; the second begins
+        with every row.
     """
-    n_layers, n_draws, k, used = work.layers.shape[0], spare.shape[0], spare.shape[1], 0
-    for depth in range(n_layers):
-        is_last, n_rows = depth == n_layers - 1, work.layers[depth, N_ROWS]
-        width = 1 if is_last else BLOCK
-        step = 2 * BLOCK * n_blocks(n_rows) if is_last else PAIR * n_rows
-        at = work.layers[depth, WEIGHTS]
-        for first in range(0, work.layers[depth, N_OUT] + (0 if is_last else 1), width):
+    n_draws, k, used, last = spare.shape[0], spare.shape[1], 0, layers.shape[0] - 1
+    for depth in range(last + 1):
+        is_last, n_in, n_out = depth == last, layers[depth, N_IN], layers[depth, N_OUT]
+        lanes, n_units = (1, n_out) if is_last else (_LANES, n_out + 1)
+        for first in range(0, n_units, lanes):
+            width = min(lanes, n_out - first)
+            at = layers[depth, WEIGHTS] + (first * (n_in + 1) if is_last else first)
             for s in range(n_draws):
-                if is_last:
-                    _moments(work, depth, at, 1, spare[s], mean, roots)
-                elif depth > 0 or s == 0:
-                    _moments(work, depth, at, BLOCK, spare[s], mean, roots)
+                if depth > 0 or s == 0:
+                    step = 1 if is_last else layers[depth, WIDTH]
+                    _moments(weights, at, step, n_in, width, spare[s], mean, roots)
                 for a in range(k):
                     for u in range(width):
                         value = mean[a, u]
                         for j in range(a + 1):
-                            value += roots[a, j, u] * normals[s, used + width * j + u]
+                            value += roots[a, j, u] * normals[s, used + lanes * j + u]
                         if is_last:
                             out[s, a, first] = value
                         else:
                             acts[s, a, first + u] = max(value, 0.0)
-            at += step
-            used += width * k
+
+            used += lanes * k
+        for s in range(n_draws):
+            for a in range(k):
+                acts[s, a, n_out if not is_last else 0] = 1.0
         acts, spare = spare, acts

@@ -1,0 +1,68 @@
+"""How loops are compiled: by numba, through what it promises alone.
+
+What makes such loops fast: the innermost runs over contiguous numbers and calls nothing but what is
+`inlined`; no branch and no allocation in it (a choice of two values is no branch); and of the
+arrays that it writes to and reads, few whose distances are not known when it is compiled, since for
+each pair the processor would have to see first that they do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+_jit: Any = njit  # whose type stubs know only a few of its options
+
+EXACT = frozenset({"contract"})
+"""a * b + c in one rounding, and nothing more: NaN and infinity are seen, (x + c) - c is done."""
+SUMS = EXACT | {"reassoc"}
+"""Sums in any order, so that a loop may add eight numbers at a time."""
+
+
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def inlined(function: Callable) -> Any:
+    """Compile a function into all that call it."""
+    return _jit(forceinline=True, **_INNER, **_options(EXACT))(function)
+
+
+def called(function: Callable) -> Any:
+    """Compile one with loops of its own, that only compiled functions call."""
+    return _jit(**_INNER, **_options(EXACT))(function)
+
+
+def summing(function: Callable) -> Any:
+    """Compile one whose loops add numbers up, in any order."""
+    return _jit(**_INNER, **_options(SUMS))(function)
+
+
+def compiled(function: Callable) -> Any:
+    """Compile an entry point at its first call; keep the result on disk where a folder allows.
+
+    numba takes it for the same as long as the entry point's file is the same. It must compile anew
+    when any file has changed whose functions it may call, or it would run yesterday's code: the
+    name under which it is kept tells them all.
+    """
+    function.__qualname__ += f"-{source_stamp(Path(function.__code__.co_filename).parent)}"
+    try:
+        return _jit(cache=True, **_options(EXACT))(function)
+    except RuntimeError:  # numba found no folder that it may write to
+        return _jit(**_options(EXACT))(function)
+
+
+@cache
+def source_stamp(folder: Path) -> str:
+    """Return what changes with the files of a folder, and with this one's."""
+    files = sorted(f for each in {folder, Path(__file__).parent} for f in each.glob("*.py"))
+    stamps = [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files]
+    return sha256(repr(stamps).encode()).hexdigest()[:12]
+
+
+def _options(flags: frozenset[str]) -> dict[str, Any]:
+    return {"nogil": True, "fastmath": set(flags), "error_model": "numpy"}
