@@ -98,15 +98,50 @@ def test_inspect_says_what_reproduces_the_model(cli, house_model, houses, tmp_pa
     assert cli("predict", again, houses).out == first
 
 
-def test_two_hidden_layers_both_ways(cli, houses, tmp_path):
-    sizes = []
-    for words in (("--hidden", "6,4"), ("--hidden", "6", "--hidden", "4")):
+def test_inspect_shows_what_the_fit_warned_of_and_how_sure_its_scores_are(cli, houses, tmp_path):
+    model = tmp_path / "m"
+    fit = ("fit", houses, "-t", "price", "-o", model, "--method", "linear")
+    told, stored = cli(*fit, "--json").json, cli("inspect", model, "--json").json
+    for key in ("warnings", "standard_errors", "judged_by", "held_out"):
+        assert stored[key] == told[key]
+    shown = cli("inspect", model).out
+    assert "± s.e." in shown
+    assert told["judged_by"] in shown
+    assert "no rows were held out" in cli(*fit, "--test-fraction", 0).err
+    assert cli("inspect", model, "--json").json["held_out"] is None
+
+
+def test_settings_reach_the_estimator_with_their_types(cli, houses, tmp_path):
+    given = ("--set", "activation=relu", "--set", "weight_prior=[3, 2.0]", "--epochs", 2, "-q")
+    for sizes in (("--hidden", "6,4"), ("--hidden", "6", "--hidden", "4"),
+                  ("--set", "hidden_layer_sizes=[6, 4]")):  # fmt: skip
         out = tmp_path / "m"
-        words = ("fit", houses, "-t", "price", "-o", out, *words, "--epochs", 2, "--quiet")
-        words += ("--method", "pbp", "--test-fraction", 0)
-        assert cli(*words).code == 0
-        sizes.append(cli("inspect", out, "--json").json["parameters"]["hidden_layer_sizes"])
-    assert sizes == [[6, 4], [6, 4]]
+        words = ("fit", houses, "-t", "price", "-o", out, "--method", "pbp", *sizes, *given)
+        assert cli(*words, "--test-fraction", 0).code == 0
+        parameters = cli("inspect", out, "--json").json["parameters"]
+        assert (parameters["activation"], parameters["weight_prior"]) == ("relu", [3, 2.0])
+        assert (parameters["hidden_layer_sizes"], parameters["n_epochs"]) == ([6, 4], 2)
+        assert parameters["random_state"] == 0
+
+
+def test_classes_and_decisions_are_shown(cli, fitted):
+    text = "x,y\n" + "".join(f"{k % 9},{'ab'[k % 9 > 2]}\n" for k in range(90))
+    words = ("--method", "logistic", "--test-fraction", 0.2, "--cost", "fn=10,fp=1")
+    table, model, result = fitted(text, *words)
+    assert "positive class: 'a', the rarer; --positive names another" in result.err
+    shown = cli("evaluate", model, table).out
+    assert "actual, predicted:" in shown
+    assert "flagged as 'a' from 0.09091" in shown
+    assert "a, b" in cli("inspect", model).out
+    told = cli("inspect", model, "--json").json
+    assert (told["task"], told["classes"], told["positive"]) == ("classification", ["a", "b"], "a")
+    assert told["decision"]["costs"] == {"fn": 10.0, "fp": 1.0}
+    assert told["target_scaling"] is None
+    abstained = cli("predict", model, table, "--abstain-above", 0, "--quiet")
+    assert (abstained.err, {row["y"] for row in abstained.rows}) == ("", {""})
+    many = "x,y\n" + "".join(f"{k % 12},c{k % 12:02d}\n" for k in range(120))
+    table, model, _ = fitted(many, "--method", "logistic", "--test-fraction", 0)
+    assert "actual, predicted:" not in cli("evaluate", model, table).out
 
 
 def test_catalogues(cli):

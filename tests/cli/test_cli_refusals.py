@@ -43,6 +43,7 @@ REFUSED = {
         *((f"fit iris --out m --method logistic --{words}", "is for two classes")
           for words in ("cost fn=1,fp=1", "positive setosa")),
         ("fit iris --out m --target-kind count", "--target-kind count is for numbers"),
+        ("predict MODEL - --calibrate -", "cannot both be standard input"),
         ("compare iris --positive x", "--positive is for two classes"),
         ("fit RAGGED --target y --out m --method linear", "line 22"),
         ("inspect absent.bayesprop", "there is no model file 'absent.bayesprop'"),
@@ -77,6 +78,9 @@ REFUSED = {
         ("--set x=1 --set x=2", "--set x is given twice"),
         ("--set n_epochs=3", "this is what --epochs says"),
         ("--set random_state=3", "this is what --seed says"),
+        ("--set target_kind=share", "give that alone"),
+        ("--target-kind prices", "'positive', 'nonnegative'"),
+        ("--order a,b --target-kind classes", "leave --target-kind classes out"),
         ("--task ranking", "'regression', 'classification'"),
     ],
     "predict": [

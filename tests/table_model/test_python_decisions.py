@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,19 @@ def test_predict_takes_what_the_command_line_takes(
         else:
             numbers = [float(one or "nan") for one in other]
             np.testing.assert_allclose(own.to_numpy(), numbers, rtol=1e-5, atol=1e-6)
+
+
+def test_intervals_reach_as_far_as_the_calibration_rows_say(numbers: bayesprop.TableModel):
+    held, levels = loans(3, 40), (0.5, 0.9)
+    plain, found = numbers.predict(held, levels), numbers.predict(held, levels, calibrate=held)
+    score = np.sort((np.abs(held["spent"] - plain["mean"]) / plain["std"]).to_numpy())
+    for level in levels:
+        half = score[math.ceil(41 * level) - 1] * plain["std"]
+        np.testing.assert_allclose(found[f"lower_{100 * level:g}"], plain["mean"] - half)
+        np.testing.assert_allclose(found[f"upper_{100 * level:g}"], plain["mean"] + half)
+    pd.testing.assert_series_equal(found["mean"], plain["mean"])
+    with pytest.raises(ValueError, match="did not see: the model has learnt these 40 rows"):
+        numbers.update(held).predict(held, calibrate=held)
 
 
 def test_a_rate_is_reached_on_frames(model: bayesprop.TableModel):

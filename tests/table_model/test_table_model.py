@@ -128,6 +128,17 @@ def test_it_is_judged_on_other_rows_and_reports(model: bayesprop.TableModel, tmp
     assert "rent" in (tmp_path / "page.html").read_text()
 
 
+def test_columns_may_be_absent_where_that_is_allowed(told, model, tmp_path: Path):
+    less, page = FLATS.drop(columns="rooms"), tmp_path / "r.html"
+    widths = [
+        model.evaluate(frame, allow_missing_columns=True)["model"]["width_90"]
+        for frame in (FLATS, less)
+    ]
+    assert widths[1] > widths[0]
+    model.report(page, less, allow_missing_columns=True)
+    assert "rows have gaps, whose missing values make" in page.read_text()
+
+
 def test_numbers_that_name_things_are_groups_to_be_judged_by():
     rng = np.random.default_rng(0)
     plot = np.repeat(np.arange(40), 10)
