@@ -41,7 +41,7 @@ WHOLE = "whole"
 WORTH, MOST_LOSS = 0.005, 0.05
 """Nats that a part must be worth in the mean to stay, or else to a table beyond two errors."""
 _SURE = -1e9  # nats that no row loses
-SETTINGS, WEIGHTS = "tabular_default.settings:settings_for", "stack:mixture_weights"
+SETTINGS, WEIGHTS = "tabular_default.method:settings_for", "stack:mixture_weights"
 _NO_WIDTH = -5.0  # log width of a kink, next to nothing
 
 Replace = Callable[[Any], Any]
@@ -154,9 +154,14 @@ PARTS = {
     "networks with ramps": Part(REGRESSION, {"piecewise_linear:Ramps.of": no_ramps}),
     "process on targets": Part(
         REGRESSION,
-        {"gaussian_process:GaussianProcess.fit": no_process, "experts:_stacked": no_weight},
+        {
+            "gaussian_process:GaussianProcess.fit": no_process,
+            "tabular_default.fit:_stacked": no_weight,
+        },
     ),
-    "residual process": Part(REGRESSION, {"experts:_around": constantly(None)}),
+    "residual process": Part(
+        REGRESSION, {"residual_process:ResidualProcess.fit": constantly(None)}
+    ),
     "density of neighbours": Part(
         REGRESSION,
         {
@@ -176,11 +181,13 @@ PARTS = {
     "second share beta": Part(REGRESSION, {SETTINGS: settings(noise_shares=(0.5,))}),
     "few-row priors": Part(
         REGRESSION,
-        {"settings:FEW_ROWS_PRIORS": lambda _: valued("tabular_default.settings:PRIORS")},
+        {
+            "tabular_default.method:FEW_ROWS_PRIORS": lambda _: valued(
+                "tabular_default.settings:PRIORS"
+            )
+        },
     ),
-    "few-row priors, linear path": Part(
-        REGRESSION, {"tabular_default.settings:FEW_ROWS": set_to(0)}
-    ),
+    "few-row priors, linear path": Part(REGRESSION, {"tabular_default.method:FEW_ROWS": set_to(0)}),
     "joint covariance": Part(REGRESSION, {"held_out:MOST_WEIGHTS": set_to(0), "fit:fit": in_folds}),
     "learnt kinks": Part(None, {"tabular_default.training:_Training.__init__": rectifiers}),
     "label neighbours": Part(CLASSIFICATION, {"neighbours:LocalLogits.fit": constantly(None)}),

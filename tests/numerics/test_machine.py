@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from threading import Event, Thread
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from bayesprop.numerics import machine
 
@@ -59,3 +61,25 @@ def test_a_core_is_idle_that_no_work_waits_for(monkeypatch, cores, load, idle):
     if load is None:
         monkeypatch.delattr(os, "getloadavg")
     assert machine.is_core_idle() is idle
+
+
+def n_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blocks_that_overlap_share_one_thread_and_leave_nothing_behind():
+    before, entered, leave = n_threads(), Event(), Event()
+
+    def hold() -> None:
+        with machine.one_blas_thread():
+            entered.set()
+            leave.wait(10.0)
+
+    other = Thread(target=hold)
+    with machine.one_blas_thread(), machine.one_blas_thread():
+        other.start()
+        assert entered.wait(10.0)
+    assert n_threads() == {1}
+    leave.set()
+    other.join()
+    assert n_threads() == before

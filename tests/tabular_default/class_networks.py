@@ -13,8 +13,8 @@ import numpy as np
 from bayesprop.tabular_default import training as engine
 from bayesprop.tabular_default.kernel_classes import advance_classes
 from bayesprop.tabular_default.kernel_layout import layout
+from bayesprop.tabular_default.method import settings_for_classes
 from bayesprop.tabular_default.networks import Member, flat
-from bayesprop.tabular_default.settings import settings_for_classes
 from bayesprop.tabular_default.training import Table
 
 OF_CLASSES = replace(

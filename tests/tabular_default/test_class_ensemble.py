@@ -17,11 +17,11 @@ from bayesprop import codec
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import stack as stacking
-from bayesprop.tabular_default.experts import ClassState, points
-from bayesprop.tabular_default.fit import Classes, _normals, _start, fit
+from bayesprop.tabular_default.experts import ClassState
+from bayesprop.tabular_default.fit import Classes, _class_starts, _normals, fit, points
+from bayesprop.tabular_default.method import settings_for_classes
 from bayesprop.tabular_default.networks import class_outputs, flat, init_member
 from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
-from bayesprop.tabular_default.settings import settings_for_classes
 from bayesprop.tabular_default.training import Job, Table
 
 
@@ -205,12 +205,12 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_expert_does():
     x, targets, fold = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.arange(30) % 3
     weight = rng.exponential(size=30)
     table = Table.of(x, targets, weight)._replace(fold=fold)
-    experts = _start(rng, (table, table), weight @ targets, SETTINGS, is_ordered=False)
-    assert [one.likelihood_weight for one in experts] == [1.0, 8.0, 1.0, 8.0]
+    starts = _class_starts(rng, (table, table), weight @ targets, SETTINGS, is_ordered=False)
+    assert [one.networks.likelihood_weight for one in starts] == [1.0, 8.0, 1.0, 8.0]
     for number in range(12):
-        expert = experts[number // 3]
-        member, times = expert.members[number % 3], expert.likelihood_weight
-        job = Job.of(number, member, table, SETTINGS, times)
+        start = starts[number // 3]
+        job, times = Job.of(start, number % 3), start.networks.likelihood_weight
+        assert job.number == number
         kept = np.flatnonzero(fold != number % 3)
         assert job.table.x is table.x
         np.testing.assert_array_equal(job.kept, kept)

@@ -17,8 +17,8 @@ from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
+from bayesprop.tabular_default import method as nn
 from bayesprop.tabular_default import networks as ensemble_outputs
-from bayesprop.tabular_default import settings as nn
 from bayesprop.tabular_default import training as engine
 from bayesprop.tabular_default.kernel_layout import layout
 from bayesprop.tabular_default.kernel_member import advance
@@ -170,7 +170,9 @@ def test_steps_are_those_of_optax():
 
 def train_one(start, rows, settings, seed, progress=SILENT) -> tuple[Networks, np.ndarray]:
     """Train one expert; return it, and the losses of its networks."""
-    (one,), losses = engine.train([start], [rows], [settings], seed=seed, progress=progress)
+    (one,), losses = engine.train(
+        [engine.Start(start, rows, settings)], seed=seed, progress=progress
+    )
     return one, losses
 
 
@@ -279,19 +281,6 @@ def test_what_is_not_a_number_shows():
     state, losses = train_one(start, rows, settings, 3)
     assert np.isnan(losses[0, -1]).all()
     assert np.isnan(state.members[0].mean[0].w_m).all()
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "weight", "message"),
-    [
-        (np.zeros((3, 2)), np.zeros((2, 1)), None, "x must be"),
-        (np.zeros((3, 2)), np.zeros(3), None, "x must be"),
-        (np.zeros((3, 2)), np.zeros((3, 1)), np.ones(2), "weight must hold 3 numbers"),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(x, y, weight, message):
-    with pytest.raises(ValueError, match=message):
-        Table.of(x, y, weight)
 
 
 def test_soft_relu_moments_are_integrals():

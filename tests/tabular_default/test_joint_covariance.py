@@ -16,6 +16,7 @@ from bayesprop.tabular_default import held_out as dev
 from bayesprop.tabular_default import networks as engine
 from bayesprop.tabular_default.experts import NumberState
 from bayesprop.tabular_default.fit import fit
+from bayesprop.tabular_default.method import settings_for
 from bayesprop.tabular_default.networks import (
     NOTHING,
     GaussianLayer,
@@ -27,8 +28,8 @@ from bayesprop.tabular_default.networks import (
     prior_variances,
 )
 from bayesprop.tabular_default.piecewise_linear import Ramps
-from bayesprop.tabular_default.settings import EnsembleSettings, settings_for
-from bayesprop.tabular_default.training import Table, train
+from bayesprop.tabular_default.settings import EnsembleSettings
+from bayesprop.tabular_default.training import Start, Table, train
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
 CASES = [
@@ -260,7 +261,7 @@ def trained(wave) -> Networks:
     """Return the same before its weights know of each other."""
     x, y, settings = wave
     start, rows = init_networks(1, 1, y, settings), Table.of(x, y)
-    return train([start], [rows], [settings], seed=1)[0][0]
+    return train([Start(start, rows, settings)], seed=1)[0][0]
 
 
 def test_doubt_grows_where_there_are_no_rows(with_a_gap, trained):

@@ -52,7 +52,7 @@ def test_gaussians_stand_around_the_nearest_targets():
 @pytest.mark.parametrize("are_silent", [False, True])
 def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: bool):
     known = rows(200)
-    share = density_of(known, are_silent=are_silent).gaussians(known.x[:5], np.ones(5)).share
+    share = density_of(known, are_silent=are_silent).gaussians(known.x[:5], np.ones(5))[2]
     assert ((share == 0.0).any(axis=0) == are_silent).all()
 
 
@@ -100,10 +100,10 @@ def test_heights_are_learnt_from_rows_nearby():
     found = fit_density(x, y)
     assert found is not None
     std = np.full(1000, y.std())
-    near = found.gaussians(new, std)
-    rest = 1.0 - near.share.sum(axis=0)
+    near, var, share = found.gaussians(new, std)
+    rest = 1.0 - share.sum(axis=0)
     before = stats.norm.pdf(y_new, 0.0, std)
-    there = np.sum(near.share * stats.norm.pdf(y_new, near.y, np.sqrt(near.var)), axis=0)
+    there = np.sum(share * stats.norm.pdf(y_new, near, np.sqrt(var)), axis=0)
     gain = np.log(rest * before + there) - np.log(before)
     assert gain.mean() - 4.0 * gain.std() / np.sqrt(1000) > 0.3
     assert found.log_lengths[2] > found.log_lengths[:2].max() + 1.0

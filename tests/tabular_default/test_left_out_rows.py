@@ -12,18 +12,18 @@ from test_joint_covariance import CASES, ensemble, settings_of
 from bayesprop import codec, metrics
 from bayesprop.distributions.mixture import BROAD_SHARE
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import experts, piecewise_linear
+from bayesprop.tabular_default import fit as recipe
 from bayesprop.tabular_default import held_out as dev
 from bayesprop.tabular_default import networks as engine
+from bayesprop.tabular_default import piecewise_linear
 from bayesprop.tabular_default import stack as stacking
-from bayesprop.tabular_default.experts import NumberState
-from bayesprop.tabular_default.fit import fit as fit_rows
+from bayesprop.tabular_default.experts import NumberState, Processes
 from bayesprop.tabular_default.gaussian_process import Limits
+from bayesprop.tabular_default.method import settings_for
 from bayesprop.tabular_default.networks import Networks, init_networks, prior_variances
 from bayesprop.tabular_default.residual_process import ResidualProcess
-from bayesprop.tabular_default.settings import settings_for
 from bayesprop.tabular_default.stack import Components, scale_noise
-from bayesprop.tabular_default.training import Table, train
+from bayesprop.tabular_default.training import Start, Table, train
 
 
 def linearised(trained: Networks, state: Networks, rows: Table, settings, k: int):
@@ -148,7 +148,7 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     x = np.float32(np.repeat(inputs, 6, axis=0))
     y = np.repeat(inputs[:, 0] + own, 6)[:, None] + 0.2 * rng.standard_normal((360, 1))
     settings = settings_for(360, n_members=2, n_steps=3000)
-    state, _ = fit_rows(0, Rows(x, y), settings)
+    state, _ = recipe.fit(0, Rows(x, y), settings)
     assert state.networks.log_noise_factor[0] == 0.0
     assert state.networks.residuals == (None,)
     assert len(state.experts) == 1
@@ -243,7 +243,7 @@ def choice(members: Components, x: np.ndarray, y: np.ndarray, limits: Limits | N
     known, n, rng = Rows(x, y, np.ones(len(y))), len(y), np.random.default_rng(1)
     around = Rows(np.float32(x), y, np.ones(n))
     learn = partial(ResidualProcess.fit, rng, around, members.predictive(), n)
-    return experts._choice(
+    return recipe._choice(
         rng, members, np.arange(n), measured(y), known, known.y < np.inf, limits, learn
     )
 
@@ -320,7 +320,7 @@ def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given)
     sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
     chosen = {"n_steps": 600} | given
     settings = settings_for(len(x), **sizes, **chosen)
-    return fit_rows(0, Rows(x, y, weight), settings)[0]
+    return recipe.fit(0, Rows(x, y, weight), settings)[0]
 
 
 @pytest.mark.exhaustive
@@ -361,7 +361,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple, monkeypatch
 
 def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
     x, y = ripple
-    state = fit(x[: experts.LEAST_ROWS - 1], y[: experts.LEAST_ROWS - 1])
+    state = fit(x[: recipe.LEAST_ROWS - 1], y[: recipe.LEAST_ROWS - 1])
     assert state.networks.residuals == (None, None)
     assert len(state.experts) == 1
     assert not state.networks.log_noise_factor.any()
@@ -373,7 +373,7 @@ def test_errors_at_rows_left_out_are_those_at_new_rows():
     y = np.sin(2.0 * x[:, :1]) * x[:, 1:2] + 0.3 * rng.standard_normal((2200, 1))
     settings = settings_for(200, n_members=2, n_steps=4000)
     rows = Table.of(x[:200], y[:200])
-    (state,), _ = train([init_networks(0, 8, rows.y, settings)], [rows], [settings], seed=0)
+    (state,), _ = train([Start(init_networks(0, 8, rows.y, settings), rows, settings)], seed=0)
     left_out = dev.hold_out(state, rows.distinct, settings, 3)[1]
     assert left_out is not None
     new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)
@@ -387,12 +387,12 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     x, y = ripple[0][:300], ripple[1][:300, :1]
     settings = settings_for(300, hidden_layer_sizes=(4,), n_members=2, n_steps=600)
     rows = Table.of(x, y)
-    (networks,), _ = train([init_networks(0, 2, rows.y, settings)], [rows], [settings], seed=0)
+    (networks,), _ = train([Start(init_networks(0, 2, rows.y, settings), rows, settings)], seed=0)
     networks, left_out = dev.hold_out(networks, rows.distinct, settings, 0)
     assert left_out is not None
     given = networks, rows.distinct, left_out, 0, 2
-    each, weights, held_out = experts.choose_beside(*given, learns_processes=True)
-    assert isinstance(each[1], experts.Processes)
+    each, weights, held_out = recipe.choose_beside(*given, learns_processes=True)
+    assert isinstance(each[1], Processes)
     (process,), out = each[1].processes, held_out.components
     assert process is not None
     _, m, v, _ = process.held_out()
@@ -416,7 +416,7 @@ def test_cells_are_levels_that_are_crossed_and_not_groups():
     assert Table.of(x, y, None).distinct.has_cells
     assert not Table.of(np.tile(of_groups, (8, 1)), y, None).distinct.has_cells
     assert not Table.of(x[:11], y[:11], None).distinct.has_cells
-    state, _ = fit_rows(0, Rows(x, y), settings_for(48, n_steps=2000))
+    state, _ = recipe.fit(0, Rows(x, y), settings_for(48, n_steps=2000))
     means = y.reshape(8, 6).mean(axis=0)
     assert state.weights[1, 0] > 0.5
     again = codec.read(NumberState, codec.write(state, NumberState))

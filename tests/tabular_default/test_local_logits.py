@@ -77,8 +77,8 @@ def test_the_step_is_newtons_where_the_bound_says_nothing():
     slopes = optimize.approx_fprime(np.zeros(2), loss, 1e-7)
     known = Rows(np.zeros((1, 3)), np.array([0]), np.ones(1))
     likelihood = LogitsLikelihood(known, proba=np.full((1, 2), 0.5))
-    shift = likelihood.shift(LOGARITHMS, np.zeros((1, 3)), np.array([[0]]), np.ones((1, 1)))
-    np.testing.assert_allclose(shift.f[0], -slopes / (0.25 + 1.0 / 3.0), rtol=1e-5)
+    f, *_ = likelihood.shift(LOGARITHMS, np.zeros((1, 3)), np.array([[0]]), np.ones((1, 1)))
+    np.testing.assert_allclose(f[0], -slopes / (0.25 + 1.0 / 3.0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("has_groups", [False, True])

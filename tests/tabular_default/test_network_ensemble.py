@@ -17,6 +17,7 @@ from bayesprop.tabular_default import method as ensemble_method
 from bayesprop.tabular_default import networks as gn
 from bayesprop.tabular_default.experts import NumberState
 from bayesprop.tabular_default.fit import fit
+from bayesprop.tabular_default.method import settings_for
 from bayesprop.tabular_default.networks import (
     Member,
     Networks,
@@ -24,7 +25,7 @@ from bayesprop.tabular_default.networks import (
     log_noise_floor,
     outputs,
 )
-from bayesprop.tabular_default.settings import TILT_LIMIT, EnsembleSettings, Priors, settings_for
+from bayesprop.tabular_default.settings import TILT_LIMIT, EnsembleSettings, Priors
 from bayesprop.tabular_default.training import FitInfo
 
 PRIORS = Priors(4.0, 4.0, 9.0)

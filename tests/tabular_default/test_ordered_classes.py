@@ -15,8 +15,8 @@ from scipy import special
 
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default.experts import ClassState, points
-from bayesprop.tabular_default.fit import Classes, fit
+from bayesprop.tabular_default.experts import ClassState
+from bayesprop.tabular_default.fit import Classes, fit, points
 from bayesprop.tabular_default.networks import (
     LEAST_GAP,
     class_outputs,

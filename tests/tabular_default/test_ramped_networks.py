@@ -12,9 +12,8 @@ from scipy import optimize
 from bayesprop import codec
 from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import experts
 from bayesprop.tabular_default.experts import NumberState
-from bayesprop.tabular_default.fit import fit
+from bayesprop.tabular_default.fit import Stack, combined, fit
 from bayesprop.tabular_default.held_out import HeldOut
 from bayesprop.tabular_default.networks import outputs
 from bayesprop.tabular_default.settings import EnsembleSettings
@@ -93,9 +92,9 @@ def test_the_weight_is_the_most_likely_one(fitted):
         zeros = np.zeros((1, 50, 2))
         gaussian = Components.of(zeros + m, zeros, 0.0)
         held_out = HeldOut(rows, gaussian, np.ones(50, bool))
-        stacks.append(experts.Stack(fitted.experts[:1], np.ones((1, 2)), held_out))
+        stacks.append(Stack(fitted.experts[:1], np.ones((1, 2)), held_out))
         densities.append(np.exp(-0.5 * ((distinct.table.y[10:50] - m) ** 2).sum(axis=1)))
-    both = experts.combined(*stacks, distinct)
+    both = combined(*stacks, distinct)
 
     def loss(s: float) -> float:  # with the pseudo-counts of stacking
         mixed = np.log((1.0 - s) * densities[0] + s * densities[1]).sum()
@@ -104,7 +103,7 @@ def test_the_weight_is_the_most_likely_one(fitted):
     best = optimize.minimize_scalar(loss, bounds=(1e-4, 1.0 - 1e-4), method="bounded").x
     np.testing.assert_allclose(both.weights, [[1.0 - best] * 2, [best] * 2], atol=0.01)
     few = stacks[1]._replace(held_out=stacks[1].held_out._replace(rows=np.arange(45, 95)))
-    assert len(experts.combined(stacks[0], few, distinct).experts) == 1
+    assert len(combined(stacks[0], few, distinct).experts) == 1
 
 
 def test_arrays_come_back(fitted):

@@ -13,16 +13,21 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bayesprop.numerics.forks import check_not_forked
+
+if TYPE_CHECKING:
+    from threadpoolctl import LibController
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +42,9 @@ _VALUES_AT_ONCE = 4_000_000
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")
 _last_count = [-math.inf]
+_of_blas = Lock()
+_holders: list[list[tuple[LibController, int]]] = []
+"""Blocks that hold the process to one BLAS thread, each with the threads that there were before."""
 
 
 def forget_when_crowded(share: float = 0.5, every: float = 1.0) -> bool:
@@ -84,6 +92,41 @@ def side_by_side(function: Callable[..., R], *arguments: Iterable) -> list[R]:
     """Map a function over arguments in threads, as many as there are cores."""
     with ThreadPoolExecutor(n_cores()) as pool:
         return list(pool.map(function, *arguments))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold the products of matrices to one thread.
+
+    Matrices of a thousand rows gain nothing from more, and lose where a core is busy. The limit is
+    the whole process's, from the first block that asks for it to the end of the last. Not by
+    `threadpool_limits`: it ends in no other thread than it began in, and the last block may.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    with _of_blas:
+        before = _holders[0] if _holders else []
+        if not _holders:
+            libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+            before = [(one, one.num_threads) for one in libraries]
+            _set_threads([(one, 1) for one in libraries])
+        _holders.append(before)
+    try:
+        yield
+    finally:
+        with _of_blas:
+            before = _holders.pop()
+            if not _holders:
+                _set_threads(before)
+
+
+def _set_threads(numbers: list[tuple[LibController, int]]) -> None:
+    """Set the number of threads of libraries, whatever thread set it before."""
+    for library, number in numbers:
+        forget = getattr(library, "clear_controlling_thread", lambda **_: None)
+        forget(force=True)
+        library.set_num_threads(number)
+        forget(force=True)
 
 
 def chunks(n_rows: int, values_a_row: int) -> list[slice]:

@@ -28,8 +28,7 @@ from jaxtyping import Float, Float64, Int, Int64
 from scipy import linalg
 
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, raised_cholesky
-from bayesprop.numerics.machine import chunks
+from bayesprop.numerics.machine import chunks, one_blas_thread
 from bayesprop.numerics.rows import Rows
 
 _SOLVE = {
@@ -163,8 +162,22 @@ class GaussianProcess(KnownRows):
         order = rng.permutation(len(rows.y))
         few = rows.at(order[: min(_N_FIRST, limits.n_evidence)])
         begun = [(maximise_evidence(few, limits, is_rough), is_rough) for is_rough in (False, True)]
+
+        def in_folds(logarithms: np.ndarray, is_rough: bool) -> Fitted:
+            fitted = cls.of(rows, logarithms, is_rough).held_out()
+            place = np.arange(len(order)) if rows.group is None else rows.group[order]
+            for fold in range(N_FOLDS):
+                is_out = place % N_FOLDS == fold
+                out, rest = order[is_out], order[~is_out]
+                if len(out):
+                    refitted = maximise_evidence(rows.at(rest), limits, is_rough)
+                    there = cls.of(rows, refitted, is_rough).held_out()
+                    for part, without in zip(fitted[1:], there[1:], strict=True):
+                        part[out] = without[out]
+            return fitted
+
         if len(order) < FEW_ROWS:
-            each = [cls._held_out(rows, order, limits, *one) for one in begun]
+            each = [in_folds(*one) for one in begun]
             return max(each, key=lambda one: float(rows.weights @ one.log_density))
         first = [cls.of(few, *one).held_out().log_density for one in begun]
         best, is_rough = begun[int(np.argmax([few.weights @ one for one in first]))]
@@ -172,29 +185,6 @@ class GaussianProcess(KnownRows):
             some = rows.at(order[: limits.n_evidence])
             best = maximise_evidence(some, limits, is_rough, best)
         return cls.of(rows, best, is_rough).held_out()
-
-    @classmethod
-    def _held_out(
-        cls,
-        rows: Rows,
-        order: Int[np.ndarray, " n"],
-        limits: Limits,
-        logarithms: Float[np.ndarray, " h"],
-        is_rough: bool,
-    ) -> Fitted:
-        """Predict each row by hyper-parameters that were fitted without its fold."""
-        fitted = cls.of(rows, logarithms, is_rough).held_out()
-        place = np.arange(len(order)) if rows.group is None else rows.group[order]
-        for fold in range(N_FOLDS):
-            is_out = place % N_FOLDS == fold
-            out, rest = order[is_out], order[~is_out]
-            if not len(out):
-                continue
-            refitted = maximise_evidence(rows.at(rest), limits, is_rough)
-            there = cls.of(rows, refitted, is_rough).held_out()
-            for part, without in zip(fitted[1:], there[1:], strict=True):
-                part[out] = without[out]
-        return fitted
 
     def validate(self) -> None:
         """Raise ValueError where these are not a process."""
@@ -339,6 +329,29 @@ class GaussianProcess(KnownRows):
         for part in chunks(len(at), 4 * len(known)):
             k = self._covariance(at[part], known)
             yield part, k, _solved(root, k)
+
+
+def inverse_triangle(root: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """Lower triangle of the inverse of a symmetric matrix with that lower Cholesky factor."""
+    (potri,) = linalg.get_lapack_funcs(("potri",), (root,))
+    return potri(root, lower=1)[0]
+
+
+def raised_cholesky(
+    square: Float[np.ndarray, "n n"], more: float, least: float = 0.0
+) -> Float[np.ndarray, "n n"]:
+    """Lower factor of a matrix, which is written over, with so much more on its diagonal.
+
+    Rounded sums of large numbers may need ten times that, or `least` of the largest number there
+    and of the size, and again ten times.
+    """
+    diagonal = np.diag_indices(len(square))
+    while True:
+        square[diagonal] += more
+        try:
+            return linalg.cholesky(square, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            more = max(10.0 * more, least * len(square) * square[diagonal].max())
 
 
 def _solved(root: Float[np.ndarray, "n n"], k: Float[np.ndarray, "r n"]) -> np.ndarray:

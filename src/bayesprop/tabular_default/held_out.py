@@ -31,13 +31,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import linalg
 
-from bayesprop.numerics.dense import (
-    inverse_triangle,
-    orthogonal_columns,
-    raised_cholesky,
-)
 from bayesprop.numerics.machine import n_cores
 from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default.gaussian_process import inverse_triangle, raised_cholesky
 from bayesprop.tabular_default.neighbours import bits
 from bayesprop.tabular_default.networks import (
     Layers,
@@ -91,8 +87,8 @@ class Distinct(NamedTuple):
         number, first = np.argsort(order)[number], first[order]
         weight, y = table.weight.astype(np.float64), table.y[first].astype(np.float64)
         each = np.bincount(number, weight)
-        for o, column in enumerate(table.y.T):
-            np.divide(np.bincount(number, weight * column), each, out=y[:, o], where=each > 0.0)
+        total = sums(number, weight[:, None] * table.y, len(y))
+        np.divide(total, each[:, None], out=y, where=each[:, None] > 0.0)
         once = Rows(table.x[first], y, each, None if group is None else group[first])
         return cls(once, table, number, unit, None if fold is None else fold[first])
 
@@ -106,12 +102,6 @@ class Distinct(NamedTuple):
         return ROWS_A_CELL * n_inputs <= len(self.table.x) and all(
             LEVELS_CROSSED * len(np.unique(column)) <= n_inputs for column in columns
         )
-
-    @property
-    def one_by_one(self) -> Distinct:
-        """The same table with every row as an input of its own."""
-        fold = None if self.fold is None else self.fold[self.number]
-        return Distinct(self.table, self.table, np.arange(len(self.number)), self.unit, fold)
 
     def given(self, encode: Callable[[np.ndarray], np.ndarray]) -> Distinct:
         """Return the same rows with encoded inputs."""
@@ -212,7 +202,12 @@ def hold_out(
     some = rows_to_look_at(once.weight, n_weights, networks.n_outputs, seed)
     is_finite = all(np.isfinite(flat(member)).all() for member in networks.members)
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
-        return networks, _of_folds(networks, distinct, seed) if is_finite else None
+        if distinct.fold is None or not is_finite:
+            return networks, None
+        rng = np.random.default_rng([seed % 2**32, 2])
+        some = np.sort(rng.permutation(np.flatnonzero(once.weight))[:_MOST_OF_FOLDS])
+        components = outputs(networks, once.x[some]).by(distinct.fold[some])
+        return networks, HeldOut(some, components, np.ones(len(some), bool))
     x, weight, (measured, at, _) = once.x[some], once.weight[some], distinct.measured(some)
     own = distinct.unit * weight
     counts = weight * ((n_total or distinct.unit * once.weight.sum()) / weight.sum())
@@ -250,16 +245,6 @@ def hold_out(
     if fold is not None:
         return networks, HeldOut(some, held_out.by(fold), np.ones(len(some), bool))
     return networks, HeldOut(some, held_out, np.max(leverage, axis=0) <= MOST_LEVERAGE)
-
-
-def _of_folds(networks: Networks, distinct: Distinct, seed: int) -> HeldOut | None:
-    """Predict every group by the members that have not seen it; None without groups."""
-    if distinct.fold is None:
-        return None
-    rng = np.random.default_rng([seed % 2**32, 2])
-    some = np.sort(rng.permutation(np.flatnonzero(distinct.once.weight))[:_MOST_OF_FOLDS])
-    components = outputs(networks, distinct.once.x[some]).by(distinct.fold[some])
-    return HeldOut(some, components, np.ones(len(some), bool))
 
 
 def reinitialise_dead_units(seed: int, k: int, member: Member, spread: float) -> Member:
@@ -396,3 +381,14 @@ def covariance_factors(
         gram *= inverse_triangle(root)
         h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
     return vectors.T * spread, h
+
+
+def orthogonal_columns(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
+    """Orthogonal columns in random directions, whose outer products add up to 1 on average.
+
+    No more than n of them.
+    """
+    if number >= n:
+        return np.eye(n)
+    columns, _ = np.linalg.qr(rng.standard_normal((n, number)))
+    return columns * np.sqrt(n / number)

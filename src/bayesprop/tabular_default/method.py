@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,11 +19,8 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts
 from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default.settings import (
-    EnsembleSettings,
-    settings_for,
-    settings_for_classes,
-)
+from bayesprop.tabular_default.piecewise_linear import MANY_INPUTS, N_QUANTILES, has_ramps
+from bayesprop.tabular_default.settings import EnsembleSettings, Priors
 
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
@@ -37,6 +34,56 @@ _N_TRACE = 100
 _SETTINGS = "hidden_layer_sizes", "n_members", "batch_size", "step_size", "learns_processes"
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""
+
+
+FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
+MANY_ROWS, VERY_MANY_ROWS = 5_000, 30_000
+WIDE_STEPS, WIDE_STEPS_OF_CLASSES = 4_000, 200
+"""Steps where the table has more columns than rows."""
+STEPS_OF_PICTURES = 8_000
+"""Steps to classes where it has many of both."""
+MOST_TIMES_STEPS = 4
+"""As many steps to classes, at most, where rows are many."""
+ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 2_000, 0.25
+"""Fewer rows with ramps get their share of the steps to classes, and so much at least."""
+
+
+def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> EnsembleSettings:
+    """Sizes that fit the table, any of which can be overridden by name.
+
+    Up to 5000 rows one hidden layer of 50, six members and batches of 64; then two layers, two
+    members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model
+    beside the network, and narrower priors: wide ones are narrowed by rows alone. A table of more
+    columns than rows gets a fifth of the steps: so many weights of which the rows say nothing
+    outweigh the rows if training goes on.
+    """
+    chosen: dict[str, Any] = {"n_steps": WIDE_STEPS} if n_inputs > n_rows else {}
+    if n_rows < FEW_ROWS:
+        chosen |= {"is_direct": True, "priors": FEW_ROWS_PRIORS}
+    if n_rows >= MANY_ROWS:
+        chosen |= {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
+    if n_rows >= VERY_MANY_ROWS:
+        chosen["hidden_layer_sizes"] = (100, 100)
+    return EnsembleSettings(**(chosen | overrides))
+
+
+def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
+    """Sizes that fit a table of classes; `n_members` counts those of one family.
+
+    Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
+    Of a table without ramps the families are two starts of two. Steps grow in proportion to the
+    rows from 500 to 2000 of them, and beyond 5000, where networks have two layers.
+    """
+    n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
+    n_steps *= min(max(n_rows / ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS), 1.0)
+    if not has_ramps(n_rows, n_inputs):
+        n_steps = STEPS_OF_PICTURES if n_inputs <= n_rows else WIDE_STEPS_OF_CLASSES
+    return EnsembleSettings(
+        hidden_layer_sizes=(64, 64) if n_rows > MANY_ROWS else (64,),
+        n_members=8 if n_rows < 1_000 else 5,
+        n_steps=round(n_steps * min(max(n_rows / MANY_ROWS, 1.0), MOST_TIMES_STEPS)),
+        batch_size=64 if n_rows < 1_000 else 128,
+    )
 
 
 @dataclass(frozen=True)
@@ -68,21 +115,18 @@ class Settable(LeavesGroupsOut, ABC):
         n_members = min(DRAFT_MEMBERS, self.n_members or DRAFT_MEMBERS)
         return replace(self, n_members=n_members, learns_processes=False)
 
-    def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train all networks, and ask rows left out."""
-        return self._fit(rows, rng, progress)
-
     def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks on blocks, and ask rows of the sample that are left out."""
-        return self._fit(parts.sample, rng, progress, parts)
+        return self.fit(parts.sample, rng, progress, parts)
 
-    def _fit(
+    def fit(
         self,
         rows: Rows,
         rng: np.random.RandomState,
         progress: Progress,
         parts: Parts | None = None,
     ) -> Learned:
+        """Train all networks, and ask rows left out."""
         from bayesprop.tabular_default.fit import fit
 
         started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
@@ -187,18 +231,19 @@ class ClassEnsemble(Settable):
     def _by_size(self, n_rows: int) -> EnsembleSettings:
         return settings_for_classes(n_rows, self.n_inputs)
 
-    def _fit(
+    def fit(
         self,
         rows: Rows,
         rng: np.random.RandomState,
         progress: Progress,
         parts: Parts | None = None,
     ) -> Learned:
+        """Train all networks on the numbers of codes in order, and ask rows left out."""
         ranks = self._ranks
         if parts is not None:
             blocks = parts.blocks
             parts = parts._replace(blocks=lambda: (b._replace(y=ranks[b.y]) for b in blocks()))
-        return super()._fit(rows._replace(y=ranks[rows.y]), rng, progress, parts)
+        return super().fit(rows._replace(y=ranks[rows.y]), rng, progress, parts)
 
     @property
     def head(self) -> Classes:

@@ -36,7 +36,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
@@ -328,14 +328,6 @@ def known_rows(rows: Rows, order: Int[np.ndarray, " k"]) -> Rows:
     return rows._replace(weight=weight, group=None if is_alone else rows.group)
 
 
-class Gaussians(NamedTuple):
-    """Gaussians that join a prediction: means, variances and shares, (k, n) or (k, n, o)."""
-
-    y: np.ndarray
-    var: np.ndarray
-    share: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class KernelDensity(Neighbours):
     """The density: targets (n,), float32; its other logarithms are of ω and of s less LEAST_SPREAD.
@@ -387,8 +379,14 @@ class KernelDensity(Neighbours):
         if self.least_std < 0.0:
             raise ValueError("the neighbours' least_std must be at least 0")
 
-    def gaussians(self, x: Float[np.ndarray, "m f"], std: Float[np.ndarray, " m"]) -> Gaussians:
-        """Put Gaussians around the nearest targets; `std`: of the prediction that they join."""
+    def gaussians(
+        self, x: Float[np.ndarray, "m f"], std: Float[np.ndarray, " m"]
+    ) -> tuple[Float[np.ndarray, "k m"], ...]:
+        """Put Gaussians around the nearest targets: their means, variances and shares.
+
+        std
+            Of the prediction that they join.
+        """
         y, share = np.empty((2, N_NEAREST, len(x)))
         for part, at, number in self._pieces(x):
             square, _ = displaced(self.x[number], at, self.log_lengths)
@@ -397,21 +395,21 @@ class KernelDensity(Neighbours):
             y[:, part] = self.y[number].T
             share[:, part] = (count / (1.0 + count.sum(axis=1, keepdims=True))).T
         width = np.maximum((LEAST_SPREAD + np.exp(self.logarithms[-1])) * std, self.least_std)
-        return Gaussians(y, np.broadcast_to(np.square(width), y.shape), share)
+        return y, np.broadcast_to(np.square(width), y.shape), share
 
 
 def gaussians(
     each: Sequence[KernelDensity | None],
     x: Float[np.ndarray, "n d"],
     std: Float[np.ndarray, "n o"],
-) -> Gaussians:
+) -> Float[np.ndarray, "3 k n o"]:
     """Put Gaussians beside every output, of no share where it has no density."""
     parts = np.zeros((3, N_NEAREST, *std.shape))
     parts[1] = 1.0
     for o, density in enumerate(each):
         if density is not None:
             parts[..., o] = density.gaussians(x, std[:, o])
-    return Gaussians(*parts)
+    return parts
 
 
 def rounding(y: Float[np.ndarray, " n"]) -> float:
@@ -522,26 +520,9 @@ class LocalLogits(Neighbours):
         known = LogitsLikelihood(Rows(self.x, self.code, self.weight), proba=self.proba)
         moved = np.empty_like(proba)
         for part, at, near in self._pieces(x):
-            shift = known.shift(self.logarithms, at, near, self.weight[near])
-            moved[part] = move(proba[part], shift.f)
+            f, *_ = known.shift(self.logarithms, at, near, self.weight[near])
+            moved[part] = move(proba[part], f)
         return moved
-
-
-class Shift(NamedTuple):
-    """Shifts of the logits of r rows, (r, c), and the curvatures by which these were divided.
-
-    pulls, curvatures
-        Terms of k rows in both, before their nearness, (r, k, c).
-    square, places
-        Squared distances of these, (r, k), and differences, in lengths, (r, k, d).
-    """
-
-    f: Float[np.ndarray, "r c"]
-    curvature: Float[np.ndarray, "r c"]
-    pulls: Float[np.ndarray, "r k c"]
-    curvatures: Float[np.ndarray, "r k c"]
-    square: Float[np.ndarray, "r k"]
-    places: Float[np.ndarray, "r k d"]
 
 
 def move(proba: Float[np.ndarray, "r c"], f: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "r c"]:
@@ -565,33 +546,38 @@ class LogitsLikelihood(Likelihood):
 
     def shift(
         self, logarithms: np.ndarray, x: np.ndarray, near: np.ndarray, weight: np.ndarray
-    ) -> Shift:
-        """Sum over k rows around each of r, whose inputs are x."""
+    ) -> tuple[np.ndarray, ...]:
+        """Sum over k rows around each of r, whose inputs are x.
+
+        Return shifts of their logits, (r, c), and the curvatures by which these were divided; the
+        terms of the rows in both, before their nearness, (r, k, c); squared distances, (r, k), and
+        differences, in lengths, (r, k, d).
+        """
         square, places = displaced(self.rows.x[near], x, logarithms[:-1])
         nearness, p = weight * correlation(square), self.proba[near].astype(np.float64)
         curvatures = (1.0 - _CURVATURE_BOUND) * p * (1.0 - p) + 0.25 * _CURVATURE_BOUND
         pulls = _less_one(p, self.rows.y[near])
         curvature = np.exp(-logarithms[-1]) + np.einsum("rk,rkc->rc", nearness, curvatures)
         f = -np.einsum("rk,rkc->rc", nearness, pulls) / curvature
-        return Shift(f, curvature, pulls, curvatures, square, places)
+        return f, curvature, pulls, curvatures, square, places
 
     def loss(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
         """Return -log p of classes given k rows around each, and the gradient of their sum."""
         shift = self.shift(logarithms, self.rows.x[own], near, weight)
-        code = self.rows.y[own]
-        moved = move(self.proba[own], shift.f)
-        share = _less_one(moved, code) / shift.curvature
-        of_nearness = -np.einsum("rc,rkc->rk", share, shift.pulls)
-        of_nearness -= np.einsum("rc,rkc->rk", share * shift.f, shift.curvatures)
-        of_square = of_nearness * weight * slope(shift.square)
-        of_lengths = np.einsum("rk,rkd->d", of_square, np.square(shift.places))
-        of_var = np.exp(-logarithms[-1]) * np.sum(share * shift.f)
+        (f, curvature, pulls, curvatures, square, places), code = shift, self.rows.y[own]
+        moved = move(self.proba[own], f)
+        share = _less_one(moved, code) / curvature
+        of_nearness = -np.einsum("rc,rkc->rk", share, pulls)
+        of_nearness -= np.einsum("rc,rkc->rk", share * f, curvatures)
+        of_square = of_nearness * weight * slope(square)
+        of_lengths = np.einsum("rk,rkd->d", of_square, np.square(places))
+        of_var = np.exp(-logarithms[-1]) * np.sum(share * f)
         return log_loss(moved, code), np.r_[of_lengths, of_var]
 
     def predict(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
     ) -> Float[np.ndarray, "r v"]:
         """Return the probabilities of classes."""
-        return move(self.proba[own], self.shift(logarithms, self.rows.x[own], near, weight).f)
+        return move(self.proba[own], self.shift(logarithms, self.rows.x[own], near, weight)[0])

@@ -23,14 +23,13 @@ from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_layout import layout
 from bayesprop.tabular_default.kernel_network import BLOCK, PADDING
 from bayesprop.tabular_default.kernel_outputs import Aside, evaluate
-from bayesprop.tabular_default.residual_process import Local, ResidualProcess, with_neighbours
+from bayesprop.tabular_default.residual_process import Local, ResidualProcess, changed
 from bayesprop.tabular_default.settings import (
     LEAST_DOF,
     LEAST_GAP,
     SHAPE,
     EnsembleSettings,
     Priors,
-    settings_for,
 )
 from bayesprop.tabular_default.stack import Components
 
@@ -306,7 +305,6 @@ class Networks(NamedTuple):
         cls,
         members: Sequence[Member],
         log_floor: Float[np.ndarray, " o"],
-        *,
         is_ramped: bool = False,
         likelihood_weight: float = 1.0,
     ) -> Networks:
@@ -354,7 +352,12 @@ class Networks(NamedTuple):
 
     def corrected(self, members: Components, near: Sequence[Local | None]) -> Components:
         """Move what members predict by residuals, and multiply their noise."""
-        return with_neighbours(members, near).with_noise_factor(self.log_noise_factor)
+        if any(near):
+            columns = map(members.column, range(self.n_outputs))
+            pairs = zip(columns, near, strict=True)
+            after = [one if local is None else changed(one, local) for one, local in pairs]
+            members = Components(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
+        return members.with_noise_factor(self.log_noise_factor)
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""
@@ -444,7 +447,7 @@ def init_networks(
         init_member(rng, sizes, settings.noise_layer_sizes, is_direct=settings.is_direct)
         for _ in range(settings.n_members)
     ]
-    return Networks.of(members, log_noise_floor(y), is_ramped=is_ramped)
+    return Networks.of(members, log_noise_floor(y), is_ramped)
 
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
@@ -521,7 +524,7 @@ def moves(
 def rehearse() -> None:
     """Predict by an ensemble, of no account, so that what does is compiled: see `simd.beside`."""
     y = np.array([[-1.0], [1.0]])
-    networks = init_networks(0, 1, y, settings_for(len(y)))
+    networks = init_networks(0, 1, y, EnsembleSettings())
     predicted = outputs(networks, y).predictive()
     predicted.interval()
     predicted.pit(y)

@@ -17,7 +17,7 @@ all rows, σ is that of such a row, and the excess is stretched with the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -271,34 +271,3 @@ def changed(members: Components, local: Local) -> Components:
         v=np.exp(log_ratio) * members.v,
         unknown=np.broadcast_to(local.unknown, members.m.shape),
     )
-
-
-def with_neighbours(members: Components, each: Sequence[Local | None]) -> Components:
-    """Move and stretch the members' mixture of every output that has a residual process."""
-    if not any(each):
-        return members
-    columns = [members.column(o) for o in range(len(each))]
-    pairs = zip(columns, each, strict=True)
-    after = [one if local is None else changed(one, local) for one, local in pairs]
-    return Components(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
-
-
-def moved_draws(
-    rng: np.random.Generator,
-    process: ResidualProcess,
-    x: Float[np.ndarray, "n d"],
-    members: Components,
-    log_noise_ratio: float,
-    functions: Float[np.ndarray, "s n"],
-) -> tuple[Float[np.ndarray, "s n"], Local]:
-    """Move and stretch functions drawn from members, as `changed` does their mixture.
-
-    log_noise_ratio
-        Log of the factor of the ensemble's noise.
-    """
-    local, predicted = Local.of(process, x), members.predictive()
-    after = changed(members, local)._replace(unknown=np.zeros_like(members.m))
-    noise_var = after.predictive(log_noise_ratio).noise_var
-    away = process.draw(rng, x, len(functions)) - local.m
-    away *= np.sqrt(noise_var / (local.v + local.noise))
-    return local.moved(predicted, functions) + away, local

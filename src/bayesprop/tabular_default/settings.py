@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from bayesprop.tabular_default.piecewise_linear import MANY_INPUTS, N_QUANTILES, has_ramps
+from typing import NamedTuple
 
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""
@@ -22,17 +20,6 @@ LEAST_DOF = 3.0
 
 LEAST_GAP = 1e-4
 """Between the thresholds of ordered classes."""
-
-MANY_ROWS = 5_000
-VERY_MANY_ROWS = 30_000
-WIDE_STEPS, WIDE_STEPS_OF_CLASSES = 4_000, 200
-"""Steps where the table has more columns than rows."""
-STEPS_OF_PICTURES = 8_000
-"""Steps to classes where it has many of both."""
-MOST_TIMES_STEPS = 4
-"""As many steps to classes, at most, where rows are many."""
-ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 2_000, 0.25
-"""Fewer rows with ramps get their share of the steps to classes, and so much at least."""
 
 
 class Priors(NamedTuple):
@@ -50,12 +37,11 @@ class Priors(NamedTuple):
 
 
 PRIORS = Priors()
-FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
 
 
 @dataclass(frozen=True)
 class EnsembleSettings:
-    """Everything that a fit is given besides the data; `settings_for` chooses by their size.
+    """Everything that a fit is given besides the data; see `settings_for`.
 
     hidden_layer_sizes, noise_layer_sizes
         Units of the hidden layers of the mean networks, and of the separate noise networks.
@@ -102,41 +88,3 @@ class EnsembleSettings:
     def mean_least_dof(self, member: int) -> float:
         """Return the degrees of freedom that this member takes."""
         return self.mean_least_dofs[member % len(self.mean_least_dofs)]
-
-
-def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> EnsembleSettings:
-    """Sizes that fit the table, any of which can be overridden by name.
-
-    Up to 5000 rows one hidden layer of 50, six members and batches of 64; then two layers, two
-    members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model
-    beside the network, and narrower priors: wide ones are narrowed by rows alone. A table of more
-    columns than rows gets a fifth of the steps: so many weights of which the rows say nothing
-    outweigh the rows if training goes on.
-    """
-    chosen: dict[str, Any] = {"n_steps": WIDE_STEPS} if n_inputs > n_rows else {}
-    if n_rows < FEW_ROWS:
-        chosen |= {"is_direct": True, "priors": FEW_ROWS_PRIORS}
-    if n_rows >= MANY_ROWS:
-        chosen |= {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
-    if n_rows >= VERY_MANY_ROWS:
-        chosen["hidden_layer_sizes"] = (100, 100)
-    return EnsembleSettings(**(chosen | overrides))
-
-
-def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
-    """Sizes that fit a table of classes; `n_members` counts those of one family.
-
-    Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
-    Of a table without ramps the families are two starts of two. Steps grow in proportion to the
-    rows from 500 to 2000 of them, and beyond 5000, where networks have two layers.
-    """
-    n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
-    n_steps *= min(max(n_rows / ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS), 1.0)
-    if not has_ramps(n_rows, n_inputs):
-        n_steps = STEPS_OF_PICTURES if n_inputs <= n_rows else WIDE_STEPS_OF_CLASSES
-    return EnsembleSettings(
-        hidden_layer_sizes=(64, 64) if n_rows > MANY_ROWS else (64,),
-        n_members=8 if n_rows < 1_000 else 5,
-        n_steps=round(n_steps * min(max(n_rows / MANY_ROWS, 1.0), MOST_TIMES_STEPS)),
-        batch_size=64 if n_rows < 1_000 else 128,
-    )

@@ -71,11 +71,7 @@ class Table(NamedTuple):
     ) -> Table:
         """Take rows as the compiled loop does, which checks no bounds."""
         y = targets(y)
-        if np.ndim(x) != 2 or np.ndim(y) != 2 or len(x) != len(y) or not len(x):
-            raise ValueError(f"x must be (n, d) and y (n, o), got {np.shape(x)} and {np.shape(y)}")
         weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
-        if weight.shape != (len(x),):
-            raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
         x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
         n_total = float(weight.sum()) if parts is None else parts.total
         return cls(x, y, each, max(n_total, _LEAST_TOTAL), group, None, parts, targets=targets)
@@ -126,11 +122,6 @@ class Batches(NamedTuple):
         """Choose the size nearest to batch_size that omits fewer rows than there are batches."""
         number = max(1, round(n_rows / batch_size))
         return cls(number, n_rows // number)
-
-    @classmethod
-    def over(cls, n_rows: int, batch_size: int) -> Batches:
-        """Cover all rows: the last batch may repeat some."""
-        return cls(-(-n_rows // batch_size), batch_size)
 
 
 def row_orders(
@@ -186,6 +177,19 @@ class Loop(NamedTuple):
 OF_NUMBERS = Loop(advance, NO_NORMALS, f"{ensemble_outputs.__name__}:rehearse")
 
 
+class Start(NamedTuple):
+    """An expert to be trained: initial networks, the rows that they are given, their settings.
+
+    number
+        Of its first network, see `Job`.
+    """
+
+    networks: Networks
+    table: Table
+    settings: EnsembleSettings
+    number: int = 0
+
+
 class Job(NamedTuple):
     """A member to be trained, and what it is trained on.
 
@@ -206,23 +210,18 @@ class Job(NamedTuple):
     left_out: Int[np.ndarray, " g"]
 
     @classmethod
-    def of(
-        cls,
-        number: int,
-        member: Member,
-        table: Table,
-        settings: EnsembleSettings,
-        likelihood_weight: float = 1.0,
-    ) -> Job:
-        """Leave out the member's fold, if the table has folds."""
+    def of(cls, start: Start, k: int) -> Job:
+        """Train member k of an expert; leave out its fold, if the table has folds."""
+        networks, table, settings, first = start
+        number = first + k
         kept, left_out = np.arange(len(table.x)), np.zeros(0, np.int64)
         if table.fold is not None:
             is_kept = table.fold != number % settings.n_members
             table, kept = table.counting(is_kept), np.flatnonzero(is_kept)
             if table.group is not None:
                 left_out = np.unique(table.group[~is_kept])
-        table = table._replace(n_total=likelihood_weight * table.n_total)
-        return cls(number, member, table, kept.astype(np.int32), settings, left_out)
+        table = table._replace(n_total=networks.likelihood_weight * table.n_total)
+        return cls(number, networks.members[k], table, kept.astype(np.int32), settings, left_out)
 
     def on(self, table: Table) -> Job:
         """Take other rows of the table."""
@@ -234,8 +233,10 @@ class Job(NamedTuple):
     @property
     def batches(self) -> Batches:
         """Batches of the rows that the member learns."""
-        batches = Batches.of if self.table.parts is None else Batches.over
-        return batches(len(self.kept), self.settings.batch_size)
+        n, size = len(self.kept), self.settings.batch_size
+        if self.table.parts is None:
+            return Batches.of(n, size)
+        return Batches(-(-n // size), size)  # so that all rows are met; the last may repeat some
 
 
 def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
@@ -403,13 +404,10 @@ def _in_time(
 
 
 def train(
-    experts: Sequence[Networks],
-    tables: Sequence[Table],
-    settings: Sequence[EnsembleSettings],
+    starts: Sequence[Start],
     *,
     seed: int,
     loop: Loop | None = None,
-    numbers: Sequence[int] | None = None,
     progress: Progress = SILENT,
     n_least: int = 1,
 ) -> tuple[list[Networks], Float32[np.ndarray, "k t 2"]]:
@@ -420,46 +418,35 @@ def train(
 
     loop
         None: OF_NUMBERS.
-    numbers
-        Of the first network of every expert, see `Job`; None: 0.
     n_least
         Networks of every expert that stay even if they are not complete.
     """
-    n_experts, n_members = len(experts), experts[0].n_members
-    jobs = [  # the first network of every expert, the second of every one, and so on
-        Job.of(first + k, one.members[k], table, chosen, one.likelihood_weight)
-        for k in range(n_members)
-        for one, table, chosen, first in zip(
-            experts, tables, settings, numbers or [0] * n_experts, strict=True
-        )
-    ]
-    least = min(n_least, n_members) * n_experts
+    first, n_experts = starts[0], len(starts)
+    # The first network of every expert, the second of every one, and so on.
+    jobs = [Job.of(one, k) for k in range(first.networks.n_members) for one in starts]
+    least = min(n_least * n_experts, len(jobs))
     trained = train_jobs(
         jobs,
         seed=seed,
-        log_floor=experts[0].log_floor,
+        log_floor=first.networks.log_floor,
         loop=loop or OF_NUMBERS,
         progress=progress,
         n_least=least,
     )
     n_whole = next((j for j, one in enumerate(trained) if not one.is_whole), len(trained))
-    taken, wanted = len(trained[0].losses), settings[0].n_steps
+    taken, wanted = len(trained[0].losses), first.settings.n_steps
     n = max(n_whole, least) // n_experts
     if n_whole < len(trained) or taken < wanted:
         each = f" after {taken} of {wanted} steps" if taken < wanted else ""
         progress.cut(f"{n * n_experts} of {len(trained)} networks{each}")
-    of_each = [trained[f : n * n_experts : n_experts] for f in range(n_experts)]
-    longest = [
-        one.losses
-        for each, chosen in zip(of_each, settings, strict=True)
-        for one in each
-        if chosen.n_steps == wanted
-    ]
+    whole, longest = [], []
+    for f, (networks, _, settings, _) in enumerate(starts):
+        each = trained[f : n * n_experts : n_experts]
+        members = tuple(one.member for one in each)
+        whole.append(networks._replace(members=members, factors=networks.factors[:n]))
+        if settings.n_steps == wanted:
+            longest += [one.losses for one in each]
     n_steps = min(map(len, longest))
-    whole = [
-        one._replace(members=tuple(m.member for m in members), factors=one.factors[:n])
-        for one, members in zip(experts, of_each, strict=True)
-    ]
     return whole, np.stack([losses[:n_steps] for losses in longest])
 
 
