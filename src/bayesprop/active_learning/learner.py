@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from jaxtyping import Float, Float64
@@ -137,7 +137,7 @@ class ActiveLearner:
     classes: ArrayLike | None = None
     n_draws: int = 128
     random_state: int = 0
-    estimator_: Estimator = field(init=False)
+    estimator_: Any = field(init=False)
     history_: list[Step] = field(init=False)
     X_: Float[np.ndarray, "n d"] | None = field(init=False, default=None)
     y_: np.ndarray | None = field(init=False, default=None)

@@ -322,15 +322,15 @@ class Baselines:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Baselines:
         """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is not one."""
-        constant, line, note, *target = codec.from_json(_StoredBaselines, stored)
+        constant, line, note, target, exposure = codec.from_json(_StoredBaselines, stored)
         if line is None:
-            return cls({"constant": constant}, note, *target)
+            return cls({"constant": constant}, note, target, exposure)
         # What does not fit together cannot predict a row.
         predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
         if not np.all(predicted.is_finite):
             raise ValueError(_DAMAGED)
         name = "linear" if isinstance(line, LinearBaseline) else "logistic"
-        return cls({"constant": constant, name: line}, note, *target)
+        return cls({"constant": constant, name: line}, note, target, exposure)
 
 
 def _line(
