@@ -34,6 +34,7 @@ import os
 import platform
 import re
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,8 @@ SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
+_RAISE = {"bayesprop", "numpy", "scipy", "sklearn", "polars", "jax", "jaxlib", "numba", "jaxtyping"}
+"""Packages, beside Python's own, whose exceptions say that contents are bad."""
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
 _BITS = re.compile(r"(.*):bits((?:x\d+)+)", re.S)
 """Names of the bits of an array, and its shape: "w:bitsx31x200"."""
@@ -117,10 +120,16 @@ def unseal(content: bytes, source: str) -> Stored:
 
 @contextmanager
 def believing(what: str) -> Iterator[None]:
-    """Turn whatever goes wrong, as contents chosen by a stranger can in any way, into `what`."""
+    """Turn whatever contents chosen by a stranger can raise into a ModelFileError that begins so.
+
+    A time-out is none of that: an OSError, or an exception of the program around it, passes.
+    """
     try:
         yield
     except Exception as error:
+        root = type(error).__module__.partition(".")[0]
+        if isinstance(error, OSError) or root not in (_RAISE | sys.stdlib_module_names):
+            raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise ModelFileError(f"{what} ({reason})") from error
 

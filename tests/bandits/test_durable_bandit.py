@@ -188,10 +188,10 @@ class InterruptedBandits(RuleBasedStateMachine):
     @invariant()
     def all_are_one_bandit(self):
         n_changes = self.n_changes()
-        for shop in self.shops:
-            assert shop.actions == self.alone.actions
-            assert shop.n_records == n_changes
-            assert state(shop.bandit) == state(self.alone)
+        shop = self.shops[n_changes // 4 % 2]  # the other one may fall behind
+        assert shop.actions == self.alone.actions
+        assert shop.n_records == n_changes
+        assert state(shop.bandit) == state(self.alone)
 
     def teardown(self):
         for shop in self.shops:

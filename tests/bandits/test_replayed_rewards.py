@@ -46,6 +46,14 @@ def test_it_believes_every_member_of_an_ensemble_once():
     np.testing.assert_allclose(belief.var, 4.0 * wanted.epistemic_var[:, 0], rtol=1e-5)
 
 
+def test_practice_that_fails_is_counted():
+    net = PointNetworkRegressor((3,), learning_rate=1e38)
+    rewards, (rows, numbers, paid) = ReplayedRewards(net, n_steps=2, batch_size=4), data(3)
+    rewards.begin(2, ARMS, 0)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
+    assert rewards.guards_ == {"practice_undone": 3}
+
+
 SCALE = 5.0
 
 
@@ -97,3 +105,21 @@ def test_belief_is_that_of_weighted_regression_on_the_features(n_alone):
         assert belief.var[number] == pytest.approx(truth.var(), rel=1e-3)
         assert stats.kstest(drawn[:, number], truth.cdf).pvalue > 1e-4
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 4.0 / np.sqrt(len(drawn))
+
+
+def test_where_rewards_are_certain_they_are_learnt_at_once():
+    """One arm, two contexts, one without noise: there noise="input" makes it surer."""
+    rng, arms = np.random.default_rng(0), Arms(["only"])
+    contexts = np.repeat(np.eye(2), 60, axis=0)
+    paid = np.concatenate([np.full(60, 1.0), rng.choice([-6.0, 2.0], 60)])
+    stds = {}
+    for noise in ("input", "learned"):
+        network = PointNetworkRegressor((8,), weight_decay=0.1, noise=noise, learning_rate=1e-2)
+        rewards = NeuralLinearRewards(network, every=120, n_steps=400, batch_size=32)
+        rewards.begin(2, arms, 0)
+        rewards.learn(Choices(contexts, arms, np.zeros(120, int)), paid)
+        found = [rewards.believe(choices_in(context, arms, np.array([0]))) for context in np.eye(2)]
+        assert abs(found[0].mean[0] - 1.0) < 4.0 * np.sqrt(found[0].var[0])
+        stds[noise] = [float(np.sqrt(belief.var[0])) for belief in found]
+    assert stds["input"][0] < 0.3 * stds["learned"][0]
+    assert stds["input"][0] < 0.2 * stds["input"][1]

@@ -63,6 +63,8 @@ def test_options(diabetes, params):
     assert model.score(X, y) > 0.2
     predicted = model.predict_dist(X[:5])
     assert (predicted.epistemic_var > 0.0).all() == (params.get("prediction") != "mean")
+    if params.get("noise") == 2500.0:
+        np.testing.assert_allclose(predicted.noise_var, 2500.0, rtol=1e-5)
     assert clone(model).get_params()["optimizer"] is not None
 
 
@@ -81,6 +83,16 @@ class TestPruning:
         )
         assert not hasattr(fitted[kind], "pruned_")
         assert np.isfinite(small.predict(diabetes[0])).all()
+
+    def test_nothing_removed_changes_nothing(self, fitted, diabetes):
+        model = fitted[BayesByBackpropRegressor]
+        X = diabetes[0]
+        np.testing.assert_array_equal(prune(model, 0.0).predict(X), model.predict(X))
+
+    def test_by_layer(self, fitted):
+        small = prune(fitted[BayesByBackpropRegressor], 0.5, by_layer=True)
+        for m in small.state_.network.params.weights.m:
+            assert np.count_nonzero(np.asarray(m) == 0.0) == round(0.5 * m.size)
 
     def test_saved_small_and_loaded(self, wide, cancer, tmp_path):
         wide.save(tmp_path / "whole")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianRegressor
@@ -122,6 +123,20 @@ def test_linear_features_are_those_of_the_mapped_target_times_its_mean_slope():
     np.testing.assert_allclose(dist.log_prob(y), latent.log_prob(mapped) + log_slope, atol=1e-5)
 
 
+def test_per_cent_is_learnt_as_its_shares_are():
+    for y in (TARGETS["share"], np.clip(0.5 + 0.6 * LATENT, 0.0, 1.0)):
+        of_share, of_percent = (
+            BayesianLinearRegressor(target_kind="share", random_state=0).fit(X, unit * y)
+            for unit in (1.0, 100.0)
+        )
+        share, percent = (one.predict_dist(X) for one in (of_share, of_percent))
+        np.testing.assert_allclose(percent.mean, 100.0 * share.mean, rtol=1e-6)
+        is_inside = (y > 0.0) & (y < 1.0)
+        gap = (percent.log_prob(100.0 * y) - share.log_prob(y))[is_inside]
+        np.testing.assert_allclose(gap, -np.log(100.0), rtol=1e-6)
+        np.testing.assert_allclose(percent.crps(100.0 * y), 100.0 * share.crps(y), rtol=1e-6)
+
+
 @pytest.mark.parametrize("unit", [1e300, 1e-300])
 def test_targets_whose_variance_is_no_number_are_refused(unit):
     for kind in ("positive", "nonnegative"):
@@ -219,3 +234,25 @@ def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates):
         forged = copy.copy(one).keep(replace(one.fitted_, **change))
         with pytest.raises(ValueError, match=rule):
             estimator_from_stored(*forged.to_stored())
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.5, np.inf), (-np.inf, 0.8), (-0.5, 0.8)])
+def test_what_lies_beyond_limits_has_its_probability(low, high):
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(3000, 2))
+    latent = x[:, 0] + 0.5 * rng.normal(size=3000)
+    y = np.clip(latent, low, high)
+    model = BayesianLinearRegressor(target_kind="censored").fit(x[:2000], y[:2000])
+    predictive, y_test = model.predict_dist(x[2000:]), y[2000:]
+    for limit in filter(np.isfinite, (low, high)):
+        p = np.exp(predictive.log_prob(np.full(1000, limit)))
+        error = np.sqrt(np.sum(p * (1.0 - p))) / 1000.0
+        assert abs(np.mean(p) - np.mean(y_test == limit)) < 4.0 * error
+        # A measurement beyond it is seen as the limit.
+        beyond = predictive.log_prob(np.full(1000, limit + np.sign(limit)))
+        np.testing.assert_allclose(np.exp(beyond), p, rtol=1e-12)
+    # Of the truth, a normal whose tails are the limits' probabilities, nobody is ahead by much.
+    mean, std = x[2000:, 0], 0.5
+    ends = [stats.norm.logcdf(low, mean, std), stats.norm.logsf(high, mean, std)]
+    truth = np.select([y_test <= low, y_test >= high], ends, stats.norm.logpdf(y_test, mean, std))
+    assert np.mean(truth - predictive.log_prob(y_test)) < 0.03

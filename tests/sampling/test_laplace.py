@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -225,6 +227,44 @@ def test_what_cannot_be_is_refused():
         laplace(LaplaceModel(plain_apply, LearnedNoise(1), Full()), vanished, data)
     with pytest.raises(ValueError, match=r"must be plain_apply .* Full\(\) or Diagonal\(\)"):
         LaplaceModel(by_hand, KnownNoise(1), Kron())
+
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden/laplace-torch.json").read_text())
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+@pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
+def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, structure):
+    """Its Kronecker factors leave biases apart: of them, weights and biases are compared."""
+    expected = GOLDEN[kind][structure.name]
+    mode = Parameters(tuple(map(jnp.asarray, GOLDEN["layers"])), ())
+    is_classes = kind == "classification"
+    likelihood = Categorical(2) if is_classes else KnownNoise(2, GOLDEN["noise_var"])
+    x = np.array(GOLDEN["x"])
+    data = rows(np.array(GOLDEN["codes" if is_classes else "y"]), x, np.ones(12))
+    model, prec = LaplaceModel(plain_apply, likelihood, structure), GOLDEN["prior_prec"]
+    curvature = matrix_of(measure(model, mode, data)[0])
+    if not is_classes:
+        curvature *= GOLDEN["noise_var"]  # theirs is that of unit noise
+    if structure == Diagonal():
+        leaves = [np.diag(curvature)[:20].reshape(4, 5), np.diag(curvature)[20:].reshape(6, 2)]
+        theirs = [part for leaf in leaves for part in (leaf[:-1].T.ravel(), leaf[-1])]
+        np.testing.assert_allclose(np.concatenate(theirs), expected["curvature"], rtol=1e-8)
+    if structure == Kron():
+        weights1, biases1, weights2, biases2 = expected["weight_blocks"]
+        blocks = [curvature[:20, :20].reshape(4, 5, 4, 5), curvature[20:, 20:].reshape(6, 2, 6, 2)]
+        theirs = zip(blocks, (weights1, weights2), (biases1, biases2), strict=True)
+        for block, weights, biases in theirs:
+            o = block.shape[1]
+            ours = block[:-1, :, :-1, :].transpose(1, 0, 3, 2).reshape(o * (len(block) - 1), -1)
+            np.testing.assert_allclose(ours, np.kron(*map(np.array, weights)), atol=1e-8)
+            np.testing.assert_allclose(block[-1, :, -1, :], np.array(biases[0]), atol=1e-8)
+        return
+    posterior, ascent = laplace(model, mode, data, prior_prec=prec, prior="known")
+    assert ascent.trace[0] == pytest.approx(expected["log_evidence"], rel=1e-7)
+    moments = predict_linearised(model, posterior, jnp.zeros((64, 3)).at[:12].set(x))
+    np.testing.assert_allclose(moments.m[:12], expected["mean"], atol=1e-8)
+    np.testing.assert_allclose(moments.cov[:12], expected["cov"], atol=1e-7)
 
 
 def test_more_determined_weights_than_values_do_not_stop_the_noise():

@@ -28,7 +28,7 @@ from bayesprop.bandits.policies import (
     to_stored,
 )
 from bayesprop.estimators.params import check_int, finite
-from bayesprop.sealed import ModelFileError, seal, unseal
+from bayesprop.sealed import ModelFileError, believing, seal, unseal
 
 _APPLICATION, _SCHEMA = 0x62707264, 1
 _TABLES = (
@@ -51,15 +51,6 @@ _IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"
 _LATER = """
 SELECT number, call, decision, arguments FROM records WHERE number >= ? ORDER BY number"""
 
-_UNBELIEVABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What a record that a stranger wrote may raise; a time-out is of another kind."""
 T = TypeVar("T")
 
 
@@ -327,12 +318,8 @@ class DurableBandit:
         for number, call, decision, arguments in self._file.execute(_LATER, (self.n_records,)):
             if number != self.n_records:
                 raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
-            try:
+            with believing(f"record {number} of {name_of(self.path)} does not fit the bandit"):
                 _repeat(self.bandit, call, decision, json.loads(arguments))
-            except _UNBELIEVABLE as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-                where = f"record {number} of {name_of(self.path)}"
-                raise ModelFileError(f"{where} does not fit the bandit ({reason})") from error
             self.n_records += 1
         self._is_current = True
 

@@ -1,7 +1,7 @@
-"""What a model is judged beside: the same prediction for every row, a line, and reference models.
+"""Baselines of an evaluation: a constant prediction, a linear model, and reference models.
 
-Of prices, counts and shares all but boosting see the target as the model does, through its kind's
-map; the quantiles that boosting learns need none.
+For positive targets, counts and shares, all but boosting fit the target through its bijector, as
+the model does; boosting fits quantiles, which need no bijector.
 """
 
 from __future__ import annotations

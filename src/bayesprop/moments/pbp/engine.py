@@ -225,8 +225,8 @@ def refreshed(
 ) -> PBPInfo:
     """Refine the prior factors in place.
 
-    With more than one hidden layer and the start in q, q(lambda) hears variational Bayes: what eq.
-    9-10 make of the random start in one layer, the next ones learn from.
+    With more than one hidden layer and the start in q, q(lambda) receives the variational update:
+    else the random start of a layer would change, by eq. 9-10, the prior of the next layers.
     """
     counts = not start_in_prior(inference, targets)
     variational = counts and len(packed.layers) > 2

@@ -156,20 +156,21 @@ def refresh_prior_factors(
 ):
     """Refresh every prior factor in turn by expectation propagation (supplement section 6).
 
-    Returns how many could not be refreshed or were too large, and how many the data say next to
-    nothing about. The factor is a Gaussian in the weight, so its refreshed self is
-    N(0, rate / (shape - 1)) of the cavity exactly, and needs no division of the new marginal by the
-    cavity.
+    Returns the number of factors that were not refreshed or too large, and the number of factors
+    about which the data contain almost no information. The factor is a Gaussian in the weight, so
+    the refreshed factor is exactly N(0, rate / (shape - 1)) of the cavity; nothing is divided by
+    the cavity.
 
     variational
-        Whether q(lambda) hears what variational Bayes says of every weight, a half for the shape
-        and half of E[w²] for the rate, instead of eq. 9-10. Guarded, it hears that anyway of a
-        weight that would multiply E[1 / lambda] by more than `MOST_FROM_ONE_WEIGHT`.
+        Whether q(lambda) receives the variational update from every weight, which adds a half to
+        the shape and half of E[w²] to the rate, instead of eq. 9-10. Guarded, it receives that
+        update anyway from a weight that would multiply E[1 / lambda] by more than
+        `MOST_FROM_ONE_WEIGHT`.
     start_counts
         Whether the random start is in q as pseudo-data: a factor exp(h w), h the first prior
         precision times a mean from N(0, 1 / inputs). In a cavity of variance v it is a mean of
-        h v, which without data grows beyond all bounds. Guarded, q(lambda) hears what variational
-        Bayes says where the expected square of that is beyond the variance v + 1 / lambda.
+        h v, which without data grows beyond all bounds. Guarded, q(lambda) receives the variational
+        update where the expected square of that mean exceeds the variance v + 1 / lambda.
     least_information
         Share of its prior that the data must say about a weight for its factor to be refreshed.
     guarded
