@@ -102,7 +102,8 @@ def claim_of(sentence):
 def test_sentences_claim_what_the_figures_show(seed, n, scale, is_class, method):
     rng, line = np.random.default_rng(seed), "logistic" if is_class else "linear"
     y, models, losses = made(rng, n, line, scale, is_class)
-    on_terminal = advise(models, EncodedRows(np.zeros((n, 1)), y, np.arange(n)), method)
+    rows = EncodedRows(np.zeros((n, 1)), y, np.arange(n))
+    on_terminal = [*map(str, advise(models, rows, method))]
     on_page = [compare_in_words(one, one.title) for one in rivals(models, y)]
     claims, truth = {}, {"better": 1, "level": 0, "mixed": None}
     for sentence in [*on_terminal, *on_page]:

@@ -144,5 +144,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
     with pytest.raises(ValueError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         bayesprop.fit(frame, cluster="tcp://127.0.0.1:9", **how)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"^cluster needs Dask: pip install 'dask\[distributed\]'"):
+    with pytest.raises(
+        ValueError, match=r"^a cluster needs Dask: pip install 'dask\[distributed\]'"
+    ):
         bayesprop.fit(frame, cluster="tcp://127.0.0.1:9", **how)

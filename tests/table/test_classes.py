@@ -9,7 +9,7 @@ from stored_encoding import stored_and_back
 
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import Message, TableError
 from bayesprop.table.target import choose_task, class_codes, fit_classes
 
 N = 40
@@ -65,16 +65,13 @@ def test_categories_are_classes_by_their_owners_word(kind):
 
 def test_two_whole_numbers_are_two_classes_and_said_to_be():
     choice = choose_task(target([0.0, 1.0] * 20))
-    assert choice.remark == (
-        "target 'y' holds 0 and 1 only: taken as two classes (--task regression takes them as"
-        " numbers)"
-    )
+    assert choice.remark == Message.of("target.two_numbers", "y", low=0, high=1)
     few = choose_task(target([4, 5, 6, 7] * 10))
     assert few.task == "regression"
-    assert "4 whole numbers only: taken as numbers (--task classification" in str(few.remark)
+    assert few.remark == Message.of("target.few_numbers", "y", n=4)
     marked = choose_task(target(["10 kg", "20 kg"] * 20))
     assert marked.task == "classification"
-    assert "2 texts such as '10 kg' only: taken as classes (--task regression" in str(marked.remark)
+    assert marked.remark == Message.of("target.few_texts", "y", n=2, example="10 kg")
     for values in (["a", "b"] * 20, [0.5, 1.5, 2.5, 3.5] * 10, list(range(N)), [7] * N):
         assert choose_task(target(values)).remark is None
 
@@ -138,7 +135,7 @@ def test_classes_are_sorted_labels_of_one_kind(values, classes):
     [
         (["a"] * 9, "is 'a' in all 9 rows: a classifier needs two classes or more"),
         ([f"n{i}" for i in range(30)], "30 different values in 30 rows, which name the rows"),
-        (list(range(30)), "use task regression, or group them"),
+        (list(range(30)), "use task='regression', or group them"),
         ([i / 4 for i in range(20)] * 9, "20 different numbers, with fractions"),
         ([1.0, float("inf"), 2.0], "must hold finite numbers, got inf in data row 2"),
         (["1/2/24", "1/3/24"], "holds dates"),

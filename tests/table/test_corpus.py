@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bayesprop.table.division import HoldOut, divide
-from bayesprop.table.errors import TableError, sentence_of
+from bayesprop.table.errors import TableError, for_terminal
 from bayesprop.table.read import read_table
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -29,9 +29,9 @@ def reading(path: Path, target: str | None) -> dict[str, Any]:
         try:
             found |= learnt(path.name, target) if target else columns(path.name)
         except TableError as error:
-            found["refused"] = [*error.problems]
+            found["refused"] = error.terminal_lines
     if caught:
-        found["remarks"] = [sentence_of(one.message) for one in caught]
+        found["remarks"] = [for_terminal(one.message) for one in caught]
     return found
 
 
@@ -47,7 +47,7 @@ def learnt(name: str, target: str) -> dict[str, Any]:
     encoding = parts.encoding()
     said = [*parts.remarks, *encoding.report]
     rows = parts.numbers.tolist()
-    return {"features": encoding.feature_names, "rows": rows, "said": [str(one) for one in said]}
+    return {"features": encoding.feature_names, "rows": rows, "said": [*map(for_terminal, said)]}
 
 
 def expected(path: Path) -> dict[str, Any]:

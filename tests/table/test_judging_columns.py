@@ -131,23 +131,21 @@ def test_columns_that_almost_are_the_target_are_named_and_others_not():
     honest = {"a": y + rng.standard_normal(100), "b": rng.standard_normal(100), "y": y}
     assert named(pl.DataFrame(honest)) == []
     close = y + 0.01 * rng.standard_normal(100)
-    (sentence,) = named(pl.DataFrame({"net": close, **honest}))
-    assert sentence.startswith("column 'net' alone explains 100 % of 'y'")
-    assert sentence.endswith("--drop net")
-    (sentence,) = named(pl.DataFrame({"is low": np.where(y < 1.0, "yes", "no"), **honest}))
-    assert "'is low' alone divides 'y' into ranges" in sentence
-    (sentence,) = named(pl.DataFrame({"net": close, "gross": 2.0 * close, **honest}))
-    assert sentence == (
-        "2 columns alone explain nearly all of 'y'; leave out by --drop those known only with it,"
-        " or made from it: 'net', 'gross'"
-    )
+    (one,) = named(pl.DataFrame({"net": close, **honest}))
+    assert (one.code, one.columns) == ("column.explains", ("net",))
+    assert "explains 100 % of 'y'" in str(one)
+    (one,) = named(pl.DataFrame({"is low": np.where(y < 1.0, "yes", "no"), **honest}))
+    assert (one.code, one.columns) == ("column.divides", ("is low",))
+    assert one.terminal.endswith("--drop 'is low'")
+    assert str(one).endswith("drop=['is low']")
+    (one,) = named(pl.DataFrame({"net": close, "gross": 2.0 * close, **honest}))
+    assert (one.code, one.columns) == ("column.explains", ("net", "gross"))
     three = np.where(y < 0.7, "low", np.where(y < 1.4, "usual", "high"))
     codes = pl.DataFrame({"code": pl.Series(three).str.slice(0, 1), "b": honest["b"], "y": three})
-    (sentence,) = named(codes)
-    assert "'code' alone tells the classes of 'y' apart" in sentence
+    assert [one.code for one in named(codes)] == ["column.tells_classes"]
     labels = np.where(y < 1.0, "ill", "well")
-    (sentence,) = named(pl.DataFrame({"net": close, "b": honest["b"], "y": labels}))
-    assert "'net' alone tells the classes of 'y' apart" in sentence
+    (one,) = named(pl.DataFrame({"net": close, "b": honest["b"], "y": labels}))
+    assert (one.code, one.columns) == ("column.tells_classes", ("net",))
 
 
 @pytest.mark.parametrize(

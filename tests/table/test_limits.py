@@ -11,7 +11,7 @@ from stored_encoding import stored_and_back
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn, fit_column
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import Message, TableError
 from bayesprop.table.unmeasured import ends_of
 
 NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
@@ -34,11 +34,8 @@ def test_a_limit_is_its_number_with_its_side_beside():
 
 
 def test_what_is_read_is_said():
-    (sentence,) = fitted([*NUMBERS, "<0.5", "<0.5"]).sentences
-    assert sentence == (
-        "column 'lead' holds limits, as '<0.5', in 2 rows, read as that number, and marked in a"
-        " column beside"
-    )
+    remarks = fitted([*NUMBERS, "<0.5", "<0.5"]).remarks
+    assert remarks == (Message.of("column.limits", "lead", example="<0.5", n=2),)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +64,8 @@ def test_a_side_that_training_did_not_have_is_missing():
     assert column is not None
     encoded = column.encode(pl.Series("lead", [">7", "<0.3"]))
     np.testing.assert_array_equal(encoded.X, [[np.nan, np.nan], [0.3, 1.0]])
-    assert encoded.warnings[0] == (
-        "column 'lead' holds limits, as '>7', in 1 row, where the training data had no such limit:"
-        " taken for missing"
-    )
+    unknown = Message.of("column.unknown_limits", "lead", example=">7", n=1)
+    assert encoded.warnings[0] == unknown
     plain = fitted(NUMBERS).column
     assert plain is not None
     assert np.isnan(plain.encode(pl.Series("lead", ["<0.3"])).X).all()
@@ -90,7 +85,7 @@ def test_limits_of_a_target_are_kept_for_later_tables():
     frame = pl.DataFrame({"x": range(len(y)), "y": y})
     encoding = TableEncoding.fit(frame, "y")
     assert encoding.limits == [0.8, 3.5]
-    assert "0.8 stands for 0.8 or less, 3.5 stands for 3.5 or more" in " ".join(encoding.report)
+    assert "0.8 stands for 0.8 or less, 3.5 stands for 3.5 or more" in str(encoding.report)
     expected = [np.clip(0.7 + 0.1 * k, 0.8, 3.5) for k in range(30)]
     np.testing.assert_allclose(encoding.target(frame), [*expected, *[0.8] * 8, 3.5, 3.5])
     again = stored_and_back(encoding)
@@ -106,7 +101,7 @@ def test_one_wide_limit_does_not_hide_what_was_measured():
     # above at 1 would cost nearly all.
     assert encoding.limits == [0.5]
     assert encoding.marks is not None
-    assert "4 rows with another limit left out" in encoding.marks.sentence
+    assert "4 rows with another limit left out" in str(encoding.marks.remarks)
     later = pl.DataFrame({"x": [1, 2, 3, 4], "y": ["<0.4", "<0.7", "0.9", ">3"]})
     np.testing.assert_array_equal(encoding.target(later), [0.5, 0.9])
 

@@ -9,6 +9,7 @@ import pytest
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import Message
 from bayesprop.table.target_encoded import N_FOLDS, folds_of
 
 N, N_TOWNS = 400, 60
@@ -43,17 +44,15 @@ def test_levels_are_shrunken_means_and_log_rows(frame):
     encoding = TableEncoding.fit(frame, "price")
     assert encoding.feature_names == ["x", "town (mean price)", "town (log rows)"]
     assert encoding.text_columns == ("town",)
-    assert "column 'town': 60 levels, each used as the mean price of its rows" in encoding.report[0]
+    own = {"n": 60, "labels": "mean price"}
+    assert encoding.report[0] == Message.of("column.many_levels", "town", **own)
     new = pl.DataFrame({"x": 0.0, "town": ["T07", "T31", "Paris", None]})
     X, warnings = encoding.encode(new)
     means = [by_hand(frame, "T07"), by_hand(frame, "T31"), np.nan, np.nan]
     np.testing.assert_allclose(X[:, 1], means, rtol=1e-12)
     n = [frame["town"].eq(level).sum() for level in ("T07", "T31")]
     np.testing.assert_allclose(X[:, 2], [*np.log1p(n), np.nan, np.nan])
-    assert warnings == [
-        "column 'town': 1 row with a level that the training data did not have ('Paris'): taken"
-        " for missing"
-    ]
+    assert warnings == [Message.of("column.unknown_levels", "town", n=1, levels="'Paris'")]
 
 
 @pytest.mark.parametrize("group", [None, "who"])
@@ -124,14 +123,12 @@ def test_codes_of_post_are_text(name, values, is_text):
     fitted = fit_column(pl.Series(name, values))
     assert hasattr(fitted.column, "levels") == is_text
     if is_text:
-        assert fitted.sentences == (f"column {name!r} holds codes of post: used as text",)
+        assert fitted.remarks == (Message.of("column.post_codes", name),)
 
 
 def test_codes_of_post_that_name_the_rows_are_dropped_as_other_text():
     fitted = fit_column(pl.Series("plz", np.arange(10115, 99999, 700)))
-    assert [str(one) for one in fitted.sentences] == [
-        "column 'plz' dropped: 129 different texts in 129 rows name the rows"
-    ]
+    assert fitted.remarks == (Message.of("dropped.names", "plz", n=129, n_rows=129),)
     assert not fitted.questions
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import Message, TableError
 from bayesprop.table.read import read_table
 from bayesprop.table.target import Marks
 from bayesprop.table.unmeasured import stand_in
@@ -38,7 +38,8 @@ def test_later_rows_are_of_the_same_unit():
     assert encoding.encode(pl.DataFrame({"w": [3.0]})).X.tolist() == [[3.0]]
     other = encoding.encode(pl.DataFrame({"w": ["3 lb", "4 lb"]}))
     assert np.isnan(other.X).all()
-    assert "'w' holds numbers, but '3 lb' in data row 1, '4 lb' in data" in other.warnings[0]
+    where = "'3 lb' in data row 1, '4 lb' in data row 2"
+    assert other.warnings[0] == Message.of("stray.missing", "w", holds="numbers", where=where)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,8 @@ def test_commas_mean_what_they_meant_in_training(tmp_path):
     table.write_text("\n".join(["share,y", *rows]))
     later.write_text('share\n"2,438"\n')
     encoding = TableEncoding.fit(read_table(str(table)), "y")
-    assert "column 'share': '10,05' is read as 10.05" in encoding.report
+    own = {"example": "10,05", "number": 10.05}
+    assert Message.of("column.marks", "share", **own) in encoding.report
     assert encoding.text_columns == ("share",)
     assert encoding.encode(read_table(str(later), encoding.text_columns)).X.tolist() == [[2.438]]
     assert encoding.encode(pl.DataFrame({"share": [2.5]})).X.tolist() == [[2.5]]
@@ -96,10 +98,10 @@ MILLIONS = [*(f"${k}M" for k in range(1, 40)), "$500K"]
 def test_marks_that_training_did_not_have_are_said():
     column = fit_column(pl.Series("x", [0.22, None, 0.05, 1.0])).column
     (said,) = column.encode(pl.Series("x", ["0.22", "NA", "<3"])).warnings
-    assert "holds limits" in said
+    assert said.code == "column.unknown_limits"
     assert not column.encode(pl.Series("x", [" 0.22", "NA", "1e-3"])).warnings
     (said,) = column.encode(pl.Series("x", [" 0.5%", "22%", None])).warnings
-    assert said == "column 'x': '0.5%' is read as 0.5"
+    assert said == Message.of("column.marks", "x", example="0.5%", number=0.5)
 
 
 def test_what_only_looks_like_a_number_is_missing():
@@ -108,7 +110,7 @@ def test_what_only_looks_like_a_number_is_missing():
     words = pl.DataFrame({"zip": ["3", "94707-1620", "5"], "y": [1.0, 2.0, 3.0]})
     rows, remarks = encoding.encode(words)
     np.testing.assert_array_equal(rows[:, 0], [3.0, np.nan, 5.0])
-    assert "holds numbers, but '94707-1620' in data row 2: taken for missing" in remarks[0]
+    assert remarks[0].values["where"] == "'94707-1620' in data row 2"
 
 
 def test_magnitudes_mean_the_same_in_any_company():
@@ -171,14 +173,14 @@ def test_stand_ins_of_any_length_are_asked_about_where_they_are_far(digit, lengt
     numbers = pl.Series("temperature", others * 10 + [value] * n)
     is_far = (length > 2 or sign < 0) and share < 0.5 and n >= (2 if digit == 9 else 3)
     asked = stand_in(numbers)
-    assert len(asked) == is_far
-    assert all(f"holds {value:.15g} in {n} rows, far from all others" in one for one in asked)
+    remark = Message.of("column.stand_in", "temperature", value=value, n=n)
+    assert asked == (remark,) * is_far
 
 
 def test_stand_ins_are_asked_about_in_columns_and_in_the_target():
     numbers = pl.Series([0.0, 3.0, 8.0] * 10 + [-9.0] * 2 + [999999.0] * 2)
     frame = pl.DataFrame({"x": range(len(numbers)), "z": numbers, "y": numbers})
     questions = TableEncoding.fit(frame.with_columns(x=pl.col("x") % 7), "y").questions
-    asked = [one for one in questions if "stands for a missing value" in one]
+    asked = [one for one in questions if one.code.endswith(".stand_in")]
     assert len(asked) == 4
-    assert asked[0].startswith("target 'y' holds -9 in 2 rows, far from all others")
+    assert asked[0] == Message.of("target.stand_in", "y", value=-9.0, n=2)

@@ -22,7 +22,7 @@ def test_a_mark_is_missing_by_the_others_of_its_column(mark, others, is_typed):
     is_value = others is not NUMBERS and (is_typed or (others is CODES and mark == "NA"))
     assert after["a"].to_list() == [*others, mark if is_value else None, None]
     assert len(remarks) == (is_typed or others is not NUMBERS)
-    assert all(("taken for a value" in one) == is_value for one in remarks)
+    assert all((one.code == "column.kept_words") == is_value for one in remarks)
     assert decided(after, None, is_typed=is_typed)[0].equals(after)
 
 

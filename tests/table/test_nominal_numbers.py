@@ -10,6 +10,7 @@ from stored_encoding import stored_and_back
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import Message
 from bayesprop.table.nominal_numbers import (
     explained_by_curve,
     is_nominal,
@@ -150,10 +151,8 @@ def test_a_number_stands_beside_what_it_tells(frame):
     encoding = TableEncoding.fit(frame, "crop")
     names = ["plot", "plot (mean crop)", "plot (log rows)", "dose"]
     assert encoding.feature_names == names
-    assert encoding.report == [
-        "column 'plot': 60 whole numbers that seem to name things, each used as the mean crop of"
-        " its rows and how many they are, beside the number"
-    ]
+    own = {"n": 60, "labels": "mean crop"}
+    assert encoding.report == [Message.of("column.many_names", "plot", **own)]
     assert encoding.text_columns == ()
     new = pl.DataFrame({"plot": [7.0, 39.0, 7.5, 99.0, None], "dose": 0})
     X, warnings = encoding.encode(new)
@@ -163,10 +162,8 @@ def test_a_number_stands_beside_what_it_tells(frame):
     np.testing.assert_array_equal(X[:, 1:3], told)
     np.testing.assert_array_equal(X[:, 0], [7.0, 39.0, 7.5, 60.0, np.nan])
     assert warnings == [
-        "column 'plot': 2 rows with a level that the training data did not have ('7.5', '99'):"
-        " taken for missing",
-        "column 'plot': 1 value missing, where the training data had none: error bars are wider"
-        " there",
+        Message.of("column.unknown_levels", "plot", n=2, levels="'7.5', '99'"),
+        Message.of("column.new_gaps", "plot", n=1),
     ]
 
 
@@ -174,10 +171,7 @@ def test_few_numbers_stand_beside_a_column_for_each():
     encoding = TableEncoding.fit(table_of(30), "crop")
     names = [f"plot={number}" for number in sorted(map(str, range(1, 31)))]
     assert encoding.feature_names == ["plot", *names, "dose"]
-    assert encoding.report == [
-        "column 'plot': 30 whole numbers that seem to name things, used as categories, beside the"
-        " number"
-    ]
+    assert [one.code for one in encoding.report] == ["column.names"]
     assert encoding.text_columns == ()
     X = encoding.encode(pl.DataFrame({"plot": [7.0, 31.0], "dose": 0})).X
     assert X[0, 0] == 7.0
@@ -253,16 +247,15 @@ def test_a_number_of_rows_that_tells_is_asked_about():
     frame = pl.DataFrame({"id": range(N), "x": rng.standard_normal(N)})
     noise = rng.standard_normal(N)
     silent = TableEncoding.fit(frame.with_columns(y=noise), "y")
-    assert silent.report == ["column 'id' dropped: it numbers the rows (rename it to keep it)"]
+    assert silent.report == [Message.of("dropped.row_numbers", "id")]
     assert silent.questions == []
     telling = TableEncoding.fit(frame.with_columns(y=noise + np.arange(N) / 200.0), "y")
     share = explained_by_curve(np.arange(N) + 0.0, (noise + np.arange(N) / 200.0)[:, None])
     assert telling.feature_names == ["x"]
     assert telling.questions == telling.report
-    assert telling.report == [
-        f"column 'id' dropped: it numbers the rows, and yet tells {share:.0%} of what the target"
-        " varies; if rows to be predicted are numbered alike, rename it to keep it"
-    ]
+    (asked,) = telling.report
+    assert (asked.code, asked.columns) == ("dropped.telling_row_numbers", ("id",))
+    assert asked.values["share"] == pytest.approx(share)
 
 
 def test_a_curve_is_least_squares_on_hat_functions():

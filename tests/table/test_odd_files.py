@@ -82,9 +82,9 @@ def test_parts_of_a_folder_that_do_not_fit_are_all_named(tmp_path):
     FRAME.cast({"y": pl.String}).write_parquet(tmp_path / "d.parquet")
     with pytest.raises(TableError) as found:
         read_table(str(tmp_path))
-    assert [problem.split(": ", 1)[1] for problem in found.value.problems] == [
-        "'a.parquet' and 'b.parquet' differ in their columns: 'town' (String, absent)",
-        "'a.parquet' and 'd.parquet' differ in their columns: 'y' (Int64, String)",
+    assert [(one.code, one.values["other"], one.values["how"]) for one in found.value.problems] == [
+        ("file.differing", "b.parquet", "'town' (String, absent)"),
+        ("file.differing", "d.parquet", "'y' (Int64, String)"),
     ]
 
 
@@ -129,9 +129,9 @@ def test_what_does_not_fit_a_model_is_named_at_once():
     with pytest.raises(TableError) as found:
         encoding.rows(words.drop("x0"))
     (lacks, target) = found.value.problems
-    assert lacks.startswith("the table lacks 1 column that the model needs: 'x0'")
-    assert target.startswith("column 'y' must hold numbers, got 'x' in data row 2: correct it, or")
+    assert (lacks.code, lacks.columns) == ("columns.lacking_but_some", ("x0",))
+    assert (target.code, target.columns) == ("stray", ("y",))
     rows, remarks = encoding.encode(words)
     np.testing.assert_array_equal(rows, [[1.5] * 30, *[[np.nan] * 30] * 3])
-    assert remarks[0].startswith("30 columns with values that are not understood, taken for mi")
-    assert "'x0' ('x' in data row 2, 'inf' in data row 4), 'x1' ('x'" in remarks[0]
+    assert (remarks[0].code, len(remarks[0].columns)) == ("stray.missing", 30)
+    assert "'x0' ('x' in data row 2, 'inf' in data row 4), 'x1' ('x'" in str(remarks[0])

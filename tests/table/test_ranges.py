@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesprop.table.columns import fit_column
+from bayesprop.table.errors import Message
 from bayesprop.table_model.answers import NumberAnswers
 
 PLAIN = [f"{k}.5" for k in range(20, 60)]
@@ -20,17 +21,16 @@ PLAIN = [f"{k}.5" for k in range(20, 60)]
 def test_a_range_is_its_middle(ends, dash, decimals):
     text = [f"{low:.{decimals}f}{dash}{low + wide:.{decimals}f}" for low, wide in ends]
     series = pl.Series("x", [*PLAIN, *text])
-    column, sentences = fit_column(series)[1:3]
+    column, remarks = fit_column(series)[1:3]
     middles = [low + wide / 2 for low, wide in ends]
     np.testing.assert_allclose(column.encode(series).X[40:, 0], middles, rtol=1e-12)
-    n = "1 row" if len(ends) == 1 else f"{len(ends)} rows"
-    said = f"column 'x' holds ranges such as '{text[0]}' in {n}: read as their middle"
-    assert sentences == (said,)
+    own = {"example": text[0], "n": len(ends)}
+    assert remarks == (Message.of("column.ranges", "x", **own),)
     assert column.encode(series).warnings == []
     plain = fit_column(pl.Series("x", PLAIN)).column
     X, warnings = plain.encode(pl.Series("x", text))
     np.testing.assert_allclose(X[:, 0], middles, rtol=1e-12)
-    assert said in warnings
+    assert remarks[0] in warnings
 
 
 @pytest.mark.parametrize(

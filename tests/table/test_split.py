@@ -93,7 +93,7 @@ def test_numbers_and_dates_order_rows(times):
     ("hold_out", "message"),
     [
         (HoldOut(0.1, group="nobody"), "no column 'nobody'"),
-        (HoldOut(0.1, group="y"), "group y: this column is the target"),
+        (HoldOut(0.1, group="y"), "group='y': this column is the target"),
         (HoldOut(0.1, group="patient", time="year"), "give one of them"),
         (HoldOut(0.1, time="patient"), "must hold numbers or dates"),
         (HoldOut(0.1, group="gap"), "got no value in data row"),

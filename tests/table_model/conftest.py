@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from bayesprop.table.errors import Said, for_terminal
 from bayesprop.table_model.listener import Listener, listening
 
 
@@ -15,16 +16,16 @@ class Told(Listener):
     def __init__(self) -> None:
         self.sentences: list[str] = []
 
-    def note(self, text: str) -> None:
-        self.sentences.append(text)
+    def note(self, text: Said) -> None:
+        self.sentences.append(for_terminal(text))
 
-    def warn(self, sentences: Iterable[str]) -> None:
-        self.sentences += sentences
+    def warn(self, remarks: Iterable[Said]) -> None:
+        self.sentences += map(for_terminal, remarks)
 
     remark = warn
 
-    def __contains__(self, words: str) -> bool:
-        return any(words in sentence for sentence in self.sentences)
+    def __contains__(self, words: Said) -> bool:
+        return any(for_terminal(words) in sentence for sentence in self.sentences)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_rows_beyond_a_doubt_get_the_reason_alone(told):
             assert float(re.search(r" (\S+) > 0.4$", reason)[1]) == pytest.approx(d, rel=1e-5)
     n = is_beyond.sum()
     assert f"abstained on {n} of 120 rows ({100 * n / 120:.3g} %): " in told
-    with pytest.raises(ValueError, match="std is not known for a model of classes"):
+    with pytest.raises(ValueError, match="by='std' is not known for a model of classes"):
         model.predict(frame, abstain_above=1, by="std")
     with pytest.raises(ValueError, match="already has abstained"):
         model.predict(frame.with_columns(abstained=1), columns="all", **asked)

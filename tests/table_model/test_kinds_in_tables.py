@@ -71,7 +71,7 @@ def test_a_kind_can_be_given(told):
         (TINY | {"target_kind": "share"}, "y must hold numbers from 0 to 100"),
         (TINY | {"target_kind": "prices"}, "target_kind"),
         (noisy | {"target_kind": "positive"}, "noise must be learnt"),
-        (TINY | {"target_kind": "ordered", "task": "regression"}, "ordered is for classes"),
+        (TINY | {"target_kind": "ordered", "task": "regression"}, "ordered' is for classes"),
     ):
         with pytest.raises(ValueError, match=words):
             bayesprop.fit(frame, **how)
@@ -167,7 +167,7 @@ def test_numbers_that_are_classes_sort_themselves(told):
     model = bayesprop.fit(frame, **how, target_kind="ordered")
     assert "without their order" in told
     assert (list(model.encoding.classes), model.estimator.task_.order) == ([2, 10, 33], (0, 1, 2))
-    with pytest.raises(ValueError, match="count is for numbers"):
+    with pytest.raises(ValueError, match="count' is for numbers"):
         bayesprop.fit(frame, **how, target_kind="count", task="classification")
     plain = bayesprop.fit(frame, **how, target_kind="classes")
     assert kind_of(plain) == "classes"

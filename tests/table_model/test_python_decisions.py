@@ -172,7 +172,7 @@ def test_rows_beyond_are_missing_in_a_frame_of_the_same_kind(numbers: bayesprop.
     for asked, words in (
         ({"by": "std"}, "^by says what abstain_above is about"),
         ({"abstain_above": "much"}, "^abstain_above must be a number of at least 0, got much"),
-        ({"abstain_above": 1.0, "by": 3}, "^by 3 is not known for a model of numbers"),
+        ({"abstain_above": 1.0, "by": 3}, "^by=3 is not known for a model of numbers"),
         ({"calibrate": LATER, "quantiles": 0.1}, "^calibrate stretches intervals only"),
         ({"cost": "fn=1,fp=1"}, "^cost is for two classes, and the target is a number"),
     ):

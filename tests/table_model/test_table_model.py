@@ -148,7 +148,7 @@ def test_numbers_that_name_things_are_groups_to_be_judged_by():
     assert model.encoding.nominal_columns == ("plot",)
     (remark,) = (one for one in model.remarks if "belong together" in one)
     assert remark.startswith("rows of one 'plot' seem to belong together (40 values, 10 rows of")
-    assert remark.endswith("if rows to be predicted are of new ones, fit with group plot")
+    assert remark.endswith("if rows to be predicted are of new ones, fit with group='plot'")
     grouped = bayesprop.fit(frame, target="crop", method="linear", group="plot")
     assert grouped.encoding.nominal_columns == ()
 
@@ -162,7 +162,7 @@ def test_a_target_that_the_model_holds_impossible_is_named():
     assert any(re.match(words, remark) for remark in model.remarks)
     assert not any("invalid value" in remark for remark in model.remarks)
     with pytest.warns(
-        TableWarning, match=f"{words}: .* fit with target_kind numbers if it is none"
+        TableWarning, match=f"{words}: .* fit with target_kind='numbers' if it is none"
     ):
         scores = model.evaluate(other)
     assert scores["model"]["log_likelihood"] == -np.inf
@@ -188,7 +188,7 @@ def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.Ta
         ({"target": "rent", "seed": 0.5}, "seed must be a whole number .* got 0.5"),
         ({"target": "rent", "task": "ranking"}, "task must be 'regression' or"),
         ({"target": "rent", "test_fraction": 2.0}, "^test_fraction must be 0 to 0.9, got 2.0"),
-        ({"target": "rent", "group": "rent"}, "^group rent: this column is the target"),
+        ({"target": "rent", "group": "rent"}, "^group='rent': this column is the target"),
         ({"target": "rent", "positive": "yes"}, "positive is for two classes"),
         ({"target": "dear", "cost": "fn=5", "rate": "recall=0.5"}, "^cost and rate each choose"),
         ({"y": FLATS["rent"]}, "X holds a column 'rent'"),

@@ -55,7 +55,7 @@ def _print_json(options: Compare, compared: Compared, listener: TerminalListener
             ],
             "trials": [trial._asdict() for trial in compared.trials],
             "plot": compared.plot,
-            "judged_again": [one._asdict() for one in compared.again],
+            "judged_again": [one.facts for one in compared.again],
             "warnings": listener.warnings,
         }
     )

@@ -30,7 +30,7 @@ import typer
 
 from bayesprop.cli.actions import WithRemarks
 from bayesprop.model.progress import Progress, begun, following, time_limit
-from bayesprop.table.errors import TableError, TableWarning, one_line, sentence_of
+from bayesprop.table.errors import Said, TableError, TableWarning, for_terminal, one_line
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.listener import listening as verbs_tell
 from bayesprop.table_model.plain_values import LABELS, Scores, figure, plain
@@ -177,7 +177,7 @@ def describe(error: BaseException) -> Failure:
     if type(error).__module__.startswith(("bayesprop.", "papers.")):
         full = isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
         is_bad_input = isinstance(error, ValueError) and not full
-        lines = error.lines if isinstance(error, TableError) else (sentence_of(error),)
+        lines = error.terminal_lines if isinstance(error, TableError) else [for_terminal(error)]
         message = "\n".join(map(one_line, lines))
         return Failure(BAD_INPUT if is_bad_input else UNEXPECTED, message)
     if isinstance(error, OSError):
@@ -234,7 +234,7 @@ def quiet_pipe() -> int:
 
 
 def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
-    warn([message if isinstance(message, str) else sentence_of(message)])
+    warn([message if isinstance(message, str) else for_terminal(message)])
 
 
 def _usage(error: BaseException) -> str:
@@ -370,13 +370,13 @@ class TerminalListener(Listener):
         if not (_can_ask() and typer.confirm(f"{why}: save the model as it is?", err=True)):
             raise KeyboardInterrupt
 
-    def note(self, text: str) -> None:
+    def note(self, text: Said) -> None:
         """Print a line."""
-        note(text, quiet=self._quiet)
+        note(for_terminal(text), quiet=self._quiet)
 
-    def warn(self, sentences: Iterable[str]) -> None:
+    def warn(self, remarks: Iterable[Said]) -> None:
         """Print a line for each, quiet or not."""
-        sentences = [*sentences]
+        sentences = [*map(for_terminal, remarks)]
         self.warnings += sentences
         warn(sentences)
 

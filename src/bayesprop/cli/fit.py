@@ -16,6 +16,7 @@ from bayesprop.cli.console import (
 )
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import rows_asked, settings_of
+from bayesprop.table.errors import for_terminal
 from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.from_python import fit
@@ -68,10 +69,10 @@ def _show(options: Fit, model: TableModel, listener: TerminalListener) -> None:
                 "judged_by": notes.judged_by or None,
                 "held_out": about["held_out"],
                 "standard_errors": about["standard_errors"] or None,
-                "judged_again": [one._asdict() for one in fitted.again],
+                "judged_again": [one.facts for one in fitted.again],
                 "seconds": report.seconds,
                 "guards": report.guards,
-                "warnings": about["warnings"],
+                "warnings": [*map(for_terminal, fitted.warnings)],
                 "command": notes.command,
             }
         )

@@ -203,7 +203,7 @@ def advised(estimator: EstimatorBase, rows: Rows, fitted: Fitted, *, is_first: b
     return replace(fitted, learned=learned._replace(report=report))
 
 
-def warn(sentences: list[str], kind: type[Warning] = UserWarning) -> None:
+def warn(sentences: list[Any], kind: type[Warning] = UserWarning) -> None:
     """Issue a warning for each sentence, placed at the nearest line outside this package.
 
     Python shows a warning of one place once: at a line of ours, the second fit would be silent.
@@ -214,7 +214,7 @@ def warn(sentences: list[str], kind: type[Warning] = UserWarning) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
         level, frame = level + 1, frame.f_back
     for sentence in sentences:
-        warnings.warn(sentence, kind, stacklevel=level)
+        warnings.warn(kind(sentence), stacklevel=level)
 
 
 def _forgotten(

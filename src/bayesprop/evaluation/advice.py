@@ -13,7 +13,7 @@ from bayesprop.evaluation.baselines import SIMPLE
 from bayesprop.evaluation.scores import Comparison, Lead, Rival, in_words, rivals
 from bayesprop.evaluation.words import join, number
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import counted
+from bayesprop.table.errors import Message, Said, counted
 
 
 def side(leads: Sequence[Lead]) -> str:
@@ -43,7 +43,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
     return f"{model} and {name} cannot be told apart on these rows"
 
 
-def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[str]:
+def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[Said]:
     """Say what predicts better than "model", or as well: a constant, a line, reference models.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
@@ -58,7 +58,7 @@ def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[st
     constant = sides.get("constant", "")
     lines = [n for n in SIMPLE[1:] if n in over and (constant == "ahead" or n in ahead)]
     lines = [] if method in SIMPLE else lines
-    said = []
+    said: list[Said] = []
     if better := next((name for name in lines if sides[name] == "behind"), ""):
         said = [_line(over[better], "better")]
     elif constant == "behind" or (constant == "level" and not lines):
@@ -73,8 +73,8 @@ def _is_as_good(line: Rival) -> bool:
     return side(line.leads) == "level" and all(by.gain <= by.error for _, _, by in line.leads)
 
 
-def _line(line: Rival, how: str) -> str:
-    return f"a {line.name} model predicts {how} ({_gap(line)}): consider --method {line.name}"
+def _line(line: Rival, how: str) -> Message:
+    return Message.of("advice.line", name=line.name, how=how, gap=_gap(line))
 
 
 def _gap(rival: Rival) -> str:

@@ -21,6 +21,7 @@ from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.table.encoding import EncodedRows, TableEncoding
+from bayesprop.table.errors import for_terminal
 from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
 
 MAX_LINES = 20
@@ -246,7 +247,7 @@ def collect(
         source=metadata["source"],
         created=metadata["created"],
         reproduction=_reproduction(estimator, metadata),
-        data_notes=(*encoding.report, *_kind_notes(estimator)),
+        data_notes=(*map(for_terminal, encoding.report), *_kind_notes(estimator)),
         base_rate=metadata.get("base_rate", ""),
         kind="training" if test is None else "table" if train is None else "held-out",
         remarks=(

@@ -30,7 +30,7 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     try:
         from distributed import Client, KilledWorker
     except ImportError as error:
-        raise NoCluster("--cluster needs Dask: pip install 'dask[distributed]'") from error
+        raise NoCluster("a cluster needs Dask: pip install 'dask[distributed]'") from error
     try:
         if not re.search(r":\d+$", address):  # Dask would look for a scheduler for ever
             raise ValueError("an address without a port")

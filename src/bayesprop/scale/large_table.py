@@ -18,7 +18,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.encoded import Encoded
-from bayesprop.table.errors import TableError, one_line, quoted, rows_called
+from bayesprop.table.errors import Message, TableError, one_line, quoted, rows_called
 from bayesprop.table.files import differences, parquet_files, same_schema
 from bayesprop.table.headers import column_names
 from bayesprop.table.supervised import MAX_LEVELS
@@ -343,7 +343,7 @@ class Look(NamedTuple):
 
     n_rows: int
     has_gaps: bool
-    warnings: list[str]
+    warnings: list[Message]
 
 
 @dataclass

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Remark, counted, joined, one_line, quoted
+from bayesprop.table.errors import Message, counted, joined, quoted
 from bayesprop.table.values import as_levels
 
 _WORD = re.compile(
@@ -133,7 +133,7 @@ def _why(rows: pl.DataFrame, name: str, others: list[str]) -> str:
     return f"{several}, within which {first}{more} {verb} the same"
 
 
-def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: EncodedRows) -> list[str]:
+def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: EncodedRows) -> list[Message]:
     """Return what is to be said of columns that alone tell the target, of at most three.
 
     frame, rows
@@ -210,16 +210,7 @@ def _settles(levels: np.ndarray, y: np.ndarray) -> bool:
     return log_chance(pairs["class"], groups["n"].to_numpy()) < _LOG_CHANCE
 
 
-def _remark(name: str, encoding: TableEncoding, score: float) -> Remark:
-    target = quoted(encoding.target_name)
-    one, several = f"explains {100.0 * score:.0f} % of {target}", f"explain nearly all of {target}"
-    if encoding.classes:
-        one, several = (f"{verb} the classes of {target} apart" for verb in ("tells", "tell"))
-    elif score == _RANGES:
-        one, several = (f"{verb} {target} into ranges" for verb in ("divides", "divide"))
-    return Remark(
-        f" alone {one}: if it is known only with the target, or made from it, leave it out by"
-        f" --drop {one_line(name)}",
-        f"alone {several}; leave out by --drop those known only with it, or made from it",
-        name,
-    )
+def _remark(name: str, encoding: TableEncoding, score: float) -> Message:
+    what = "tells_classes" if encoding.classes else "divides" if score == _RANGES else "explains"
+    own = {"target": encoding.target_name, "share": 100.0 * score}
+    return Message.of(f"column.{what}", name, **own)

@@ -25,19 +25,10 @@ from bayesprop.table.encoded import (
     of_unseen,
     places_of,
 )
-from bayesprop.table.errors import (
-    CORRECT_IT,
-    Remark,
-    StrayError,
-    TableError,
-    counted,
-    quoted,
-)
+from bayesprop.table.errors import Message, StrayError, TableError, counted, quoted
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
-    READ,
     SIDES,
-    UNKNOWN,
     has_limits,
     has_ranges,
     is_text,
@@ -126,10 +117,11 @@ class NumericColumn(EncodedColumn):
         unknown = side.set(side.is_in(self.limits).fill_null(value=False), None)
         values = np.column_stack([values, *(mark + gap for mark in marks)])
         on_new = () if self.ranges else on_ranges(series)
-        said = (*self._read_anew(series, numbers), *on_limits(series, unknown, UNKNOWN), *on_new)
+        on_unknown = on_limits(series, unknown, "column.unknown_limits")
+        said = (*self._read_anew(series, numbers), *on_unknown, *on_new)
         return self.with_gaps(values, numbers.is_null(), said)
 
-    def _read_anew(self, series: pl.Series, numbers: pl.Series) -> tuple[Remark, ...]:
+    def _read_anew(self, series: pl.Series, numbers: pl.Series) -> tuple[Message, ...]:
         """Say how numbers with marks are read where training had none: "22%" may be its 0.22."""
         text = cleaned(series)
         is_marked = looks_like_number(text) & ~is_number(text) & numbers.is_not_null()
@@ -170,7 +162,7 @@ class CategoryColumn(LevelsColumn):
         """Names of the columns that stand for the levels."""
         return [f"{self.name}={level}" for level in self.levels]
 
-    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[Message]]:
         """Return the 0/1 columns; a level that training did not have counts as missing."""
         codes = places_of(text, self.levels)
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
@@ -206,8 +198,7 @@ def _or_left_out(
     try:
         return fit(finite(series), *whole)
     except TableError as error:
-        why = error.problems[0].removeprefix(f"column {quoted(series.name)} ")
-        left_out = Remark(f" left out: it {why}", f"left out: each {why}", series.name)
+        left_out = error.first.within("column.left_out")
         return FittedColumn(series.name, None, questions=(left_out,))
 
 
@@ -216,11 +207,11 @@ def finite(series: pl.Series) -> pl.Series:
     return series.set(series.is_infinite(), None) if series.dtype.is_float() else series
 
 
-def infinities(frame: pl.DataFrame) -> dict[str, Remark]:
+def infinities(frame: pl.DataFrame) -> dict[str, Message]:
     """Return the columns that hold infinities, each with a remark."""
     found = {one.name: one.is_infinite() for one in frame if one.dtype.is_float()}
     return {
-        name: StrayError(frame[name], "finite numbers", which, CORRECT_IT).remark
+        name: StrayError(frame[name], "finite numbers", which).remark
         for name, which in found.items()
         if which.any()
     }
@@ -239,12 +230,12 @@ def _fit_column(series: pl.Series) -> FittedColumn:
         return dates
     if _are_post_codes(series):
         fitted = _fit_text(as_levels(series))
-        as_text = f"column {quoted(series.name)} holds codes of post: used as text"
-        return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
+        as_text = Message.of("column.post_codes", series.name)
+        return fitted if fitted.column is None else fitted._replace(remarks=(as_text,))
     if are_big_names(series, MOSTLY_UNIQUE):
         fitted = _fit_text(as_levels(series))
-        as_names = f"column {quoted(series.name)} holds whole numbers beyond 2^53: used as names"
-        return fitted if fitted.column is None else fitted._replace(sentences=(as_names,))
+        as_names = Message.of("column.big_numbers", series.name)
+        return fitted if fitted.column is None else fitted._replace(remarks=(as_names,))
     column = _numbers_in(series) if series.dtype == pl.String else NumericColumn(series.name)
     return _fit_text(series) if column is None else _fit_numbers(series, column)
 
@@ -254,7 +245,7 @@ def _fit_rows(rows: pl.Series, whole: FittedColumn) -> FittedColumn:
     if isinstance(whole.column, CategoryColumn):
         fitted = _fit_text(as_levels(rows), is_declared=True)
         are_names = rows.dtype.is_numeric() and not (fitted.column is None or fitted.is_constant)
-        return fitted._replace(sentences=whole.sentences, questions=()) if are_names else fitted
+        return fitted._replace(remarks=whole.remarks, questions=()) if are_names else fitted
     if rows.dtype == pl.String:
         rows = typed(cleaned(rows))
     dates = fit_dates(rows, whole.column) if isinstance(whole.column, DateColumn) else None
@@ -284,25 +275,23 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
     name, numbers = series.name, column.numbers(series)
     known = numbers.drop_nulls().sort()
     if known.is_empty():
-        return FittedColumn.dropped(name, "it has no values", "which have no values")
+        return FittedColumn.dropped("empty", name)
     column = replace(column, missing=len(known) < len(numbers))
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
     if numbers_rows(numbers):
-        why = "it numbers the rows (rename it to keep it)"
-        shared = "which number the rows (rename one to keep it)"
-        return FittedColumn.dropped(name, why, shared)._replace(is_row_number=True)
+        return FittedColumn.dropped("row_numbers", name)._replace(is_row_number=True)
     is_marked = column.written is not None and series.dtype == pl.String
     read = (reading(series, numbers),) if is_marked else ()
-    limits = on_limits(series, sides(series), READ) if column.limits else ()
+    limits = on_limits(series, sides(series), "column.limits") if column.limits else ()
     asked = (*taken_for_missing(series, column.words, "numbers"), *stand_in(numbers))
     return FittedColumn(name, column, (*read, *limits, *on_ranges(series)), asked)
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
     """Drop a column, or leave it to whoever knows whether its gaps tell something."""
-    where = "wherever it has a value" if column.missing else "in every row"
-    dropped = FittedColumn.dropped(column.name, f"it is {value} {where}", f"the same {where}")
+    code = "constant_but_for_gaps" if column.missing else "constant"
+    dropped = FittedColumn.dropped(code, column.name, value=value)
     return dropped._replace(column=column if column.missing else None, is_constant=True)
 
 
@@ -317,7 +306,7 @@ def _are_post_codes(series: pl.Series) -> bool:
 def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     name, known = text.name, text.drop_nulls()
     if known.is_empty():
-        return FittedColumn.dropped(name, "it has no values", "which have no values")
+        return FittedColumn.dropped("empty", name)
     n_levels = known.n_unique()
     if not is_declared:
         check_dates(text)
@@ -325,8 +314,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     if n_levels == 1:
         return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
-        reason = f"{n_levels} different texts in {len(known)} rows name the rows"
-        dropped = FittedColumn.dropped(name, reason, "whose texts name the rows", f"{n_levels}")
+        dropped = FittedColumn.dropped("names", name, n=n_levels, n_rows=len(known))
         return _asked_if_marked(dropped._replace(is_name=True), known)
     column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)
@@ -336,38 +324,20 @@ def _asked_if_marked(dropped: FittedColumn, known: pl.Series) -> FittedColumn:
     """Ask about text that was dropped, where it may be numbers in several units."""
     if is_number(known).all() or not looks_like_number(known).all():
         return dropped
-    remark = Remark(
-        f" dropped: texts such as {quoted(known[0])} name the rows; if these are numbers, write all"
-        " of them alike",
-        "dropped, whose texts name the rows; if these are numbers, write all of them alike",
-        dropped.name,
-        f"such as {quoted(known[0])}",
-    )
-    return dropped._replace(sentences=(), questions=(remark,), is_name=False)
+    remark = Message.of("dropped.names_or_numbers", dropped.name, example=known[0])
+    return dropped._replace(remarks=(), questions=(remark,), is_name=False)
 
 
 def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:
     """Say, or ask, why text that looks like numbers is categories."""
     plain = is_number(known)
-    used = f"used as {len(column.levels)} categories"
+    n = len(column.levels)
     if plain.sum() >= len(known) / 2 and not plain.all():
         stray = known.filter(~plain)
-        example = f"{quoted(stray[0])} in {counted(len(stray), 'row')}"
-        remark = Remark(
-            f" holds numbers, but {example}: {used}; leave the field empty if the number is"
-            " missing",
-            "of numbers, but for words, used as categories; leave a field empty if a number is"
-            " missing",
-            column.name,
-            example,
-        )
+        words = f"{quoted(stray[0])} in {counted(len(stray), 'row')}"
+        remark = Message.of("column.words_among_numbers", column.name, words=words, n=n)
         return FittedColumn(column.name, column, questions=(remark,))
     if not looks_like_number(known).all():
         return FittedColumn(column.name, column)
-    remark = Remark(
-        f" is text such as {quoted(column.levels[0])}: {used}, not as numbers",
-        "of text that begins as numbers do, used as categories",
-        column.name,
-        f"such as {quoted(column.levels[0])}",
-    )
+    remark = Message.of("column.like_numbers", column.name, example=column.levels[0], n=n)
     return FittedColumn(column.name, column, (remark,))

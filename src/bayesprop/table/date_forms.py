@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from bayesprop.table.errors import CORRECT_IT, StrayError, TableError, at_rows, one_line, quoted
+from bayesprop.table.errors import Message, StrayError, TableError, at_rows
 from bayesprop.table.values import MARKS, as_integers, cleaned, without
 
 _DATES = (
@@ -166,11 +166,7 @@ def _likelier(text: pl.Series, moments: dict[str, pl.Series], words: tuple[str, 
     if len(votes) == 1 and max(one.n_unique() for one in known.values()) > 2:
         form, why = votes.popitem()
         return Dated(form, words, why)
-    raise TableError(
-        f"column {quoted(text.name)} holds dates such as {quoted(text.drop_nulls()[0])}, in which"
-        " day and month could be exchanged: write the year first, as in 2024-01-31, or --drop"
-        f" {one_line(text.name)}"
-    )
+    raise TableError(Message.of("date.exchanged", text.name, example=text.drop_nulls()[0]))
 
 
 def _are_monthly(moments: pl.Series) -> bool:
@@ -190,17 +186,11 @@ def check_dates(text: pl.Series) -> None:
         return
     form = max(FORMS, key=lambda form: parsed(text, form).count())
     moments = parsed(text, form)
-    usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
+    usual = text.filter(moments.is_not_null()).first() or text.filter(looks)[0]
     odd = at_rows(text, moments.is_null() & text.is_not_null())
     if moments.null_count() == len(text):
-        raise TableError(
-            f"column {quoted(text.name)} holds dates in a form that is not read, {odd}: write them"
-            " as 2024-01-31, or take the column out"
-        )
-    raise TableError(
-        f"column {quoted(text.name)} holds dates of several forms, such as {usual}, but {odd}:"
-        " write them all as 2024-01-31, or take the column out"
-    )
+        raise TableError(Message.of("date.unread", text.name, where=odd))
+    raise TableError(Message.of("date.several", text.name, example=usual, where=odd))
 
 
 def read_dates(series: pl.Series, form: str) -> pl.Series:
@@ -208,7 +198,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
     if series.dtype == pl.Time:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype == pl.Duration:
-        raise TableError(f"column {quoted(series.name)} must hold dates or times, not durations")
+        raise TableError(Message.of("date.duration", series.name))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
     text = without(cleaned(as_integers(series)), MARKS)
@@ -218,7 +208,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
     moments = parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()
     if wrong.any():
-        raise StrayError(text, f"dates or times as {in_words(form)}", wrong, CORRECT_IT)
+        raise StrayError(text, f"dates or times as {in_words(form)}", wrong)
     return moments
 
 

@@ -29,7 +29,7 @@ from bayesprop.table.date_forms import (
     since_1970,
 )
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
-from bayesprop.table.errors import Remark, counted, quoted
+from bayesprop.table.errors import Message, counted, quoted
 from bayesprop.table.unmeasured import taken_for_missing
 from bayesprop.table.values import as_integers
 
@@ -107,24 +107,22 @@ def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColum
     form, words, why = reading
     moments = parsed(series, form) if is_text else read_dates(series, form)
     if moments.null_count() == len(moments):
-        return FittedColumn.dropped(name, "it has no values", "which have no values")
+        return FittedColumn.dropped("empty", name)
     known = moments.is_not_null()
     seconds, extent = _seconds(moments.filter(known)), extents(series.filter(known), form)
-    example = quoted(series.filter(moments.is_not_null())[0])
+    example = str(series.filter(moments.is_not_null())[0])
     if not (parts := _varying(seconds, extent, form)):
-        gone = FittedColumn.dropped(name, f"it is {example} in every row", "the same in every row")
+        gone = FittedColumn.dropped("constant", name, value=quoted(example))
         return gone._replace(is_constant=True)
     column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
     how = "" if form in ("", "%Y-%m-%d", "%Y-%m-%d~") else f", read as {in_words(form)}"
     how += ", in UTC" if seconds_form or (is_text and form and has_offsets(series)) else ""
     how += f", for {why}" if why else ""
     how += _shortened(extent)
-    used = f"used as {', '.join(parts)}"
-    if is_text and form in _LIKE_DURATIONS:
-        used += f"; --kind {quoted(name)}=duration takes them for durations"
-    sentence = f" holds dates or times such as {example}{how}: {used}"
-    remark = Remark(sentence, f"of dates or times{how}, {used}", name, f"such as {example}")
-    asked = taken_for_missing(series, words, f"dates such as {example}")
+    are_maybe_durations = is_text and form in _LIKE_DURATIONS
+    code = "column.times_of_day" if are_maybe_durations else "column.dates"
+    remark = Message.of(code, name, example=example, how=how, parts=", ".join(parts))
+    asked = taken_for_missing(series, words, f"dates such as {quoted(example)}")
     if why:
         return FittedColumn(name, column, questions=(remark, *asked))
     return FittedColumn(name, column, (remark,), questions=asked)

@@ -17,13 +17,12 @@ from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.durations import with_durations
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
+    Message,
     TableError,
     at_rows,
-    counted,
     joined,
     left_out_rows,
     listed,
-    quoted,
     together,
 )
 from bayesprop.table.missing import decided
@@ -98,7 +97,7 @@ class Division(NamedTuple):
         Columns whose numbers name nothing: time, and what counts grow with; all, where rows have
         groups.
     remarks
-        Sentences on the task and on what was left out.
+        On the task and on what was left out.
     marks
         How a target was written that is numbers here; None: plain.
     schema
@@ -115,7 +114,7 @@ class Division(NamedTuple):
     is_test: Bool[np.ndarray, " n"]
     target: pl.DataFrame
     amounts: tuple[str, ...]
-    remarks: list[str]
+    remarks: list[Message]
     marks: Marks | None
     schema: Schema
     missing: tuple[str, ...] | None = None
@@ -221,17 +220,15 @@ def divide(
     ]
     target_of_all = frame[places].select(target)
     if last is not None and len(places) and places[-1] == len(frame) - 1:
-        remarks.append(last.sentence)
+        remarks.append(last.remark)
         places = places[: len(places) - last.is_sure]
     if weight is not None and not np.all(weighs := weight[places] > 0.0):
-        remarks.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
+        remarks.append(Message.of("left_out.no_weight", n=np.sum(~weighs)))
         places = places[weighs]
     n, n_test = len(places), round(hold_out.share * len(places))
     if n - n_test < 2:
         out = f", of which {n_test} would be held out" if n_test else ""
-        raise TableError(
-            f"{where} has {counted(n, 'row')} with a target{out}; a fit needs 2 or more"
-        )
+        raise TableError(Message.of("rows.too_few", where=where, n=n, out=out))
     frame = frame[places]
     infinite = infinities(frame.drop(target))
     frame = frame.with_columns(map(finite, frame.select(list(infinite))))
@@ -281,47 +278,39 @@ def _check_target(series: pl.Series, task: str | None) -> None:
 
 def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
     if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
-        raise TableError(f"--test-fraction must be 0 to {MOST_HELD_OUT}, got {hold_out.share}")
+        raise TableError(Message.of("hold_out.share", most=MOST_HELD_OUT, got=hold_out.share))
     if hold_out.group is not None and hold_out.time is not None:
-        raise TableError("--group and --time are two ways to hold rows out: give one of them")
+        raise TableError(Message.of("hold_out.group_and_time"))
     for name in hold_out.drop:
         column_of(frame, name, where)
         if name in (target, hold_out.weights, hold_out.group, hold_out.time):
-            raise TableError(
-                f"--drop {name}: this column is the target, or holds weights, groups or times"
-            )
-    for option, name in (("--group", hold_out.group), ("--time", hold_out.time)):
+            raise TableError(Message.of("drop.used", name))
+    for argument, name in (("group", hold_out.group), ("time", hold_out.time)):
         if name is not None:
             column_of(frame, name, where)
             if name in (target, hold_out.weights):
-                raise TableError(f"{option} {name}: this column is the target or holds the weights")
+                raise TableError(Message.of(f"{argument}.used", name))
 
 
 def _check_classes(target: pl.Series, is_test: Bool[np.ndarray, " n"]) -> None:
     known = set(known_values(target.filter(~is_test)).drop_nulls().unique())
     unknown = set(known_values(target.filter(is_test)).drop_nulls().unique()) - known
     if unknown:
-        raise TableError(
-            f"no row is left to learn {listed(sorted(map(str, unknown)), 3)} of"
-            f" {quoted(target.name)} from: hold fewer rows out, or others (--seed)"
-        )
+        classes = listed(sorted(map(str, unknown)), 3)
+        raise TableError(Message.of("hold_out.class_without_rows", target.name, classes=classes))
 
 
 def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
     """Return a column's values as labels of groups; TableError where one is missing."""
     levels = as_levels(column)
     if levels.null_count():
-        raise TableError(
-            f"--group {column.name} must have a value in every row, got"
-            f" {at_rows(levels, levels.is_null())}: give a row that belongs to no other a name of"
-            " its own"
-        )
+        where = at_rows(levels, levels.is_null())
+        raise TableError(Message.of("group.missing", column.name, where=where))
     return levels.to_numpy().astype(str)
 
 
 def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
     """Return what orders rows in time: numbers, or dates and times."""
-    name = quoted(column.name)
     if column.dtype.is_temporal() and column.dtype != pl.Duration:
         times = read_dates(column, "").to_physical().cast(pl.Float64)
     elif column.dtype == pl.String:
@@ -329,10 +318,8 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
     else:
         times = as_numbers(column)
     if times.null_count():
-        raise TableError(
-            f"--time {name} must hold numbers or dates such as 2024-01-31 or 2024-01-31 18:30:00 in"
-            f" every row, got {at_rows(column, times.is_null())}"
-        )
+        where = at_rows(column, times.is_null())
+        raise TableError(Message.of("time.unread", column.name, where=where))
     return times.to_numpy()
 
 
@@ -352,15 +339,14 @@ def weights_of(
         return None
     column = column_of(frame, name, where)
     if name == target:
-        raise TableError(f"--weights {name}: this is the target")
+        raise TableError(Message.of("weights.target", name))
     weight = as_numbers(column).fill_null(float("nan")).to_numpy()
     bad = ~(np.isfinite(weight) & (weight >= 0.0))
     if np.any(bad):
-        raise TableError(
-            f"--weights {name} must hold finite numbers >= 0, got {at_rows(column, pl.Series(bad))}"
-        )
+        at = at_rows(column, pl.Series(bad))
+        raise TableError(Message.of("weights.bad", name, where=at))
     if not np.any(weight > 0.0):
-        raise TableError(f"--weights {name} must hold at least one number > 0")
+        raise TableError(Message.of("weights.zero", name))
     return weight
 
 
@@ -402,10 +388,7 @@ def whole_groups(
     names, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
     n_out = 1 if n_test else 0
     if len(names) < 2 + n_out:
-        raise TableError(
-            f"--group {name} must have {2 + n_out} different values or more, got {len(names)}: of"
-            " so few groups none can be held out"
-        )
+        raise TableError(Message.of("group.too_few", name, least=2 + n_out, n=len(names)))
     order = np.random.default_rng(seed).permutation(len(names))
     filled = np.cumsum(sizes[order])[: len(names) - 2]
     if n_out:
@@ -421,6 +404,6 @@ def latest(moment: Float[np.ndarray, " n"], n_test: int, name: str) -> Bool[np.n
     n_after = len(moment) - np.searchsorted(np.sort(moment), starts)
     usable = len(moment) - n_after >= 2
     if not usable.any():
-        raise TableError(f"--time {name} must tell rows apart: too few are before the others")
+        raise TableError(Message.of("time.constant", name))
     starts, n_after = starts[usable], n_after[usable]
     return moment >= starts[np.argmin(np.abs(n_after - n_test))]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.table.date_forms import TIMES_OF_DAY, dated
-from bayesprop.table.errors import Remark, StrayError, TableError, joined, one_line, quoted
+from bayesprop.table.errors import Message, StrayError, TableError, joined
 from bayesprop.table.values import (
     DURATION,
     MARKS,
@@ -80,8 +80,8 @@ def _text(micro: int, form: str) -> str:
 
 def with_durations(
     frame: pl.DataFrame, kinds: Mapping[str, str], target: str | None, aside: Iterable[str | None]
-) -> tuple[pl.DataFrame, list[str]]:
-    """Give columns of durations a type of their own; also sentences on words in them.
+) -> tuple[pl.DataFrame, list[Message]]:
+    """Give columns of durations a type of their own; also remarks on words in them.
 
     kinds
         Columns that hold durations or times of day, whatever they look like.
@@ -93,8 +93,8 @@ def with_durations(
     for name, kind in kinds.items():
         column_of(frame, name)
         if kind not in KINDS or name in aside:
-            why = "it is no feature" if kind in KINDS else f"a kind is {' or '.join(KINDS)}"
-            raise TableError(f"--kind {quoted(name)}={one_line(kind)} cannot be: {why}")
+            code = "kind.impossible" if kind in KINDS else "kind.unknown"
+            raise TableError(Message.of(code, name, kind=kind, kinds=" or ".join(KINDS)))
     columns, remarks = [], []
     for series in frame.drop(name for name in aside if name is not None):
         name, kind = series.name, kinds.get(series.name)
@@ -104,14 +104,13 @@ def with_durations(
         elif kind == DURATION or _are_durations(text, is_target=name == target):
             durations = as_duration(text)
             stray = durations.is_null() & text.is_not_null()
-            error = StrayError(series, "durations", stray, "leave --kind out")
+            error = StrayError(series, "durations", stray, code="stray.duration")
             if stray.sum() > (1.0 - _MOSTLY) * (len(text) - text.null_count()):
                 raise error
             remarks += [error.remark] if stray.any() else []
-            such, how = f"such as {quoted(text.filter(~stray).drop_nulls().first())}", "in seconds"
             if kind is None and name != target:
-                sentence = f" holds durations {such}: used {how}"
-                remarks.append(Remark(sentence, f"of durations, used {how}", name, such))
+                example = text.filter(~stray).drop_nulls().first()
+                remarks.append(Message.of("column.durations", name, example=example))
             columns.append(durations)
     return frame.with_columns(columns), joined(remarks)
 
@@ -120,10 +119,7 @@ def _check_times_of_day(text: pl.Series) -> None:
     """Refuse what is no text of times of day."""
     reading = dated(text)
     if text.dtype != pl.Time and (reading is None or reading.form not in TIMES_OF_DAY):
-        raise TableError(
-            f"--kind {quoted(text.name)}={TIME_OF_DAY} asks for times such as 14:30:00, and the"
-            " column holds others: leave the option out"
-        )
+        raise TableError(Message.of("kind.no_times", text.name))
 
 
 def _are_durations(text: pl.Series, *, is_target: bool) -> bool:

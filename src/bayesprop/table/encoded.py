@@ -9,13 +9,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.errors import Remark, StrayError, TableError, counted, listing, quoted
+from bayesprop.table.errors import Message, StrayError, TableError, listing, quoted
 from bayesprop.table.values import (
     as_levels,
     as_numbers,
@@ -31,10 +31,10 @@ _WHOLE = re.compile(r"-?\d+")
 
 
 class Encoded(NamedTuple):
-    """Columns as numbers, and sentences about values that had to be interpreted."""
+    """Columns as numbers, and remarks on values that had to be interpreted."""
 
     X: Float[np.ndarray, "n k"]
-    warnings: list[str]
+    warnings: list[Message]
 
 
 @dataclass(frozen=True)
@@ -99,68 +99,61 @@ class EncodedColumn(ABC):
         """Return a column with nulls for what it cannot hold, and what `encode_known` does."""
         if series.dtype in (pl.Categorical, pl.Enum):
             series = series.cast(pl.String)
-        known, remarks = series, list[str]()
+        known, remarks = series, list[Message]()
         for _ in range(_ROUNDS):
             try:
                 check_dtype(known)
-                X, sentences = self.encode(known)
-                return known, Encoded(X, [*remarks, *sentences])
+                X, others = self.encode(known)
+                return known, Encoded(X, [*remarks, *others])
             except StrayError as error:
                 known = known.set(error.stray, None)
                 stray = known.is_null() & series.is_not_null()
-                remarks = [StrayError(series, error.holds, stray, "").remark]
+                remarks = [StrayError(series, error.holds, stray).remark]
             except TableError as error:
-                remarks = [f"{error.problems[0]}; all its values are taken for missing"]
+                remarks = [error.first.within("column.all_missing")]
                 known = pl.Series(series.name, [None] * len(series), pl.String)
-        X, sentences = self.encode(known)
-        return known, Encoded(X, [*remarks, *sentences])
+        X, others = self.encode(known)
+        return known, Encoded(X, [*remarks, *others])
 
     def with_gaps(
-        self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()
+        self, values: Float[np.ndarray, "n k"], absent: pl.Series, remarks: Iterable[Message] = ()
     ) -> Encoded:
         """Mark gaps in a column beside, if they are; count those that training rows did not have.
 
-        sentences
-            What else is to be said of the values.
+        remarks
+            On the values.
         """
         if self.marked:
             values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
         if self.missing or not absent.any():
-            return Encoded(values, [*sentences])
-        n, where = int(absent.sum()), "where the training data had none"
-        gaps = Remark(
-            f": {counted(n, 'value')} missing, {where}: error bars are wider there",
-            f"with values missing {where}, so that error bars are wider",
-            self.name,
-            n,
-        )
-        return Encoded(values, [*sentences, gaps])
+            return Encoded(values, [*remarks])
+        gaps = Message.of("column.new_gaps", self.name, n=absent.sum())
+        return Encoded(values, [*remarks, gaps])
 
 
 class FittedColumn(NamedTuple):
-    """How a column is to be encoded (None: dropped), and sentences where that needs any.
+    """How a column is to be encoded (None: dropped), and remarks where that needs any.
 
     is_constant
         Whether it is the same wherever it has a value: of use only if its gaps tell something.
     questions
-        Sentences that ask its owner something.
+        Remarks that ask its owner something.
     is_row_number, is_name
         Whether it was dropped for numbering the rows, or for naming them by text.
     """
 
     name: str
     column: EncodedColumn | None
-    sentences: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
+    remarks: tuple[Message, ...] = ()
+    questions: tuple[Message, ...] = ()
     is_constant: bool = False
     is_row_number: bool = False
     is_name: bool = False
 
     @classmethod
-    def dropped(cls, name: str, reason: str, shared: str, detail: str = "") -> FittedColumn:
-        """Drop a column for a reason, which others may share."""
-        remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
-        return cls(name, None, (remark,))
+    def dropped(cls, why: str, name: str, **values: Any) -> FittedColumn:
+        """Drop a column for a reason: the code of its remark."""
+        return cls(name, None, (Message.of(f"dropped.{why}", name, **values),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,20 +195,20 @@ class LevelsColumn(EncodedColumn):
         """Names of the columns that stand for the levels."""
 
     @abstractmethod
-    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
-        """Return what stands for levels, null where missing, and sentences on unknown ones."""
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[Message]]:
+        """Return what stands for levels, null where missing, and remarks on unknown ones."""
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return what stands for levels, behind the numbers that they are."""
         if not self.is_numbers:
             text = levels_known(series, self.known)
-            values, sentences = self.encode_levels(text)
-            return self.with_gaps(values, text.is_null(), sentences)
+            values, remarks = self.encode_levels(text)
+            return self.with_gaps(values, text.is_null(), remarks)
         numbers = as_numbers(self.without_words(series))
-        values, sentences = self.encode_levels(_written(numbers))
+        values, remarks = self.encode_levels(_written(numbers))
         ends = [end(float(level) for level in self.known) for end in (min, max)]
         values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])
-        return self.with_gaps(values, numbers.is_null(), sentences)
+        return self.with_gaps(values, numbers.is_null(), remarks)
 
 
 def levels_of(series: pl.Series, *, is_numbers: bool) -> pl.Series:
@@ -236,18 +229,10 @@ def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
     return codes.fill_null(-1).to_numpy()
 
 
-def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"]) -> list[str]:
-    """Return the sentence on levels without a place, if there are any."""
+def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"]) -> list[Message]:
+    """Return the remark on levels without a place, if there are any."""
     unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
     if unseen.is_empty():
         return []
-    n, levels = len(unseen), [quoted(level, _SHOWN) for level in sorted(unseen.unique())]
-    return [
-        Remark(
-            f": {counted(n, 'row')} with a level that the training data did not have"
-            f" ({listing(levels, 3)}): taken for missing",
-            "with levels that the training data did not have, taken for missing",
-            text.name,
-            n,
-        )
-    ]
+    levels = listing([quoted(level, _SHOWN) for level in sorted(unseen.unique())], 3)
+    return [Message.of("column.unknown_levels", text.name, n=len(unseen), levels=levels)]

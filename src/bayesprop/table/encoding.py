@@ -14,13 +14,11 @@ from jaxtyping import Float, Int, Shaped
 from bayesprop.table.columns import CategoryColumn, Schema, fit_rows, understood
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
+    Message,
     TableError,
-    counted,
-    did_you_mean,
+    close_to,
     joined,
     left_out_rows,
-    listed,
-    quoted,
     together,
     warn,
 )
@@ -59,7 +57,7 @@ class EncodedRows(NamedTuple):
     weight
         None for equal weights.
     remarks
-        Sentences on what was left out, filled or not known.
+        On what was left out, filled or not known.
     group
         Labels of what belongs together; None where nothing does.
     """
@@ -68,7 +66,7 @@ class EncodedRows(NamedTuple):
     y: Shaped[np.ndarray, " n"]
     numbers: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None = None
-    remarks: Sequence[str] = ()
+    remarks: Sequence[Message] = ()
     group: Shaped[np.ndarray, " n"] | None = None
 
     @property
@@ -107,7 +105,7 @@ class TableEncoding:
     columns
         The columns that are used, in the order of the training table.
     report
-        Sentences on what was filled, grouped or dropped.
+        Remarks on what was filled, grouped or dropped.
     classes
         The labels that the target may have, sorted; empty where the target is a number.
     questions
@@ -120,9 +118,9 @@ class TableEncoding:
 
     target_name: str
     columns: tuple[EncodedColumn, ...]
-    report: list[str] = field(default_factory=list)
+    report: list[Message] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
-    questions: list[str] = field(default_factory=list, compare=False)
+    questions: list[Message] = field(default_factory=list, compare=False)
     marks: Marks | None = None
     missing: tuple[str, ...] | None = None
 
@@ -174,13 +172,11 @@ class TableEncoding:
         fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
         fitted = [target_encoded_if_many(one, frame[one.name], of_texts) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        of_target = [*([marks.sentence] if marks is not None else []), *of_numbers]
-        of_columns = (text for one in fitted for text in (*one.sentences, *one.questions))
+        of_target = [*(marks.remarks if marks is not None else []), *of_numbers]
+        of_columns = (text for one in fitted for text in (*one.remarks, *one.questions))
         report = joined([*of_target, *of_columns])
         if not columns:
-            raise TableError(
-                f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
-            )
+            raise TableError(Message.of("columns.none", target), *report)
         return cls(target, columns, report, classes, questions, marks)
 
     @property
@@ -222,7 +218,7 @@ class TableEncoding:
         return (*words, *([self.target_name] if is_word or self.marks is not None else []))
 
     def encode(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Encoded:
-        """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
+        """Return a table's rows as numbers, with remarks on unseen levels and filled gaps.
 
         Columns are found by name; others are ignored. TableError names all that are absent or
         unusable.
@@ -233,13 +229,18 @@ class TableEncoding:
         if absent and not (allow_absent and len(absent) < len(self.columns)):
             needed = {self.target_name, *(column.name for column in self.columns)}
             others = [name for name in frame.columns if name not in needed]
-            raise TableError(_lacks(absent, others, n_columns=len(self.columns)))
+            close, is_some = close_to(absent[0], others), len(absent) < len(self.columns)
+            remedy = "_but_meant" if close else "_but_some" if is_some else ""
+            own = {"n": len(absent), "meant": close}
+            raise TableError(Message.of(f"columns.lacking{remedy}", *absent, **own))
         frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
         encoded = [column.encode_known(frame[column.name]) for column in self.columns]
         matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
         pairs = zip(self.columns, encoded, strict=True)
         said = [text for own, one in pairs if own.name not in absent for text in one.warnings]
-        return Encoded(matrix, [*_without(absent), *joined(said)])
+        are = "is" if len(absent) == 1 else "are"
+        gone = [Message.of("columns.absent", *absent, n=len(absent), are=are)] if absent else []
+        return Encoded(matrix, [*gone, *joined(said)])
 
     def cross_fitted(
         self,
@@ -271,10 +272,10 @@ class TableEncoding:
                 yield column, own
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
-        """Do the same as `encode`, with its sentences as TableWarning."""
+        """Do the same as `encode`, with its remarks as TableWarning."""
         encoded = self.encode(frame)
-        for sentence in encoded.warnings:
-            warn(sentence)
+        for remark in encoded.warnings:
+            warn(remark)
         return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
@@ -326,24 +327,6 @@ class TableEncoding:
             raise ValueError("the classes of a table encoding must differ and be sorted")
 
 
-def _lacks(absent: list[str], others: list[str], n_columns: int) -> str:
-    lacks = f"the table lacks {counted(len(absent), 'column')} that the model needs"
-    remedy = did_you_mean(absent[0], others)
-    if not remedy and len(absent) < n_columns:
-        remedy = "; --allow-missing-columns takes them for missing"
-    return f"{lacks}: {listed(absent)}{remedy}"
-
-
-def _without(absent: list[str]) -> list[str]:
-    if not absent:
-        return []
-    are = "is" if len(absent) == 1 else "are"
-    return [
-        f"{counted(len(absent), 'column')} that the model knows {are} absent ({listed(absent)}):"
-        " taken for missing in every row, so that error bars are wider"
-    ]
-
-
 def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:
     """Drop columns that repeat an earlier one in every row, levels by whatever name."""
     kept: dict[Any, str] = {}
@@ -353,11 +336,8 @@ def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[Fi
         key = None if one.column is None else _digest(series, one.column)
         first = kept.setdefault(key, one.name)
         if key is not None and first != one.name:
-            is_same = series.equals(frame[first])
-            how = "the same as" if is_same else "its levels are, by other names, those of"
-            others = "the same as others" if is_same else "the same as others by other names"
-            why = f"{how} {quoted(first)} in every row"
-            one = FittedColumn.dropped(one.name, why, others, f"as {quoted(first)}")
+            code = "double" if series.equals(frame[first]) else "double_levels"
+            one = FittedColumn.dropped(code, one.name, other=first)
         encodings.append(one)
     return encodings
 

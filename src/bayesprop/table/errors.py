@@ -1,17 +1,21 @@
-"""What is said of a table, a data file or a data set: errors, each in one line, and remarks.
+"""Messages on a table, a data file or a data set: remarks, and errors of one line a problem.
 
-What is to be remarked on several columns is said once.
+A message is data; `messages.toml` words it. The remarks of several columns that share one become
+one.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
+import math
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,14 +33,16 @@ OPTIONS = {
     "random_state": "--seed",
 }
 """Options of hyper-parameters, by which messages name them."""
-_ARGUMENTS = {flag: name for name, flag in OPTIONS.items()} | {
-    "--seed": "seed",
-    "--kind": "kinds",
-    "--with": "known",
-}
-CORRECT_IT = "correct it, or leave it empty if it is missing"
+_OPTIONS = {**OPTIONS, "kinds": "--kind", "known": "--with"}
+"""Options whose names are not those of their arguments."""
+_LISTS = ("drop", "missing", "order", "known")
+"""Arguments that take a list."""
 _SHOWN_VALUES, _SHOWN_ROWS = 3, 5
 _MOST_NAMES = 8
+_EACH = "of each"
+"""Value of a message on several columns: their names, with what is said of each."""
+_COLUMNS = ("target", "group", "time", "weights", "exposure", "drop")
+"""Arguments that name columns."""
 
 
 _ROW_NAME: ContextVar[Callable[[int], str]] = ContextVar("row_name", default=lambda k: str(k + 1))
@@ -57,59 +63,222 @@ def row_name(place: int) -> str:
     return _ROW_NAME.get()(place)
 
 
-class Worded(Exception):
-    """An error or warning whose sentence names options of the command line.
+@dataclass(frozen=True)
+class Message:
+    """A remark or a problem, as data: `str` words it for Python, `terminal` for the command line.
 
-    `str` names arguments of Python instead, `sentence_of` has it for the terminal.
+    code
+        Of its words, in `messages.toml`. In those, {column} and {columns} are quoted and
+        {n:row} counts rows; {text:q} quotes a text, and {meant:meant} asks whether it was meant.
+        {arg.drop:age} is an argument of the user: drop=['age'], or --drop age.
+    columns
+        That it is about.
+    values
+        Whatever else its words name.
     """
 
+    code: str
+    columns: tuple[str, ...] = ()
+    values: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, code: str, *columns: str, **values: Any) -> Message:
+        """Make one; values that are neither text, numbers nor truth values are written as text."""
+        plain = (str, int, float, bool)
+        values = {k: getattr(one, "item", lambda one=one: one)() for k, one in values.items()}
+        values = {k: one if type(one) in plain else str(one) for k, one in values.items()}
+        return cls(code, tuple(map(str, columns)), values)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.columns))
+
     def __str__(self) -> str:
-        return python_words(super().__str__())
+        return self.words()
+
+    @property
+    def terminal(self) -> str:
+        """The words for the command line."""
+        return self.words(is_terminal=True)
+
+    def words(self, form: str = "one", is_terminal: bool = False) -> str:
+        """Fill in the words of a form: "one", or of several columns "several" and "each"."""
+        fields: dict[str, Any] = {name: _Value(value) for name, value in self.values.items()}
+        fields |= {"column": _Columns(self.columns[:1]), "columns": _Columns(self.columns)}
+        fields["arg"] = _Arguments(is_terminal)
+        if "settings" in self.values:
+            settings = str(self.values["settings"]).split(", ")
+            words = [f"{_Argument(name, is_terminal)}" for name in settings]
+            fields["settings"] = ", ".join(words)
+        forms = _texts()[self.code]
+        is_of_several = _EACH in self.values and "several" in forms
+        if "problem" in self.values:
+            own = {k: v for k, v in self.values.items() if k != "problem"}
+            if is_of_several:
+                del own[_EACH]
+            text = Message(str(self.values["problem"]), self.columns, own).words("one", is_terminal)
+            is_said = forms["one"].startswith("column {column} ")
+            before = f"column {quoted(self.columns[0])} " if is_said else ""
+            fields["problem"] = text.removeprefix(before)
+        text = forms["several" if is_of_several else form].format_map(fields)
+        if is_of_several:
+            return f"{len(self.columns)} columns {text}: {self.values[_EACH]}"
+        return text
+
+    def within(self, code: str, **values: Any) -> Message:
+        """Return a message in whose words these are {problem}."""
+        return Message.of(code, *self.columns, **self.values, **values, problem=self.code)
+
+    def validate(self) -> None:
+        """Raise ValueError unless there are words for it and values, finite, for these."""
+        try:
+            numbers = (one for one in self.values.values() if not isinstance(one, str))
+            if not all(-math.inf < one < math.inf for one in numbers):
+                raise ValueError(f"a message {self.code!r} must have finite values")
+            self.words()
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            raise ValueError(f"no message {self.code!r} has values {[*self.values]}") from error
 
 
-def python_words(text: str) -> str:
-    """Name arguments instead of options: "--test-fraction" is `test_fraction`."""
-    text = text.replace("--set ", "")
-    text = re.sub(r"--kind ('[^']*')=(\w+)", r"kinds={\1: '\2'}", text)
-    return re.sub(
-        r"--[a-z][a-z-]*", lambda m: _ARGUMENTS.get(m[0], m[0][2:].replace("-", "_")), text
-    )
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """Read the words of every code, by form."""
+    import tomllib
+    from importlib import resources
+
+    content = resources.files("bayesprop.table").joinpath("messages.toml").read_text("utf-8")
+    return {
+        code: {"one": text} if isinstance(text, str) else {"each": "", **text}
+        for code, text in tomllib.loads(content).items()
+    }
 
 
-def sentence_of(error: BaseException) -> str:
-    """Return the text of an error or warning for the terminal."""
-    return Exception.__str__(error) if isinstance(error, Worded) else str(error)
+@dataclass(frozen=True)
+class _Value:
+    """A value that words name."""
+
+    value: str | float
+
+    def __format__(self, how: str) -> str:
+        value = self.value
+        if how == "meant":
+            return f"; did you mean {value!r}?" if value else ";"
+        if how == "q":
+            return quoted(value)
+        if isinstance(value, int) and how.replace(" ", "").isalpha() and len(how) > 1:
+            return counted(value, how)
+        return value if isinstance(value, str) else format(value, how)
 
 
-class TableError(Worded, ValueError):
+@dataclass(frozen=True)
+class _Columns:
+    """Names of columns, of which a few are shown; or the first one as it is."""
+
+    names: tuple[str, ...]
+
+    def __format__(self, how: str) -> str:
+        return self.names[0] if how == "raw" else listed(self.names, int(how or 5))
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What a user says to a verb, by the names of arguments."""
+
+    is_terminal: bool
+
+    def __getattr__(self, name: str) -> _Argument:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Argument(name, self.is_terminal)
+
+
+class _Argument(NamedTuple):
+    """An argument; with a value after ":", as it is to be typed."""
+
+    name: str
+    is_terminal: bool
+
+    def __format__(self, value: str) -> str:
+        name = self.name
+        if self.is_terminal:
+            option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+            return f"{option} {shlex.quote(value)}" if value else option
+        if not value:
+            return name
+        if name == "set":
+            return value
+        if name == "kinds":
+            column, _, kind = value.rpartition("=")
+            return f"{name}={dict.fromkeys([column], kind)}"
+        if name in _LISTS:
+            return f"{name}={value.split(',')}" if name == "order" else f"{name}={[value]}"
+        is_number = name not in _COLUMNS and _is_number(value)
+        return f"{name}={value if is_number else repr(value)}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(float(text) or True)
+    except ValueError:
+        return False
+
+
+Said = Message | str
+"""A message; or a sentence of a method or a library, which names no argument."""
+
+
+def for_terminal(said: Said | BaseException) -> str:
+    """Return the text of a message, an error or a warning for the terminal."""
+    if isinstance(said, TableError):
+        return "\n".join(said.terminal_lines)
+    if isinstance(said, TableWarning):
+        said = said.args[0]
+    if isinstance(said, BaseException):
+        said = Exception.__str__(cast(Exception, said))
+    return said.terminal if isinstance(said, Message) else said
+
+
+class TableError(ValueError):
     """A table or data set that cannot be used: where, the rule, what was found, the remedy.
 
     problems
         All that is wrong, a line each.
     """
 
-    def __init__(self, *problems: str) -> None:
+    def __init__(self, *problems: Said) -> None:
         self.problems = tuple(dict.fromkeys(problems))
-        super().__init__("\n".join(self.lines))
+        super().__init__(*self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(self._first(str))
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """The first problems, and how many more there are."""
+    def first(self) -> Message:
+        """The first problem, as a message."""
+        first = self.problems[0]
+        return first if isinstance(first, Message) else Message.of("said", text=first)
+
+    @property
+    def terminal_lines(self) -> list[str]:
+        """The lines for the command line."""
+        return self._first(for_terminal)
+
+    def _first(self, words: Callable[[Said], str]) -> list[str]:
+        """Return the first problems, and how many more there are."""
+        shown = [*map(words, self.problems[:MOST_PROBLEMS])]
         n_more = len(self.problems) - MOST_PROBLEMS
-        shown = self.problems[:MOST_PROBLEMS]
-        return (*shown, f"and {counted(n_more, 'more problem')}") if n_more > 0 else shown
+        return [*shown, f"and {counted(n_more, 'more problem')}"] if n_more > 0 else shown
 
 
-class TableWarning(Worded, UserWarning):
-    """Something was decided about a table that its owner should know."""
+class TableWarning(UserWarning):
+    """Something was decided about a table that its owner should know: a message."""
 
 
-def warn(sentence: str) -> None:
-    """Say a sentence as a TableWarning of whoever called the caller."""
-    warnings.warn(sentence, TableWarning, stacklevel=3)
+def warn(message: Message) -> None:
+    """Issue a message as a TableWarning of whoever called the caller."""
+    warnings.warn(TableWarning(message), stacklevel=3)
 
 
-def together(*steps: Callable[[], Any], first: Iterable[str] = ()) -> list[Any]:
+def together(*steps: Callable[[], Any], first: Iterable[Said] = ()) -> list[Any]:
     """Return the results of all steps, or raise one TableError with the problems of all.
 
     first
@@ -174,11 +343,17 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in joined)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'price'?" for a word close to a known one, in whatever case."""
+def close_to(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is closest to one, in whatever case; empty where none is close."""
     words = {one.casefold(): one for one in reversed([*known])}
     close = difflib.get_close_matches(word.casefold(), words, n=1, cutoff=0.6)
-    return f"; did you mean {words[close[0]]!r}?" if close else ""
+    return words[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'price'?" for a word close to a known one."""
+    close = close_to(word, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
 def listing(words: Sequence[str], at_most: int = 12) -> str:
@@ -187,78 +362,44 @@ def listing(words: Sequence[str], at_most: int = 12) -> str:
     return f"{shown}, ... ({len(words)} in all)" if len(words) > at_most else shown
 
 
-class Remark(str):
-    """A sentence on one column, which others may share.
-
-    shared
-        What stands before the names where it is said of several columns.
-    name
-        The column as it is listed there, perhaps with a detail: "'age' 3".
-    """
-
-    shared: str
-    name: str
-
-    def __new__(cls, sentence: str, shared: str, column: str, detail: object = "") -> Self:
-        """Make a sentence that begins "column 'age'" from what comes then."""
-        text, name = f"column {quoted(column)}{sentence}", f"{quoted(column)} {detail}".rstrip()
-        return cls._made(text, shared, name)
-
-    @classmethod
-    def _made(cls, text: str, shared: str, name: str) -> Self:
-        made = super().__new__(cls, text)
-        made.shared, made.name = shared, name
-        return made
-
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[str, str, str]]:
-        """Copy and pickle it with its parts."""
-        return self._made, (str(self), self.shared, self.name)
-
-
 class StrayError(TableError):
     """Values of one column that are not what the column holds, such as words among numbers.
 
-    holds
-        What the others are: numbers, dates or times.
     stray
         Which values these are, a mask.
     remark
         What is said where they are taken for missing instead.
     """
 
-    def __init__(self, series: pl.Series, holds: str, stray: pl.Series, remedy: str) -> None:
-        where = at_rows(series, stray)
+    def __init__(
+        self, series: pl.Series, holds: str, stray: pl.Series, code: str = "stray"
+    ) -> None:
         self.holds, self.stray = holds, stray.fill_null(value=False)
-        self.remark = Remark(
-            f" holds {holds}, but {where}: taken for missing",
-            "with values that are not understood, taken for missing",
-            series.name,
-            f"({where})",
-        )
-        super().__init__(f"column {quoted(series.name)} must hold {holds}, got {where}: {remedy}")
+        own = {"holds": holds, "where": at_rows(series, stray)}
+        self.remark = Message.of("stray.missing", series.name, **own)
+        super().__init__(Message.of(code, series.name, **own))
 
 
-def joined(sentences: Iterable[str]) -> list[str]:
-    """Return sentences in their order, and one for all remarks of several columns that share it."""
-    groups: dict[str, list[str]] = {}
-    for sentence in sentences:
-        key = sentence.shared if isinstance(sentence, Remark) else sentence
-        groups.setdefault(key, []).append(sentence)
-    return [_of_all(shared, group) for shared, group in groups.items()]
+def joined(messages: Iterable[Message]) -> list[Message]:
+    """Return messages in their order, and one for all remarks of several columns that share it."""
+    groups: dict[str, list[Message]] = {}
+    for one in messages:
+        is_shared = "several" in _texts()[one.code] and len(one.columns) == 1
+        key = one.words("several") if is_shared else str(one)
+        groups.setdefault(f"{one.code} {key}", []).append(one)
+    return [_of_all(group) for group in groups.values()]
 
 
-def _of_all(shared: str, group: list[str]) -> str:
-    if len(group) == 1 or not all(isinstance(one, Remark) for one in group):
-        return group[0]
-    names = [one.name for one in group if isinstance(one, Remark)]
-    return f"{len(group)} columns {shared}: {some_of(names, _MOST_NAMES)}"
+def _of_all(group: list[Message]) -> Message:
+    first = group[0]
+    if len(group) == 1 or len(first.columns) != 1 or "several" not in _texts()[first.code]:
+        return first
+    names = [f"{quoted(one.columns[0])} {one.words('each')}".rstrip() for one in group]
+    values = {**first.values, _EACH: some_of(names, _MOST_NAMES)}
+    return Message(first.code, tuple(one.columns[0] for one in group), values)
 
 
-def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[str]:
-    """Return sentences on rows without a target, and on those of a wider limit, if any."""
-    reasons = {"no value of": n, "a wider limit than the one that counts, of": n_limits}
-    return [
-        f"{counted(rows, 'row')} left out: {reason} the target {quoted(target)}"
-        for reason, rows in reasons.items()
-        if rows
-    ]
+def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[Message]:
+    """Return remarks on rows without a target, and on those of a wider limit, if any."""
+    counts = {"left_out.no_target": n, "left_out.wider_limit": n_limits}
+    return [Message.of(code, target, n=rows) for code, rows in counts.items() if rows]

@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple
 
 import polars as pl
 
-from bayesprop.table.errors import TableError, listed, listing, one_line, quoted
+from bayesprop.table.errors import Message, TableError, listed, listing, one_line, quoted
 from bayesprop.table.headers import column_names
 from bayesprop.table.values import as_integers
 
@@ -78,7 +78,8 @@ def unpacked(content: bytes, path: Path, where: str) -> tuple[bytes, str]:
         with UNPACK[suffixes[-1]](io.BytesIO(content)) as file:
             content = limited(file, where)
     except _DAMAGED as error:
-        raise TableError(f"{where} is damaged: {one_line(str(error))[:120]}") from error
+        reason = one_line(str(error))[:120]
+        raise TableError(Message.of("file.damaged", where=where, reason=reason)) from error
     return content, suffixes[-2] if len(suffixes) > 1 else ""
 
 
@@ -86,7 +87,7 @@ def limited(file: IO[bytes], where: str) -> bytes:
     """Read a file whole; TableError if it is longer than what is held in memory."""
     content = file.read(MOST_BYTES.get() + 1)
     if len(content) > MOST_BYTES.get():
-        raise TableError(f"{where} is too large: {_too_large()}")
+        raise TableError(Message.of("file.too_large", where=where, limit=_too_large()))
     return content
 
 
@@ -117,18 +118,15 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
     said, _, sheet_bytes = done.stdout.partition(b"\n")
     sheets, first = json.loads(said)
     if first is None:
-        raise TableError(
-            f"{quoted(place.path)} has no sheet {quoted(place.part)}: {listed(sheets)}"
-        )
+        own = {"part": place.part, "names": listed(sheets)}
+        raise TableError(Message.of("file.absent_sheet", where=quoted(place.path), **own))
     sheet = pl.read_ipc_stream(sheet_bytes)
     if sheet.is_empty():
         return sheet
     own_names = [(name or "").strip() for name in first]
     if own_names[0] and len(own_names) > 2 and not any(own_names[1:]):
-        raise TableError(
-            f"{quoted(place.path)}: {quoted(own_names[0])} seems to be a title above the names of"
-            " columns: take out what stands above them"
-        )
+        own = {"where": quoted(place.path), "title": own_names[0]}
+        raise TableError(Message.of("header.sheet_title", **own))
     named = zip(sheet, own_names, column_names(own_names, quoted(place.path)), strict=True)
     return pl.DataFrame(
         _as_date(as_integers(column)).alias(name)
@@ -165,7 +163,7 @@ def parquet_files(path: Path) -> list[Path]:
         if not any(part[0] in "._" for part in file.relative_to(path).parts)
     ]
     if not files:
-        raise TableError(f"{quoted(path)} is a folder without .parquet files: name a file")
+        raise TableError(Message.of("folder.empty", where=quoted(path)))
     return files
 
 
@@ -182,15 +180,14 @@ def same_schema(files: Sequence[Path], path: Path) -> Mapping[str, pl.DataType]:
             schemas[file] = pl.read_parquet_schema(file)
         except (OSError, pl.exceptions.PolarsError) as error:
             reason = " ".join(str(error).split())[:120]
-            problems.append(f"{quoted(file, 200)} is not a readable .parquet file: {reason}")
+            own = {"where": quoted(file, 200), "kind": ".parquet", "reason": reason}
+            problems.append(Message.of("file.wrong_kind", **own))
     for first, schema in [*schemas.items()][:1]:
         where = f"{quoted(path)}: {quoted(_within(path, first))}"
-        problems += [
-            f"{where} and {quoted(_within(path, file))} differ in their columns:"
-            f" {differences(schema, other)}"
-            for file, other in schemas.items()
-            if dict(other) != dict(schema)
-        ]
+        for file, other in schemas.items():
+            if dict(other) != dict(schema):
+                own = {"other": _within(path, file), "how": differences(schema, other)}
+                problems.append(Message.of("file.differing", where=where, **own))
     if problems:
         raise TableError(*problems)
     return schemas[files[0]]
@@ -243,7 +240,7 @@ def _sqlite(part: str | None, path: Path) -> pl.DataFrame:
 def check_cells(n_cells: int) -> None:
     """Refuse more cells than can be held as Python's objects, before they are."""
     if n_cells > MOST_BYTES.get() // _CELL_BYTES:
-        raise TableError(f"its {n_cells} cells or more are too many: {_too_large()}")
+        raise TableError(Message.of("file.too_many_cells", n=n_cells, limit=_too_large()))
 
 
 def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
@@ -264,11 +261,12 @@ def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
 
 def _chosen(names: list[str], part: str | None, path: Path) -> str:
     if not names:
-        raise TableError(f"{quoted(path, 200)} holds no table: name another file")
+        raise TableError(Message.of("file.no_table", where=quoted(path, 200)))
+    own = {"where": quoted(path), "names": listed(names)}
     if part is None and len(names) != 1:
-        raise TableError(f"{quoted(path)} holds {listed(names)}: name one, as in FILE::TABLE")
+        raise TableError(Message.of("file.several_tables", **own))
     if part is not None and part not in names:
-        raise TableError(f"{quoted(path)} has no table {quoted(part)}: {listed(names)}")
+        raise TableError(Message.of("file.absent_table", part=part, **own))
     return names[0] if part is None else part
 
 
@@ -298,10 +296,7 @@ def json_records(content: bytes) -> pl.DataFrame:
     except json.JSONDecodeError:
         return json_lines(content)
     if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
-        raise TableError(
-            'a .json file must hold a list of rows, as [{"price": 1}, {"price": 2}]; pandas writes'
-            ' them by to_json(path, orient="records")'
-        )
+        raise TableError(Message.of("file.json"))
     names = dict.fromkeys(name for one in records for name in one)
     check_cells(len(records) * len(names))
     columns = ((name, [one.get(name) for one in records]) for name in names)
@@ -335,13 +330,14 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
         raise
     except ImportError as error:
         package = error.name or str(error)
-        raise TableError(f"{where} needs the package {package}: pip install {package}") from error
+        raise TableError(Message.of("file.package", where=where, package=package)) from error
     except BaseException as error:  # the readers of strangers' files fail in ways of their own
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = " ".join(str(error).split())[:120]
-        raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
+        own = {"where": where, "kind": kind, "reason": reason}
+        raise TableError(Message.of("file.wrong_kind", **own)) from error
     if frame.is_empty():
-        raise TableError(f"{where} has no rows")
+        raise TableError(Message.of("file.no_rows", where=where))
     names = column_names([str(name).strip() for name in frame.columns], where)
     return frame.rename(dict(zip(frame.columns, names, strict=True)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from bayesprop.table.errors import TableError, counted, listed, quoted, warn
+from bayesprop.table.errors import Message, TableError, listed, warn
 from bayesprop.table.lines import SIGNS, Row, fields_of, first_rows, rows_of, separator_of
 from bayesprop.table.values import MISSING
 
@@ -38,11 +38,8 @@ def header_of(text: str, separator: str, where: str, n_before: int) -> Header:
     below = [*text.split("\n", n_lines), ""][n_lines]
     if is_row(names, below, separator):
         made = [f"column_{k}" for k in range(1, len(names) + 1)]
-        warn(
-            f"{where} has no header line, as its first line holds values ({listed(names, 3)}): the"
-            f" columns are called {quoted(made[0])} to {quoted(made[-1])}; name a target so, as in"
-            f" --target {made[-1]}, in Python target={made[-1]!r}"
-        )
+        own = {"values": listed(names, 3), "first": made[0], "last": made[-1]}
+        warn(Message.of("header.missing", where=where, **own))
         return Header(made, text, n_before)
     _check_no_title(first, below, where)
     return Header(_completed(names, below, separator, where), below, first.last)
@@ -58,10 +55,8 @@ def _check_no_title(first: Row, below: str, where: str) -> None:
         are_even = {len(row) for row in rows} == {len(names)}
         if is_less and are_even and all(names) and _is_header(names, rows[0]):
             title = separator.join(first.fields).strip(separator)
-            raise TableError(
-                f"{where}, {first.lines}: {quoted(title)} seems to be a title above the names of"
-                f" columns, {listed(names, 3)}: take out what stands above them"
-            )
+            own = {"where": where, "lines": first.lines, "title": title}
+            raise TableError(Message.of("header.title", *names, **own))
 
 
 def is_row(first: Sequence[str], below: str, separator: str) -> bool:
@@ -117,15 +112,11 @@ def _completed(names: list[str], below: str, separator: str, where: str) -> list
     except TableError:  # told where the rows are read
         return names
     if lasts == {""}:
-        warn(f"{where} ends every row with {quoted(separator)}, but not its header: read without")
+        warn(Message.of("header.longer_rows", where=where, separator=separator))
         return [*names, ""]
     if len(set(firsts)) < len(firsts):
         return names
-    warn(
-        f"{where} has {counted(len(names), 'name')} in its header and"
-        f" {counted(len(names) + 1, 'field')} in every row: the first column is taken to have no"
-        " name, as where R writes the names of rows"
-    )
+    warn(Message.of("header.row_names", where=where, n=len(names), n_fields=len(names) + 1))
     return ["", *names]
 
 
@@ -154,10 +145,7 @@ def without_comments(text: str, separator: str | None, where: str) -> str:
     of_table = [] if _is_header(above, below) else [*takewhile(is_of_table, reversed(marked))]
     n_comments = len(marked) - len(of_table)
     if n_comments:
-        warn(
-            f"{where} begins with {counted(n_comments, 'line')} of comments, which are left out:"
-            f" {quoted(lines[0])}"
-        )
+        warn(Message.of("file.comments", where=where, n=n_comments, text=lines[0]))
     return "\n".join(lines[places[n_comments] :])
 
 
@@ -189,10 +177,7 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
     unique = unique_names(names)
     if double:
         later = [new for new, own in zip(unique, names, strict=True) if own and new != own]
-        warn(
-            f"{where} has more than one column called {listed(double)}: the name means the first,"
-            f" also as a target, and later ones are called {listed(later, 3)}"
-        )
+        warn(Message.of("header.double", *double, where=where, later=listed(later, 3)))
     return unique
 
 

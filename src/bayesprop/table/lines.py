@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from bayesprop.table.errors import TableError, counted, quoted
+from bayesprop.table.errors import Message, TableError, counted
 
 SIGNS = (",", ";", "\t", "|")
 _SHOWN_LINES = 5
@@ -51,9 +51,8 @@ def rows_of(text: str, separator: str, where: str, n_before: int = 0) -> Iterato
                 yield Row(fields, first, last)
             first = last + 1
     except csv.Error as error:
-        raise TableError(
-            f"{where}, line {n_before + reader.line_num}: {error}; is a quotation mark left open?"
-        ) from error
+        own = {"where": where, "line": n_before + reader.line_num, "reason": error}
+        raise TableError(Message.of("file.quotation", **own)) from error
 
 
 def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
@@ -113,18 +112,20 @@ def fields_of(line: str, separator: str) -> list[str]:
         return []
 
 
-def of_ragged(ragged: Sequence[Row], separator: str, n_columns: int, where: str) -> str:
+def of_ragged(ragged: Sequence[Row], separator: str, n_columns: int, where: str) -> Message:
     """Return a complaint of rows with too few or too many fields."""
     shown = [f"{row.lines}: {counted(len(row.fields), 'field')}" for row in ragged[:_SHOWN_LINES]]
     n_more = len(ragged) - len(shown)
     lines = ", ".join(shown) + (f" and {counted(n_more, 'more row')}" if n_more else "")
-    rows = "row" if len(ragged) == 1 else "rows"
     is_long = any(row.first < row.last for row in ragged)
-    return (
-        f"{where}, {lines}, but the header has {n_columns}: put text that holds"
-        f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
-        f" the {rows}"
-    )
+    own = {
+        "lines": lines,
+        "n": n_columns,
+        "separator": separator,
+        "close": "close them, " if is_long else "",
+        "rows": "row" if len(ragged) == 1 else "rows",
+    }
+    return Message.of("file.ragged", where=where, **own)
 
 
 def tabbed(text: str) -> str | None:

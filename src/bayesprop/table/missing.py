@@ -6,12 +6,14 @@ from collections.abc import Collection
 
 import polars as pl
 
-from bayesprop.table.errors import Remark, counted, joined, listing, quoted
+from bayesprop.table.errors import Message, counted, joined, listing, quoted
 from bayesprop.table.values import DOUBTFUL, MARKS, MISSING, cleaned, is_number, without
 
 _CODE, _MAY_BE_CODE = r"^[A-Z]{2}$", "NA"
 _SHARE_OF_NUMBERS = 0.5
 _FEWEST_CODES = 2
+TAKEN_FOR_MISSING = "column.missing_words"
+"""Code of the remark on words that count as missing."""
 
 
 def is_missing(frame: pl.DataFrame, missing: Collection[str]) -> pl.DataFrame:
@@ -36,7 +38,7 @@ def decided(
     keep: Collection[str] = (),
     *,
     is_typed: bool,
-) -> tuple[pl.DataFrame, list[str]]:
+) -> tuple[pl.DataFrame, list[Message]]:
     """Return a table with nulls for the words that stand for missing values, and remarks.
 
     `MARKS` among numbers and dates are missing. Among words those of a table with types are values,
@@ -74,7 +76,7 @@ def _missing_in(text: pl.Series, *, is_typed: bool) -> list[str]:
     return [word for word in MISSING if not (are_codes and word == _MAY_BE_CODE)]
 
 
-def _said(text: pl.Series, gone: Collection[str], *, is_typed: bool) -> list[Remark]:
+def _said(text: pl.Series, gone: Collection[str], *, is_typed: bool) -> list[Message]:
     """Say which words are missing values, and which are none, where both could be meant."""
     others = text.filter(~text.is_in(MARKS))
     is_of_numbers = is_number(others).all()
@@ -84,13 +86,6 @@ def _said(text: pl.Series, gone: Collection[str], *, is_typed: bool) -> list[Rem
     words = listing([quoted(word, 30) for word in found.unique().sort()], 3)
     shown = f"{words} in {counted(len(found), 'row')}"
     kept = found.filter(~found.is_in([*gone]))
-    how = "taken for missing" if kept.is_empty() else "taken for a value"
+    code = TAKEN_FOR_MISSING if kept.is_empty() else "column.kept_words"
     beside = f" beside {quoted(others[0], 30)}" if len(others) else ""
-    return [
-        Remark(
-            f" holds {shown}{beside}: {how} (--missing overrides)",
-            f"with words that may stand for missing values, {how} (--missing overrides)",
-            text.name,
-            shown,
-        )
-    ]
+    return [Message.of(code, text.name, words=shown, beside=beside)]

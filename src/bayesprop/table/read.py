@@ -17,7 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bayesprop.table.errors import TableError, counted, listed, quoted, together, warn
+from bayesprop.table.errors import Message, Said, TableError, quoted, together, warn
 from bayesprop.table.files import (
     DATABASES,
     FOLDER,
@@ -39,7 +39,7 @@ from bayesprop.table.lines import (
     tabbed,
     with_double_quotes,
 )
-from bayesprop.table.missing import decided
+from bayesprop.table.missing import TAKEN_FOR_MISSING, decided
 from bayesprop.table.text_codec import decoded
 from bayesprop.table.values import cleaned, typed
 
@@ -93,7 +93,7 @@ def read_table(
         frame = read_file(content, kind, place, where)
         return _without_missing(frame, text, missing) if kind in SPREADSHEETS else frame
     if kind not in SEPARATORS:
-        raise TableError(f"{where} must end in {KINDS}: save the table as one of these")
+        raise TableError(Message.of("file.kind", where=where, kinds=KINDS))
     separator = "\t" if SEPARATORS[kind] == "\t" else None
     return parse(content, where, separator, text=text, check=check, missing=missing)
 
@@ -105,10 +105,10 @@ def _content(path: Path, where: str) -> bytes:
     except TableError:
         raise
     except FileNotFoundError as error:
-        raise TableError(f"there is no file {where}") from error
+        raise TableError(Message.of("file.absent", where=where)) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise TableError(f"cannot read {where}: {reason}") from error
+        raise TableError(Message.of("file.unreadable", where=where, reason=reason)) from error
 
 
 def parse(
@@ -136,7 +136,7 @@ def parse(
     """
     body = decoded(content, where)
     if not body.strip():
-        raise TableError(f"{where} is empty: it needs a header line and rows")
+        raise TableError(Message.of("file.empty", where=where))
     body = body.replace("\r\n", "\n").replace("\r", "\n")
     n_lines = body.count("\n")
     body = body.lstrip("\n")
@@ -153,7 +153,7 @@ def parse(
     if frame is None:
         frame, problems = _exact(header, separator, where)
     if frame.is_empty() and not problems:
-        problems.append(f"{where} has a header line but no rows")
+        problems.append(Message.of("file.header_only", where=where))
     names = column_names(header.names, where)
     fields = [cleaned(one).alias(name) for one, name in zip(frame, names, strict=True)]
     frame = _without_missing(pl.DataFrame(fields), text, missing)
@@ -170,13 +170,13 @@ def _without_missing(
 ) -> pl.DataFrame:
     """Return a table with nulls for the words that stand for missing values, and say so."""
     frame, remarks = decided(frame, missing, text or (), is_typed=False)
-    for sentence in remarks:
-        if text is None and "taken for missing" in sentence:
-            warn(sentence)
+    for remark in remarks:
+        if text is None and remark.code == TAKEN_FOR_MISSING:
+            warn(remark)
     return frame
 
 
-def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -> pl.DataFrame:
+def checked(frame: pl.DataFrame, problems: Sequence[Said], check: Check | None) -> pl.DataFrame:
     """Return a table; or raise the problems of reading it, and those of what could be read."""
     if problems:
         is_blank = all(column.null_count() == len(frame) for column in frame)
@@ -214,7 +214,7 @@ def _fast(text: str, separator: str, n_columns: int) -> pl.DataFrame | None:
     return frame if is_even and frame.shape == (lines, n_columns) else None
 
 
-def _exact(header: Header, separator: str, where: str) -> tuple[pl.DataFrame, list[str]]:
+def _exact(header: Header, separator: str, where: str) -> tuple[pl.DataFrame, list[Said]]:
     """Read row by row, so that quotes are followed; also what is wrong with lines.
 
     Ragged rows become empty ones, so that the others keep their numbers; those of a footer go.
@@ -242,10 +242,8 @@ def _exact(header: Header, separator: str, where: str) -> tuple[pl.DataFrame, li
         problems += error.problems
     frame = pl.concat(chunks)
     if 0 < len(footer) <= min(_LONGEST_FOOTER, len(frame) - 1) and not problems:
-        warn(
-            f"{where} ends with {counted(len(footer), 'line')} of one field, left out as notes:"
-            f" {quoted(footer[0].fields[0].strip())}"
-        )
+        text = footer[0].fields[0].strip()
+        warn(Message.of("file.footer", where=where, n=len(footer), text=text))
         frame, ragged = frame.head(-len(footer)), ragged[: -len(footer)]
     if ragged:
         problems.insert(0, of_ragged(ragged, separator, n_columns, where))
@@ -256,13 +254,15 @@ def _places(n_columns: int) -> list[str]:
     return [f"{i}" for i in range(n_columns)]
 
 
-def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.Series], list[str]]:
+def _all_typed(
+    columns: list[pl.Series], separator: str
+) -> tuple[dict[str, pl.Series], list[Message]]:
     """Give columns types, with points for commas where semicolons separate; also their faults."""
     pointed = [_with_decimal_points(c) if separator == ";" else c for c in columns]
     with_commas = [c.name for c, p in zip(columns, pointed, strict=True) if c is not p]
     problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
     if with_commas:
-        warn(f"decimal commas read as decimal points in {listed(with_commas)}")
+        warn(Message.of("file.decimal_commas", *with_commas))
     return {column.name: typed(column) for column in pointed}, problems
 
 
@@ -274,13 +274,10 @@ def _with_decimal_points(text: pl.Series) -> pl.Series:
     return text.str.replace(",", ".", literal=True)
 
 
-def _of_thousands(text: pl.Series) -> str | None:
+def _of_thousands(text: pl.Series) -> Message | None:
     """Return a complaint where dots among decimal commas part thousands, as "2.593" does."""
     known = text.drop_nulls()
     dotted = known.filter(known.str.contains(r"^[+-]?[\d.]*\.[\d.]*$"))
     if dotted.is_empty() or not dotted.str.contains(_THOUSANDS).all():
         return None
-    return (
-        f"column {quoted(text.name)} holds {quoted(dotted[0])} in a table with decimal commas,"
-        " where a dot parts thousands: write it without the dot"
-    )
+    return Message.of("file.thousands_points", text.name, example=dotted[0])

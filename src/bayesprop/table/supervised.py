@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
 from bayesprop.table.encoded import FittedColumn, levels_of
-from bayesprop.table.errors import Remark, counted, listing, quoted
+from bayesprop.table.errors import Message, listing
 from bayesprop.table.nominal_numbers import explained_by_curve, of_few_levels, residuals_without
 from bayesprop.table.target import Label, class_text
 from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
@@ -133,15 +133,11 @@ def marked_where_telling(
     is_marked = _is_telling(gap[present], target.drop_nulls().to_numpy(), is_class=is_class)
     if fitted.is_constant and not is_marked:
         return fitted._replace(column=None)
-    n, how = int(gap.sum()), "drawn from what is known of the rows"
-    if is_marked:
-        how += " and marked in a column beside, for rows with and without differ"
-    remark = Remark(
-        f": {counted(n, 'missing value')}, {how}", f"with missing values, {how}", fitted.name, n
-    )
-    before = () if fitted.is_constant else fitted.sentences
+    code = "column.telling_gaps" if is_marked else "column.gaps"
+    remark = Message.of(code, fitted.name, n=gap.sum())
+    before = () if fitted.is_constant else fitted.remarks
     column = replace(column, marked=is_marked)
-    return fitted._replace(column=column, sentences=(*before, remark), is_constant=False)
+    return fitted._replace(column=column, remarks=(*before, remark), is_constant=False)
 
 
 def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
@@ -169,11 +165,8 @@ def question_if_informative(
     share = explained_by_curve(as_numbers(series).fill_null(np.nan).to_numpy(), y)
     if share < _LEAST_SHARE:
         return fitted
-    sentence = (
-        f"column {quoted(fitted.name)} dropped: it numbers the rows, and yet tells {share:.0%} of"
-        " what the target varies; if rows to be predicted are numbered alike, rename it to keep it"
-    )
-    return fitted._replace(sentences=(), questions=(sentence,))
+    question = Message.of("dropped.telling_row_numbers", fitted.name, share=share)
+    return fitted._replace(remarks=(), questions=(question,))
 
 
 def numbers_of(
@@ -211,13 +204,9 @@ def text_if_informative(fitted: FittedColumn, series: pl.Series, target: Target)
     column = informative_text(text, target, missing=text.null_count() > 0)
     if column is None:
         return fitted
-    n, used = text.drop_nulls().n_unique(), _used_for_spelling(target.labels)
-    remark = Remark(f": {n} different texts, {used}", f"of different texts, {used}", text.name, n)
-    return fitted._replace(column=column, sentences=(remark,))
-
-
-def _used_for_spelling(labels: list[str]) -> str:
-    return f"used as the {listing(labels, 3)} that their spelling tells"
+    n, labels = text.drop_nulls().n_unique(), listing(target.labels, 3)
+    remark = Message.of("column.spelling", text.name, n=n, labels=labels)
+    return fitted._replace(column=column, remarks=(remark,))
 
 
 def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Target) -> FittedColumn:
@@ -226,26 +215,24 @@ def target_encoded_if_many(fitted: FittedColumn, series: pl.Series, target: Targ
     if not isinstance(column, CategoryColumn):
         return fitted
     is_numbers, n = column.is_numbers, len(column.levels)
-    kind = "whole numbers that seem to name things" if is_numbers else "levels"
-    many, used, encoded = "", "used as categories", column
+    code, encoded = "column.names", column
     if _are_many(column, series):
-        y, labels, many = target.y, target.labels, "many "
+        y, labels = target.y, target.labels
         own = {name: getattr(column, name) for name in ("missing", "marked", "words")}
         known = ~np.isnan(y[:, 0])
         text = None if is_numbers else informative_text(series, target, **own)
         if text is not None:
-            encoded, used = text, _used_for_spelling(labels)
+            encoded, code = text, "column.many_levels_by_spelling"
         else:
             encoded = TargetEncodedColumn.fit(
                 series.filter(known), y[known], labels, is_numbers=is_numbers, **own
             )
             n = len(encoded.texts)
-            used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
+            code = "column.many_names" if is_numbers else "column.many_levels"
     elif not is_numbers:
         return fitted
-    used += ", beside the number" if is_numbers else ""
-    remark = Remark(f": {n} {kind}, {used}", f"of {many}{kind}, {used}", fitted.name, n)
-    return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
+    remark = Message.of(code, fitted.name, n=n, labels=listing(target.labels, 3))
+    return fitted._replace(column=encoded, remarks=(remark, *fitted.remarks))
 
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:

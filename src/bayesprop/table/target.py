@@ -10,7 +10,7 @@ import polars as pl
 
 from bayesprop.table.date_forms import check_dates, dated
 from bayesprop.table.durations import FORMS, form_of
-from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted, row_name
+from bayesprop.table.errors import Message, TableError, at_rows, counted, listed, row_name
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
     ends_in_words,
@@ -51,10 +51,10 @@ OFTEN = 10
 
 
 class TaskChoice(NamedTuple):
-    """What a target asks for, and a sentence where that could be seen otherwise."""
+    """What a target asks for, and a remark where that could be seen otherwise."""
 
     task: str
-    remark: str | None = None
+    remark: Message | None = None
 
 
 def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
@@ -66,7 +66,7 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
     values = known_values(target)
     if target.dtype == pl.Duration:
         if task == "classification":
-            raise TableError(f"target {quoted(target.name)} holds durations: use --task regression")
+            raise TableError(Message.of("target.durations_as_classes", target.name))
         return TaskChoice("regression")
     if task == "classification" or (values.dtype == pl.Boolean and task is None):
         return TaskChoice("classification")
@@ -82,17 +82,13 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
         _check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2))
         if marks_of(values) is None:
             return TaskChoice("classification")
-        return TaskChoice(
-            "classification",
-            f"target {quoted(values.name)} holds {n_levels} texts such as"
-            f" {quoted(values.drop_nulls()[0])} only: taken as classes (--task regression takes"
-            " them as numbers)",
-        )
+        own = {"n": n_levels, "example": values.drop_nulls()[0]}
+        return TaskChoice("classification", Message.of("target.few_texts", values.name, **own))
     return _choose_for_numbers(values)
 
 
 def _choose_for_numbers(values: pl.Series) -> TaskChoice:
-    known, name = values.drop_nulls(), quoted(values.name)
+    known, name = values.drop_nulls(), values.name
     n = known.n_unique()
     if n > FEW_LEVELS:
         return TaskChoice("regression")
@@ -100,17 +96,10 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
     if not all(isinstance(value, int) for value in different):
         return TaskChoice("regression")
     if n == 2 and len(known) >= _FEWEST_BINARY:
-        return TaskChoice(
-            "classification",
-            f"target {name} holds {min(different)} and {max(different)} only: taken as two classes"
-            " (--task regression takes them as numbers)",
-        )
+        ends = {"low": min(different), "high": max(different)}
+        return TaskChoice("classification", Message.of("target.two_numbers", name, **ends))
     if n > 2 and len(known) >= OFTEN * n:
-        return TaskChoice(
-            "regression",
-            f"target {name} holds {n} whole numbers only: taken as numbers (--task classification"
-            " takes them as classes, --target-kind ordered as classes in their order)",
-        )
+        return TaskChoice("regression", Message.of("target.few_numbers", name, n=n))
     return TaskChoice("regression")
 
 
@@ -120,7 +109,7 @@ def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     Numbers of which some have fractions or lie beyond int64 become text: estimators refuse the
     former, arrays round the latter. TableError for fewer than two, or so many that they name rows.
     """
-    name, values = quoted(target.name), known_values(target)
+    values = known_values(target)
     known = values.drop_nulls()
     if target.dtype == pl.String and known.dtype == pl.String:
         _check_text(values, allow_numbers=True)
@@ -131,11 +120,9 @@ def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     is_beyond = any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in classes)
     classes = sorted(map(str, classes) if has_fractions or is_beyond else classes)
     if len(classes) == 1:
-        raise TableError(
-            f"target {name} is {quoted(classes[0])} in all {counted(len(known), 'row')}: a"
-            " classifier needs two classes or more"
-        )
-    _check_number_of_classes(name, len(classes), known, has_fractions=has_fractions)
+        own = {"label": str(classes[0]), "n": len(known)}
+        raise TableError(Message.of("target.one_class", target.name, **own))
+    _check_number_of_classes(target.name, len(classes), known, has_fractions=has_fractions)
     return tuple(classes)
 
 
@@ -191,46 +178,33 @@ def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label,
     row = int(values.is_in(unknown).fill_null(False).arg_max() or 0)
     others = f" (and {counted(len(unknown) - 1, 'other')} like it)" if len(unknown) > 1 else ""
     known = listed([class_text(label) for label in classes])
-    raise TableError(
-        f"target {quoted(values.name)} has the class {quoted(class_of(values[row]))} in data row"
-        f" {row_name(row)}{others}, which the model does not know: it knows {known}; leave such"
-        " rows out, or fit again with them"
-    )
+    own = {"label": str(class_of(values[row])), "row": row_name(row), "others": others}
+    raise TableError(Message.of("target.unknown_class", values.name, known=known, **own))
 
 
 def _check_number_of_classes(name: str, n: int, known: pl.Series, *, has_fractions: bool) -> None:
     if has_fractions and n > FEW_LEVELS:
-        raise TableError(
-            f"target {name} holds {n} different numbers, with fractions, so they are no classes:"
-            " use --task regression, or group them"
-        )
+        raise TableError(Message.of("target.fractions", name, n=n))
     if n > MAX_CLASSES or (n > FEW_LEVELS and n > len(known) / 2):
-        remedy = "choose another column" if known.dtype == pl.String else "use --task regression"
-        raise TableError(
-            f"target {name} has {n} different values in {len(known)} rows, which name the rows"
-            f" rather than describe them: {remedy}, or group them"
-        )
+        values = "texts" if known.dtype == pl.String else "numbers"
+        raise TableError(Message.of(f"target.{values}_name_rows", name, n=n, n_rows=len(known)))
 
 
 def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
     """Refuse dates of several forms, and (unless allowed) text that is mostly or nearly numbers."""
-    name, known = quoted(text.name), text.drop_nulls()
+    name, known = text.name, text.drop_nulls()
     check_dates(text)
     if allow_numbers:
         return
     plain, marked, stray = is_number(text), looks_like_number(text), strays(text)
     are_nearly_numbers = (marked | plain).sum() >= 0.9 * len(known)
     if plain.sum() >= len(known) / 2 or (are_nearly_numbers and (stray & ~marked).any()):
-        raise TableError(
-            f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
-            f" {at_rows(text, stray)}: {remedy(text, stray)}"
-        )
+        code = "target.some_text" + remedy(text, stray)
+        raise TableError(Message.of(code, name, n=stray.sum(), where=at_rows(text, stray)))
     if are_nearly_numbers:
         row = int(marked.arg_max() or 0)
-        raise TableError(
-            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
-            f" {row_name(row)}: write plain numbers without units or thousands separators"
-        )
+        own = {"example": text[row], "row": row_name(row)}
+        raise TableError(Message.of("target.numbers_as_text", name, **own))
 
 
 @dataclass(frozen=True)
@@ -241,15 +215,15 @@ class Marks:
         One of `WRITTEN`, or of durations of `FORMS`.
     low, high
         The limits below and above which numbers are not told apart, as by "<0.5"; None: none.
-    sentence
-        Shows how one was read.
+    remarks
+        Which show how one was read.
     """
 
     written: str
     unit: str
     low: float | None = None
     high: float | None = None
-    sentence: str = field(default="", compare=False)
+    remarks: tuple[Message, ...] = field(default=(), compare=False)
 
     @property
     def limits(self) -> list[float]:
@@ -274,10 +248,7 @@ def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     if target.dtype in (pl.Categorical, pl.Enum):
         return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
-        raise TableError(
-            f"target {quoted(target.name)} holds dates or times: predict a number, such as days"
-            " from a date that is known"
-        )
+        raise TableError(Message.of("target.dates", target.name))
     if target.dtype == pl.String:
         if marks is not None:
             return _without_marks(cleaned(target), marks)
@@ -321,11 +292,8 @@ def _numbers_of(target: pl.Series, marks: Marks | None) -> pl.Series:
     if is_words and marks is not None and looks_like_number(values).any():
         _refuse_mixed(values, marks)
     if values.dtype == pl.Boolean or (is_words and not has_stray_words(values)):
-        raise TableError(
-            f"target {quoted(target.name)} must be a number, got"
-            f" {quoted(values.drop_nulls()[0])}: choose another column, or code it as a number if"
-            " its values have an order and a size"
-        )
+        example = str(values.drop_nulls()[0])
+        raise TableError(Message.of("target.no_number", target.name, example=example))
     return as_numbers(values)
 
 
@@ -340,17 +308,16 @@ def marks_of(target: pl.Series) -> Marks | None:
         return None
     numbers = _numbers_of(text, None) if has_ends else text
     ends = ends_of(sides(target), numbers) if has_ends else (None, None)
-    sentences = [] if marked is None else [str(reading(text, marked.numbers))]
-    sentences += [ends_in_words(target, numbers, ends)] if has_ends else []
+    remarks = [] if marked is None else [reading(text, marked.numbers)]
+    remarks += [ends_in_words(target, numbers, ends)] if has_ends else []
     written, unit = (PLAIN, "") if marked is None else (marked.written, marked.unit)
-    return Marks(written, without_magnitudes(unit), *ends, sentence="; ".join(sentences))
+    return Marks(written, without_magnitudes(unit), *ends, remarks=tuple(remarks))
 
 
 def duration_marks(target: pl.Series) -> Marks:
     """Return how a target of durations is written, and that its numbers are seconds."""
-    first = quoted(target.drop_nulls().first())
-    told = f"target {quoted(target.name)} holds durations such as {first}: learnt in seconds"
-    return Marks(form_of(target), "s", sentence=told)
+    told = Message.of("target.durations", target.name, example=str(target.drop_nulls().first()))
+    return Marks(form_of(target), "s", remarks=(told,))
 
 
 def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
@@ -362,10 +329,8 @@ def _without_marks(text: pl.Series, marks: Marks | None = None) -> pl.Series:
     unit = without_magnitudes(marked.unit)
     if marks is not None and unit and marks.unit not in ("", unit):
         row = int(text.is_not_null().arg_max() or 0)
-        raise TableError(
-            f"target {quoted(text.name)} is {quoted(text[row])} in data row {row_name(row)}, and"
-            f" the model has learnt it in {quoted(marks.unit)}: convert it, or leave the unit away"
-        )
+        own = {"example": text[row], "row": row_name(row), "unit": marks.unit}
+        raise TableError(Message.of("target.other_unit", text.name, **own))
     return marked.numbers.alias(text.name)
 
 
@@ -374,11 +339,9 @@ def _refuse_mixed(text: pl.Series, marks: Marks) -> None:
     others = (v for v in known if unmarked(pl.Series([known[0], v])) is None)
     other = next(others, known[0])
     row = int((text == other).fill_null(False).arg_max() or 0)
-    unit = f"all in {quoted(marks.unit)} or all" if marks.unit else "all"
-    raise TableError(
-        f"target {quoted(text.name)} must be written in one way, {unit} as plain numbers, got"
-        f" {quoted(known[0])}, and {quoted(other)} in data row {row_name(row)}"
-    )
+    own = {"example": known[0], "other": other, "row": row_name(row), "unit": marks.unit}
+    code = "target.mixed_units" if marks.unit else "target.mixed"
+    raise TableError(Message.of(code, text.name, **own))
 
 
 def has_stray_words(values: pl.Series) -> bool:

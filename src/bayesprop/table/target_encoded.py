@@ -31,6 +31,7 @@ from bayesprop.table.encoded import (
     of_unseen,
     places_of,
 )
+from bayesprop.table.errors import Message
 from bayesprop.table.values import levels_known
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class TargetEncodedColumn(LevelsColumn):
         """Names of the columns that stand for the levels."""
         return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
 
-    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[Message]]:
         """Return means and log rows; a level that training did not have counts as missing."""
         codes = places_of(text, self.texts)
         values = self._table[codes]

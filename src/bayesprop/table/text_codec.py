@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from bayesprop.table.errors import TableError, warn
+from bayesprop.table.errors import Message, TableError, warn
 
 _START, _MOSTLY_ASCII = 1000, 0.5  # bytes looked at for zeros, and letters so that they show
 _GUESSED_FROM = 100_000  # bytes
@@ -37,23 +37,21 @@ def decoded(content: bytes, where: str) -> str:
     """
     codec = _wide_codec(content)
     if codec is None and b"\0" in content[:100_000]:
-        raise TableError(f"{where} is not text: write it as CSV, TSV or Parquet")
+        raise TableError(Message.of("file.no_text", where=where))
     if codec is None and _is_utf8(content):
         codec = "utf-8-sig"
     elif codec is None:
         codec = _older_codec(content)
         letters = "letters with accents" if codec == _WESTERN else "letters"
-        warn(
-            f"{where} is not UTF-8: read as {_NAMES[codec]}; if {letters} look wrong, save it as"
-            " UTF-8"
-        )
+        own = {"where": where, "codec": _NAMES[codec], "letters": letters}
+        warn(Message.of("file.older_codec", **own))
     try:
         return content.decode(codec)
     except UnicodeDecodeError as error:
         if codec == _WESTERN:  # five bytes that it does not have
             return content.decode("latin-1")
         name = _NAMES.get(codec, codec[:6].upper())
-        raise TableError(f"{where} is damaged {name} text: save it as UTF-8") from error
+        raise TableError(Message.of("file.damaged_text", where=where, codec=name)) from error
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from bayesprop.table.errors import listed, quoted, row_name
+from bayesprop.table.errors import Message, quoted, row_name
 
 _WORD = re.compile(
     r"((grand|overall|column) )?totals?|sums?|(overall )?(average|mean)s?|avg|[ΣØ∑]"
@@ -31,7 +31,7 @@ another unit."""
 class Totals(NamedTuple):
     """What is to be said of a last row, and whether it is surely none."""
 
-    sentence: str
+    remark: Message
     is_sure: bool
 
 
@@ -55,17 +55,18 @@ def totals(frame: pl.DataFrame) -> Totals | None:
     numbers = [one for one in numbers if one[-1] is not None and math.isfinite(one[-1])]
     sums = [one for one in numbers if one[-1] and _is(one[-1], float(one[:-1].sum()))]
     means = [one for one in numbers if words and _is_mean(one)]
-    row = f"data row {row_name(n_above)}"
+    row = row_name(n_above)
     if len(sums) + len(means) >= _LEAST_COLUMNS and (
         words or (_are_telling(sums, len(numbers)) and not _repeats(above, texts))
     ):
         what = " and ".join(word for word, some in (("sums", sums), ("means", means)) if some)
-        names = listed([one.name for one in (*sums, *means)], 3)
+        names = [one.name for one in (*sums, *means)]
         word = f", {quoted(words[0])}," if words else ""
-        return Totals(f"{row}{word} left out: it holds {what} of the rows above in {names}", True)
+        own = {"row": row, "word": word, "what": what}
+        return Totals(Message.of("left_out.totals", *names, **own), is_sure=True)
     if words:
-        which = f"{row}, the last, says {quoted(words[0])}"
-        return Totals(f"{which}: if it sums up the rows above, remove it, for it is learnt", False)
+        maybe = Message.of("rows.maybe_totals", row=row, word=words[0])
+        return Totals(maybe, is_sure=False)
     return None
 
 

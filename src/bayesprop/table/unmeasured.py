@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from bayesprop.table.errors import Remark, TableError, counted, listing, quoted
+from bayesprop.table.errors import Message, TableError, counted, listing, quoted
 from bayesprop.table.values import (
     are_codes,
     cleaned,
@@ -46,8 +46,6 @@ SIDES = (BELOW, ABOVE)
 """On which side of its limit a number lies."""
 Ends = tuple[float | None, float | None]
 """The limit below and the one above, None where there is none."""
-READ = "read as that number, and marked in a column beside"
-UNKNOWN = "where the training data had no such limit: taken for missing"
 _LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
 _RANGE = r"^((?:[1-9]\d*|0)(?:\.\d+)?)(?: +(?:-|to) +| *– *)([1-9]\d*(?:\.\d+)?)$"
 _WIDEST = 100.0  # the end of a range over its beginning; further apart are numbers of telephones
@@ -113,7 +111,7 @@ def stray_words(text: pl.Series) -> tuple[str, ...]:
     return ()
 
 
-def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> tuple[Remark, ...]:
+def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> tuple[Message, ...]:
     """Say that words count as missing, if there are any.
 
     others
@@ -121,16 +119,10 @@ def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> t
     """
     n = int(text.is_in(list(words)).sum()) if text.dtype == pl.String else 0
     shown = f"{listing([quoted(word, 30) for word in words], 3)} in {counted(n, 'row')}"
-    remark = Remark(
-        f" holds {others}, but {shown}: taken for missing",
-        f"of {others}, but for words, taken for missing",
-        text.name,
-        shown,
-    )
-    return (remark,) if n else ()
+    return (Message.of("column.words", text.name, others=others, words=shown),) if n else ()
 
 
-def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
+def stand_in(numbers: pl.Series, what: str = "column") -> tuple[Message, ...]:
     """Ask about numbers that people write for missing values, where they are far from all others.
 
     Such a number repeats one digit, or is -9, and occurs several times. Far: below 0 where no other
@@ -150,10 +142,7 @@ def stand_in(numbers: pl.Series, what: str = "column") -> tuple[str, ...]:
         low, high = float(cast(float, others.min())), float(cast(float, others.max()))
         is_far = not 0.0 < value < 100.0 and max(low - value, value - high) > high - low
         if (value < 0.0 <= low) or (is_far and abs(value) > 2.0 * max(abs(low), abs(high))):
-            asked.append(
-                f"{what} {quoted(numbers.name)} holds {value:.15g} in {counted(n, 'row')}, far from"
-                " all others: if that stands for a missing value, leave it empty"
-            )
+            asked.append(Message.of(f"{what}.stand_in", numbers.name, value=value, n=n))
     return tuple(asked)
 
 
@@ -204,14 +193,13 @@ def has_ranges(text: pl.Series) -> bool:
     return 0 < n <= is_number(known).sum() and not are_few(known)
 
 
-def on_ranges(series: pl.Series) -> tuple[Remark, ...]:
+def on_ranges(series: pl.Series) -> tuple[Message, ...]:
     """Say how ranges are read, if there are any."""
     is_range = middles(series).is_not_null()
     if not is_range.any():
         return ()
-    such = f"such as {quoted(series.filter(is_range)[0])} in {counted(int(is_range.sum()), 'row')}"
-    read = "read as their middle"
-    return (Remark(f" holds ranges {such}: {read}", f"with ranges, {read}", series.name, such),)
+    such = {"example": series.filter(is_range)[0], "n": is_range.sum()}
+    return (Message.of("column.ranges", series.name, **such),)
 
 
 def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:
@@ -225,15 +213,12 @@ def ends_of(side: pl.Series, numbers: pl.Series) -> Ends:
     """
     measured = numbers.filter(side.is_null()).drop_nulls()
     if measured.is_empty():
-        raise TableError(f"target {quoted(numbers.name)} holds limits only: no value was measured")
+        raise TableError(Message.of("target.limits_only", numbers.name))
     low = _cheapest(numbers.filter(side == BELOW), measured)
     high = _cheapest(-numbers.filter(side == ABOVE), -measured)
     high = None if high is None else -high
     if low is not None and high is not None and low >= high:
-        raise TableError(
-            f"target {quoted(numbers.name)} has a limit below at {low:g} and one above at"
-            f" {high:g}, and nothing can lie between: correct them, or leave them empty"
-        )
+        raise TableError(Message.of("target.limits_crossed", numbers.name, low=low, high=high))
     return low, high
 
 
@@ -258,7 +243,7 @@ def within(numbers: pl.Series, side: pl.Series, ends: Ends) -> pl.Series:
     return numbers.clip(low, high).set(~is_narrow, None)
 
 
-def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> str:
+def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> Message:
     """Say what stands for a limit in a target.
 
     numbers
@@ -271,18 +256,14 @@ def ends_in_words(series: pl.Series, numbers: pl.Series, ends: Ends) -> str:
     n_wide = within(numbers, side, ends).null_count() - numbers.null_count()
     if n_wide:
         meant.append(f"{counted(n_wide, 'row')} with another limit left out")
-    return (
-        f"target {quoted(series.name)} holds limits, as {quoted(limited[0])}, in"
-        f" {counted(len(limited), 'row')}: {', '.join(meant)}"
-    )
+    own = {"example": limited[0], "n": len(limited), "meant": ", ".join(meant)}
+    return Message.of("target.limits", series.name, **own)
 
 
-def on_limits(series: pl.Series, side: pl.Series, how: str) -> tuple[Remark, ...]:
-    """Say how limits are read, if there are any."""
+def on_limits(series: pl.Series, side: pl.Series, code: str) -> tuple[Message, ...]:
+    """Say how limits are read, if there are any, in the words of a code."""
     n = int(side.is_not_null().sum())
     if not n:
         return ()
-    first = quoted(series.filter(side.is_not_null())[0])
-    rows = counted(n, "row")
-    shared = f"of numbers of which some are limits, {how}"
-    return (Remark(f" holds limits, as {first}, in {rows}, {how}", shared, series.name, first),)
+    first = series.filter(side.is_not_null())[0]
+    return (Message.of(code, series.name, example=first, n=n),)

@@ -8,14 +8,12 @@ from typing import NamedTuple
 import polars as pl
 
 from bayesprop.table.errors import (
-    CORRECT_IT,
-    Remark,
+    Message,
     StrayError,
     TableError,
-    did_you_mean,
+    close_to,
     listing,
     one_line,
-    quoted,
 )
 
 MISSING = (
@@ -63,11 +61,8 @@ PARTS_OF_DURATION = (
 def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
     """Return a column; TableError says which ones a table has if it has none of that name."""
     if name not in frame.columns:
-        hint = did_you_mean(name, frame.columns) or ";"
-        raise TableError(
-            f"no column {one_line(name)!r} in {where}{hint} columns: "
-            f"{one_line(listing(frame.columns))}"
-        )
+        others = {"meant": close_to(name, frame.columns), "names": one_line(listing(frame.columns))}
+        raise TableError(Message.of("column.absent", name, where=where, **others))
     return frame[name]
 
 
@@ -80,14 +75,11 @@ def names_in(texts: Iterable[str], columns: Sequence[str]) -> list[str]:
 
 def check_dtype(series: pl.Series) -> None:
     """Refuse what has no one meaning as a number or category."""
-    kind, name = series.dtype, quoted(series.name)
+    kind = series.dtype
     is_text = kind in (pl.String, pl.Categorical, pl.Enum)
     is_plain = kind.is_temporal() or kind.is_numeric() or kind in (pl.Boolean, pl.Null)
     if not (is_text or is_plain):
-        raise TableError(
-            f"column {name} must hold numbers, true/false or text, got {kind}: take the column out"
-            " or split it into plain columns"
-        )
+        raise TableError(Message.of("column.type", series.name, got=kind))
 
 
 def as_numbers(series: pl.Series, written: str | None = None, unit: str | None = None) -> pl.Series:
@@ -97,12 +89,11 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         How numbers with marks are written, and in what unit; None: found out.
     """
     check_dtype(series)
-    name = quoted(series.name)
     is_text = series.dtype in (pl.String, pl.Categorical, pl.Enum)
     if series.dtype == pl.Duration or (written == DURATION and is_text):
         return _seconds(without(cleaned(series), MARKS) if is_text else series)
     if series.dtype.is_temporal():
-        raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
+        raise TableError(Message.of("column.times", series.name, got=series.dtype))
     if is_text:
         text = without(cleaned(series), MARKS)
         plain = None if written in _WITH_COMMA else typed(text)
@@ -114,10 +105,10 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
             series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
             stray = strays(text)
-            raise StrayError(text, "numbers", stray, remedy(text, stray))
+            raise StrayError(text, "numbers", stray, "stray" + remedy(text, stray))
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
-        raise StrayError(numbers, "finite numbers", numbers.is_infinite(), CORRECT_IT)
+        raise StrayError(numbers, "finite numbers", numbers.is_infinite())
     return numbers
 
 
@@ -126,7 +117,7 @@ def _seconds(series: pl.Series) -> pl.Series:
     durations = as_duration(series)
     stray = durations.is_null() & series.is_not_null()
     if stray.any():
-        raise StrayError(series, "durations", stray, CORRECT_IT)
+        raise StrayError(series, "durations", stray)
     micro = durations.dt.total_microseconds().to_numpy()
     return pl.Series(series.name, micro / 1e6).fill_nan(None)
 
@@ -153,11 +144,10 @@ def strays(text: pl.Series) -> pl.Series:
 
 
 def remedy(text: pl.Series, stray: pl.Series) -> str:
-    """Say what to do about text among numbers."""
+    """Return how the code of a message on text among numbers ends, where most are limits."""
     words = text.filter(stray)
-    if words.filter(words.str.contains(_CENSORED)).len() > words.len() / 2:
-        return "a limit is no number here: put one, or leave it empty, and both bend the fit"
-    return CORRECT_IT
+    are_limits = words.filter(words.str.contains(_CENSORED)).len() > words.len() / 2
+    return ".limit" if are_limits else ""
 
 
 def as_levels(series: pl.Series) -> pl.Series:
@@ -316,8 +306,7 @@ def without_magnitudes(unit: str) -> str:
     return unit.removesuffix(_MAGNITUDES)
 
 
-def reading(text: pl.Series, numbers: pl.Series) -> Remark:
+def reading(text: pl.Series, numbers: pl.Series) -> Message:
     """Say how such text was read, by its longest value."""
     row = int(text.set(numbers.is_null(), None).str.len_chars().fill_null(0).arg_max() or 0)
-    read = f"{quoted(text[row])} is read as {numbers[row]:.15g}"
-    return Remark(f": {read}", "of numbers with marks", text.name, f"({read})")
+    return Message.of("column.marks", text.name, example=text[row], number=numbers[row])

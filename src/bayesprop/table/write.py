@@ -17,7 +17,7 @@ import polars.selectors as cs
 
 from bayesprop.atomic import write_atomically
 from bayesprop.table.durations import HOURS, durations_as
-from bayesprop.table.errors import TableError, quoted
+from bayesprop.table.errors import Message, TableError, quoted
 from bayesprop.table.read import SEPARATORS
 from bayesprop.table.values import as_numbers
 
@@ -48,15 +48,14 @@ def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> No
             write_atomically(target, lambda file: _write_text(file, parts, kind))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise TableError(
-            f"cannot write {quoted(target, 200)}: {reason}; nothing changed"
-        ) from error
+        own = {"where": quoted(target, 200), "reason": reason}
+        raise TableError(Message.of("file.written", **own)) from error
 
 
 def check_kind(target: str) -> None:
     """Refuse a file that no table can be written to."""
     if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *JSON_LINES, *PARQUET):
-        raise TableError(f"{quoted(target, 200)} must end in {KINDS}, or be - for standard output")
+        raise TableError(Message.of("file.written_kind", where=quoted(target, 200), kinds=KINDS))
 
 
 def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:

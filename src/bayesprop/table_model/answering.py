@@ -20,7 +20,7 @@ from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.model.progress import current, following
 from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import did_you_mean, listing, one_line
+from bayesprop.table.errors import Message, close_to, listing, one_line
 from bayesprop.table.values import names_in
 from bayesprop.table.write import PARQUET, write_table
 from bayesprop.table_model.answers import (
@@ -73,9 +73,9 @@ class PredictRequest:
 
     def __post_init__(self) -> None:
         if self.calibrate is not None and self.quantiles:
-            raise InputError("--calibrate stretches intervals only; leave --quantiles out")
+            raise InputError(Message.of("calibrate.quantiles"))
         if self.asked.rate is not None and self.calibrate is None:
-            raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
+            raise InputError(Message.of("rate.uncalibrated"))
 
 
 class Abstaining:
@@ -93,18 +93,15 @@ class Abstaining:
         """Check what the user asked for; None where it was nothing."""
         if above is None:
             if by is not None:
-                raise InputError("--by says what --abstain-above is about; give that as well")
+                raise InputError(Message.of("abstain.by_alone"))
             return None
         if not (isinstance(above, Real) and 0.0 <= float(above) < math.inf):
-            got = one_line(str(above))
-            raise InputError(f"--abstain-above must be a number of at least 0, got {got}")
+            raise InputError(Message.of("abstain.above", got=one_line(str(above))))
         known = scores_for(classes=classes)
         if by is not None and by not in known:
             kind, name = "classes" if classes else "numbers", one_line(str(by))
-            raise InputError(
-                f"--by {name} is not known for a model of {kind}"
-                f"{did_you_mean(name, known) or ';'} choose from {', '.join(known)}"
-            )
+            own = {"got": name, "kind": kind, "meant": close_to(name, known)}
+            raise InputError(Message.of("abstain.by", known=", ".join(known), **own))
         return cls(next(iter(known)) if by is None else by, float(above))
 
     def applied(
@@ -132,8 +129,7 @@ class Abstaining:
     def sum_up(self) -> None:
         """Say how many rows have no prediction."""
         if self.most == 0.0 and self.n_rows:
-            never = f"the {self.by} of every row is 0, so that --abstain-above never holds"
-            current_listener().warn([never])
+            current_listener().warn([Message.of("abstain.never", by=self.by)])
         share = self.n_abstained / max(self.n_rows, 1)
         current_listener().note(
             f"abstained on {self.n_abstained} of {self.n_rows} rows ({100.0 * share:.3g} %): "
@@ -191,15 +187,12 @@ def _answers(
 ) -> Answers:
     """Say how predictions are written; InputError where that is not for such a target."""
     encoding, order = model.encoding, model.saved.fitted.task.order
-    for option, levels in (("--interval", request.interval), ("--quantiles", request.quantiles)):
+    for option, levels in (("interval", request.interval), ("quantiles", request.quantiles)):
         if levels and encoding.classes and order is None:
-            raise InputError(
-                f"{option} is for numbers and ordered classes; this model predicts classes "
-                "without order, with a probability for each"
-            )
+            raise InputError(Message.of(f"{option}.classes"))
         if not all(0.0 < level < 1.0 for level in levels):
             got = ", ".join(f"{level:g}" for level in levels)
-            raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
+            raise InputError(Message.of(f"{option}.share", got=got))
     numbers = NumberAnswers(tuple(request.interval) or (0.9,), tuple(request.quantiles))
     answers = answers_of(encoding, encoding.target_name, numbers, order)
     if not isinstance(answers, ClassAnswers):
@@ -215,7 +208,7 @@ def _rule(model: TableModel, request: PredictRequest) -> Rule | None:
     positive, asked = model.positive, request.asked
     check_two_classes(model.encoding.classes, asked.option)
     if model.encoding.classes and request.calibrate is not None and asked.rate is None:
-        raise InputError("--calibrate is for numbers, and of classes for the threshold of --rate")
+        raise InputError(Message.of("calibrate.classes"))
     if positive is None:
         return None
     predictive, y = None, np.empty(0)
@@ -251,9 +244,7 @@ def _unseen_rows(model: TableModel, table: Any, what_else: str) -> EncodedRows:
     rows = model.rows_of(model.read(table, model.encoding.rows), table)
     seen = model.seen_before(rows.y, table)
     if seen is not None:
-        raise InputError(
-            f"--calibrate needs rows that the fit did not see: {seen}, and {what_else}"
-        )
+        raise InputError(Message.of("calibrate.seen", seen=seen, why=what_else))
     return rows
 
 
@@ -274,11 +265,11 @@ def write_predictions(
     answering = Answering.of(model, request, (*(["row"] if out else []), *columns))
     if taken := [name for name in columns if name in answering.names]:
         taken = one_line(listing(taken))
-        raise InputError(f"--columns: the table already has {taken}; rename, or leave it out")
+        raise InputError(Message.of("columns.taken", taken=taken))
     with listener.doing(f"looking at {what}"):
         looked = table.looked_at()
     if not looked.n_rows:
-        raise InputError(f"{what} has no rows to predict")
+        raise InputError(Message.of("predict.no_rows", what=what))
     listener.warn(looked.warnings)
     answering = answering.of_table(has_gaps=looked.has_gaps)
     with listener.doing(f"predicting {looked.n_rows} rows"):
@@ -305,11 +296,8 @@ def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str]:
     names = names_in(asked, columns)
     for name in names:
         if name not in (*columns, ALL):
-            raise InputError(
-                f"--columns: there is no column {one_line(name)!r}"
-                f"{did_you_mean(name, columns) or ';'} columns: "
-                f"{one_line(listing(columns))}"
-            )
+            own = {"meant": close_to(name, columns), "names": one_line(listing(columns))}
+            raise InputError(Message.of("columns.unknown", name, **own))
     return list(columns) if ALL in names else list(dict.fromkeys(names))
 
 

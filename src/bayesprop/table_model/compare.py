@@ -26,7 +26,7 @@ from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import counted, did_you_mean, one_line, python_words, sentence_of
+from bayesprop.table.errors import Message, Said, counted, did_you_mean, for_terminal, one_line
 from bayesprop.table_model.deciding import Positive, choice_in_words, positive_of
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
 from bayesprop.table_model.judging import Judged, learn
@@ -255,16 +255,16 @@ class Compared:
     def __repr__(self) -> str:
         width = [max(map(len, cells)) for cells in zip(*self.lines, strict=True)]
         rows = ("  ".join(map(str.ljust, cells, width)).rstrip() for cells in self.lines)
-        return "\n".join([one_line(self.title), *rows, *map(python_words, self.notes)])
+        return "\n".join([one_line(self.title), *rows, *map(str, self.notes)])
 
     @property
-    def notes(self) -> list[str]:
-        """Sentences on what the figures are, and what was left out."""
+    def notes(self) -> list[Said]:
+        """Remarks on what the figures are, and what was left out."""
         task, asked = self.table.task, self.table.request
         unit = "log loss: nats a held-out row"
         if task == REGRESSION:
             unit = "CRPS: in the target's unit"
-        notes = [
+        notes: list[Said] = [
             f"{unit}, lower is better; behind: the best, on the same rows; its standard error "
             "allows for splits that share rows"
         ]
@@ -273,7 +273,7 @@ class Compared:
         notes += self.table.reference.notes
         slow = [name for name in methods_for(task) if catalogue.METHODS[name].is_slow]
         if slow and not {trial.method for trial in self.trials}.intersection(slow):
-            notes.append(f"left out, because slow: {', '.join(slow)}; name them with --method")
+            notes.append(Message.of("compare.slow", names=", ".join(slow)))
         return [*notes, *(one.remark for one in self.again if not one.is_worse)]
 
     @property
@@ -396,7 +396,8 @@ def check_picture(plot: Path) -> None:
     """Refuse a file that no picture can be written to."""
     if plot.suffix not in PICTURES:
         hint = did_you_mean(plot.suffix, PICTURES)
-        raise InputError(f"--plot {plot} must end in {' or '.join(PICTURES)}{hint}")
+        own = {"got": plot, "kinds": " or ".join(PICTURES), "hint": hint}
+        raise InputError(Message.of("plot.kind", **own))
 
 
 def _split_plan(
@@ -404,14 +405,11 @@ def _split_plan(
 ) -> tuple[int, float | None]:
     """Return how often to divide the rows, and the share to hold out."""
     if test_fraction == 0.0:
-        raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
-    single = [f"--{name}" for name in ("time", "test") if rows.get(name) is not None]
+        raise InputError(Message.of("compare.share"))
+    single = [name for name in ("time", "test") if rows.get(name) is not None]
     n_splits = splits or (1 if single else SPLITS)
     if single and n_splits > 1:
-        raise InputError(
-            f"--splits must be 1 with {single[0]}, which divides the rows one way only, got"
-            f" {n_splits}: leave --splits out"
-        )
+        raise InputError(Message.of(f"compare.{single[0]}_once", got=n_splits))
     share = SHARE if test_fraction is None and rows.get("test") is None else None
     return n_splits, test_fraction or share
 
@@ -430,10 +428,8 @@ def _divisions(
     seeds = range(request.seed, request.seed + n)
     first, *others = (divided(replace(request, seed=seed), frame, target, task) for seed in seeds)
     if request.test is None and not first.counts["held_out"]:
-        raise InputError(
-            f"--test-fraction {request.test_fraction:g} holds no row out of "
-            f"{len(first.target)}: raise it"
-        )
+        own = {"share": request.test_fraction, "n": len(first.target)}
+        raise InputError(Message.of("compare.no_rows", **own))
     return [first, *others]
 
 
@@ -473,7 +469,7 @@ def _trial(
         seconds = time.perf_counter() - started
         is_ours = type(error).__module__.startswith("bayesprop.")
         failure = f"unexpected {type(error).__name__}: {error}"
-        failure = one_line(sentence_of(error) if is_ours else failure)
+        failure = one_line(for_terminal(error) if is_ours else failure)
         return Trial(name, split, None, seconds, failure), None
 
 
@@ -487,7 +483,8 @@ def _judged_again(
     make = partial(make_estimator, of.kind, best, of.task, of.request.seed)
     with current_listener().doing("looking for rows that belong together"), of.limited:
         again = judged_again(of.request, of.divisions[0], judged[best], make, encoding)
-    return [one._replace(remark=f"{best}: {one.remark}") for one in again]
+    prefix = {"code": "compare.of_method", "method": best}
+    return [one._replace(remark=one.remark.within(**prefix)) for one in again]
 
 
 def _fitted(

@@ -1,4 +1,4 @@
-"""What `--positive`, `--cost` and `--rate` ask for: the positive one of two classes, and a rule."""
+"""What `positive`, `cost` and `rate` ask for: the positive one of two classes, and a rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import did_you_mean, listed, one_line
+from bayesprop.table.errors import Message, close_to, listed, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     def of(cls, cost: str | Mapping[str, float] | None, rate: str | None) -> Asked:
         """Check what can be checked without a table."""
         if cost is not None and rate is not None:
-            raise InputError("--cost and --rate each choose the threshold: give one of them")
+            raise InputError(Message.of("cost.and_rate"))
         with refusals_of_estimator(ValueError):
             costs = None if cost is None else Costs.parse(cost)
             return cls(costs, None if rate is None else Rate.parse(rate))
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     @property
     def option(self) -> str:
         """The option that was given; empty where none was."""
-        return "--cost" if self.costs else "--rate" if self.rate else ""
+        return "cost" if self.costs else "rate" if self.rate else ""
 
 
 class Positive(NamedTuple):
@@ -72,7 +72,7 @@ def check_two_classes(classes: tuple[Label, ...], option: str) -> None:
     """Refuse an option that is for two classes."""
     if option and len(classes) != 2:
         there = f"there are {len(classes)}" if classes else "the target is a number"
-        raise InputError(f"{option} is for two classes, and {there}")
+        raise InputError(Message.of(f"{option}.classes", there=there))
 
 
 def positive_of(classes: tuple[Label, ...], asked: str | None, y: np.ndarray) -> Positive | None:
@@ -81,17 +81,15 @@ def positive_of(classes: tuple[Label, ...], asked: str | None, y: np.ndarray) ->
     y
         Labels of the rows to learn from.
     """
-    check_two_classes(classes, "--positive" if asked is not None else "")
+    check_two_classes(classes, "positive" if asked is not None else "")
     if len(classes) != 2:
         return None
     if asked is None:
         return Positive(classes, int(np.mean(y == classes[0]) >= 0.5))
     names = [class_text(label) for label in classes]
     if asked not in names:
-        hint = did_you_mean(asked, names) or ";"
-        raise InputError(
-            f"--positive {one_line(asked)!r} is no class{hint} there are {listed(names)}"
-        )
+        own = {"asked": one_line(asked), "meant": close_to(asked, names)}
+        raise InputError(Message.of("positive.unknown", names=listed(names), **own))
     return Positive(classes, names.index(asked))
 
 
@@ -126,10 +124,10 @@ def words(rule: Rule, positive: Positive) -> str:
     )
 
 
-def choice_in_words(positive: Positive, option: str | None) -> str:
+def choice_in_words(positive: Positive, option: str | None) -> Message:
     """Say which class is positive, and why: by the option, or because it is the rarer."""
-    why = "the rarer; --positive names another" if option is None else "as asked"
-    return f"positive class: {positive.name!r}, {why}"
+    code = "positive.rarer" if option is None else "positive.asked"
+    return Message.of(code, name=positive.name)
 
 
 def decided(
@@ -164,7 +162,7 @@ def decided_in_words(rule: Any, positive: Any, decided: Mapping[str, Any]) -> st
     )
 
 
-def base_rate_moved(rows: EncodedRows, classes: tuple[Label, ...]) -> list[str]:
+def base_rate_moved(rows: EncodedRows, classes: tuple[Label, ...]) -> list[Message]:
     """Say that the weights of the rows to learn from give a class another share than its rows."""
     if rows.weight is None or not classes:
         return []
@@ -176,10 +174,5 @@ def base_rate_moved(rows: EncodedRows, classes: tuple[Label, ...]) -> list[str]:
     most = int(np.argmax(np.abs(np.log(np.maximum(ratio, 1e-300)))))
     if 1.0 / _MOVED <= ratio[most] <= _MOVED:
         return []
-    return [
-        f"the weights move the share of {one_line(class_text(classes[most]))!r} from"
-        f" {100.0 * share[most]:.3g} % of the rows to {100.0 * weighed[most]:.3g} %: predicted"
-        " probabilities are those of a table with that share, not of rows like the held-out ones."
-        " Weights that balance classes are not needed: leave them out and say what mistakes cost"
-        " (--cost fn=10,fp=1)"
-    ]
+    own = {"before": 100.0 * share[most], "after": 100.0 * weighed[most]}
+    return [Message.of("weights.move_shares", label=class_text(classes[most]), **own)]

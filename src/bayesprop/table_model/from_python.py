@@ -15,7 +15,7 @@ import polars as pl
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.task import ORDERED
 from bayesprop.store import SavedModel, load_model
-from bayesprop.table.errors import TableWarning, sentence_of
+from bayesprop.table.errors import Message, TableWarning
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
 from bayesprop.table_model.learning import fit_table
@@ -137,14 +137,14 @@ def fit(
     Raises ValueError, in one line that names the column or argument.
     """
     if y is not None and target is not None:
-        raise InputError("y and target are two ways to name what is predicted: give one")
+        raise InputError(Message.of("y.and_target"))
     if is_partitioned(table):
         if shards is not None:
-            raise InputError("--shards must be None of a dask DataFrame: it has its partitions")
+            raise InputError(Message.of("shards.dask"))
         shards = table.npartitions
     check_method(method)
     if task in (REGRESSION, CLASSIFICATION):
-        method_of(method, task, f"--task asks for {task}")
+        method_of(method, task)
     request = FitRequest.of(
         table,
         target=target,
@@ -188,7 +188,7 @@ def fit(
             frame = with_target(frame, y)
             request = replace(request, target=frame.columns[-1])
         frame, request = _with_plain_labels(frame, request, table if y is None else y)
-        remarks = [sentence_of(one.message) for one in caught if isinstance(one.message, Warning)]
+        remarks = [one.message.args[0] for one in caught if isinstance(one.message, TableWarning)]
         remarks += index_remarks(table, y)
         listener.remark(remarks)
         fitted = fit_table(request, frame, all_rows)

@@ -20,6 +20,7 @@ from bayesprop.scale.large_table import Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
+from bayesprop.table.errors import Message
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.sources import from_frame, target_of, to_learn
@@ -55,7 +56,7 @@ def workers(request: FitRequest) -> Iterator[Any]:
             yield pool
         return
     is_safe = request.checkpoint is not None
-    how = "the same command goes on" if is_safe else "with --checkpoint FILE a fit can go on"
+    how = "the same command goes on" if is_safe else "with a checkpoint file a fit can go on"
     with connected(request.cluster, f"start it again: {how} after the last round") as client:
         yield client
 
@@ -89,10 +90,7 @@ def _client(request: FitRequest) -> AbstractContextManager[Any]:
     try:
         return nullcontext(default_client())
     except ValueError as error:
-        raise InputError(
-            "a dask DataFrame is learnt by a cluster: make a dask.distributed.Client first, or "
-            "name a scheduler by --cluster"
-        ) from error
+        raise InputError(Message.of("cluster.none")) from error
 
 
 class Partitions:

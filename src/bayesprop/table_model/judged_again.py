@@ -16,7 +16,7 @@ from bayesprop.table.column_checks import likely_group
 from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import one_line, quoted, sentence_of
+from bayesprop.table.errors import Message, for_terminal, quoted
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.request import RowRequest
@@ -41,7 +41,12 @@ class JudgedAgain(NamedTuple):
     n_rows: int
     scores: Scores
     is_worse: bool
-    remark: str
+    remark: Message
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields as JSON has them, the remark in words."""
+        return {**self._asdict(), "remark": for_terminal(self.remark)}
 
 
 class _Suspect(NamedTuple):
@@ -107,7 +112,8 @@ def _judged(
         new = judge(estimator, encoding, train, test)
     except ValueError as error:  # what can be learnt of all groups may not of some
         which = "new ones" if labels is not None else "later rows"
-        remark = f"{seems}, but the fit cannot be judged on {which}: {sentence_of(error)}"
+        reason = for_terminal(error)
+        remark = Message.of("again.unjudged", name, seems=seems, which=which, reason=reason)
         return JudgedAgain(name, option, 0, 0, {}, is_worse=False, remark=remark)
     if new.scores is None:
         return None
@@ -121,7 +127,7 @@ def _judged(
 
 def _remark(
     suspect: _Suspect, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
-) -> str:
+) -> Message:
     key, what = "accuracy", "accuracy"
     if "coverage_90" in new["model"]:
         key, what = "coverage_90", "share inside 90 % intervals"
@@ -132,11 +138,10 @@ def _remark(
     if not is_worse:
         none = "are predicted no worse than rows at random, as far as their log-likelihood can tell"
         kind = "later rows, by" if suspect.labels is None else "rows of new"
-        return f"{kind} {quoted(suspect.column)} {none}: {figures}"
+        text = f"{kind} {quoted(suspect.column)} {none}: {figures}"
+        return Message.of("said", suspect.column, text=text)
     which, those = f"{n_rows} rows of {n_groups} that were not learnt", "of new ones"
     if suspect.labels is None:
         which, those = f"the {n_rows} latest rows, by a fit to those before", "later ones"
-    return (
-        f"{suspect.seems}; judged again on {which}: {figures}; if rows to be predicted are {those},"
-        f" fit with --{suspect.option} {one_line(suspect.column)}"
-    )
+    own = {"seems": suspect.seems, "which": which, "figures": figures, "those": those}
+    return Message.of(f"again.{suspect.option}", suspect.column, **own)

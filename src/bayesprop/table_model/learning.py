@@ -15,7 +15,7 @@ from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import OPTIONS, one_line
+from bayesprop.table.errors import OPTIONS, Message, Said, for_terminal, one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.judged_again import JudgedAgain, judged_again
@@ -74,7 +74,7 @@ class Fitted(NamedTuple):
     share: float
     title: str
     again: list[JudgedAgain]
-    warnings: list[str]
+    warnings: list[Said]
     target_sha256: str
     positive: Positive | None = None
     rule: Rule | None = None
@@ -119,7 +119,10 @@ class Fitted(NamedTuple):
                 "held_out": judged.scores,
                 "standard_errors": dict(judged.errors),
                 "judged_by": self.title,
-                "warnings": self.warnings,
+                "warnings": [
+                    codec.to_json(one, Message) if isinstance(one, Message) else one
+                    for one in self.warnings
+                ],
                 "baselines": judged.baselines and judged.baselines.to_dict(),
                 "positive": self.positive and self.positive.label,
                 "decision": codec.to_json(self.rule, Rule),
@@ -134,6 +137,7 @@ class Fitted(NamedTuple):
         if self.title and self.title != f"{self.rows['held_out']} held-out rows":
             said.insert(0, f"judged on {self.title}")
         said += [one.remark for one in self.again]
+        said = [*map(for_terminal, said)]
         return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
 
 
@@ -149,13 +153,13 @@ def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None
     with _of_sample(all_rows):
         parts = divided(request, frame, target.name, request.task_or(target.task))
     if all_rows is not None:
-        remarks = [f"of the sample of {len(frame)} rows: {remark}" for remark in parts.remarks]
+        remarks = [one.within("sample", n_sample=len(frame)) for one in parts.remarks]
         parts = parts._replace(remarks=remarks)
     current_listener().remark(parts.remarks)
     if parts.marks is not None and request.unit is None:
         target = target._replace(unit=parts.marks.unit)
     if request.unit and parts.task == CLASSIFICATION:
-        raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
+        raise InputError(Message.of("unit.classes", one_line(target.name)))
     method = method_of(request.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     make = partial(make_estimator, request.settings, method, parts.task, request.seed)
     return _fit(request, method, make, parts, target, all_rows)
@@ -255,7 +259,7 @@ def _fit(
         fingerprint(encoding.target(parts.target)),
         positive,
         rule,
-        "".join(moved),
+        "".join(map(for_terminal, moved)),
         0 if all_rows is None or learn_all is None else estimator.fit_report_.n_rows,
     )
 
@@ -284,12 +288,12 @@ def own_rows(
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
     if not len(rows.y):
-        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
+        raise InputError(Message.of("test.no_target", what=table_name(table)))
     same = rows
     if all_rows is not None:
         same = rows.of(np.isin(rows.numbers - 1, all_rows.places[train.numbers - 1]))
     if fingerprint(same.y) == fingerprint(train.y):
-        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
+        raise InputError(Message.of("test.learnt", what=table_name(table)))
     return in_groups(rows, frame, group)
 
 
@@ -312,17 +316,19 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     return f"{len(rows.y)} {what}{which}"
 
 
-def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:
+def _rule(
+    asked: Asked, positive: Positive | None, judged: Judged
+) -> tuple[Rule | None, list[Message]]:
     """Return how to decide; where held-out rows do not reach a rate, none, and a sentence."""
     predictive, y = None, np.empty(0)
     if asked.rate is not None:
         if judged.models is None or judged.rows is None:
-            raise InputError("--rate chooses a threshold on held-out rows: raise --test-fraction")
+            raise InputError(Message.of("rate.no_rows"))
         predictive, y = judged.models["model"], judged.rows.y
     try:
         return asked.rule(positive, predictive, y), []
     except UnreachableError as error:
-        return None, [f"--rate: {error}; the model is saved without a decision"]
+        return None, [Message.of("rate.unreached", reason=error)]
 
 
 def _of_kind(

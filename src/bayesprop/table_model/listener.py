@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from bayesprop.model.progress import Progress, begun, following
+from bayesprop.table.errors import Said, TableWarning
 
 
 class Listener:
@@ -38,18 +39,17 @@ class Listener:
         """Continue with a partial result after an interrupt, or raise KeyboardInterrupt."""
         raise KeyboardInterrupt
 
-    def note(self, text: str) -> None:
+    def note(self, text: Said) -> None:
         """Receive information."""
 
-    def remark(self, sentences: Iterable[str]) -> None:
+    def remark(self, remarks: Iterable[Said]) -> None:
         """Receive warnings that the model stores as well."""
 
-    def warn(self, sentences: Iterable[str]) -> None:
+    def warn(self, remarks: Iterable[Said]) -> None:
         """Receive warnings."""
         from bayesprop.estimators.fitting import warn
-        from bayesprop.table.errors import TableWarning
 
-        warn([*sentences], TableWarning)
+        warn([*remarks], TableWarning)
 
 
 _IN_PYTHON = Listener()

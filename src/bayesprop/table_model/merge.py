@@ -7,6 +7,7 @@ from typing import Any
 
 from bayesprop.scale.merging import merge
 from bayesprop.store import SavedModel
+from bayesprop.table.errors import Message
 from bayesprop.table_model.judging import UNJUDGED
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
@@ -47,33 +48,24 @@ def merged(models: Mapping[str, TableModel], start: TableModel | None = None) ->
 def _check_table(first: TableModel, model: TableModel, name: str) -> None:
     ours, theirs = first.saved.header["method"], model.saved.header["method"]
     if ours != theirs:
-        raise InputError(f"{name} is a model by {theirs}, the others by {ours}: use one method")
+        raise InputError(Message.of("merge.methods", name=name, theirs=theirs, ours=ours))
     for part, words in _SHARED.items():
         if getattr(first.encoding, part) != getattr(model.encoding, part):
-            raise InputError(
-                f"{name} differs from the first model in its {words}: prepare the tables alike, or "
-                "let all go on from one model by `bayesprop update`"
-            )
+            raise InputError(Message.of("merge.tables", name=name, what=words))
     units = {model.notes.unit for model in (first, model)} - {""}
     if len(units) > 1:
-        raise InputError(
-            f"{name} has a target in {model.notes.unit}, the first model in {first.notes.unit}:"
-            " convert one of the tables"
-        )
+        own = {"name": name, "theirs": model.notes.unit, "ours": first.notes.unit}
+        raise InputError(Message.of("merge.units", **own))
 
 
-def _learnt_twice(models: Mapping[str, TableModel], start: TableModel | None) -> Iterator[str]:
+def _learnt_twice(models: Mapping[str, TableModel], start: TableModel | None) -> Iterator[Message]:
     """Name models that have learnt a table of one target, but for what the start had learnt."""
     first_of: dict[str, str] = {}
     ours = set() if start is None else _tables_learnt(start)
     for name, model in models.items():
         tables = _tables_learnt(model) - ours
         for other in {first_of[table]: None for table in tables & set(first_of)}:
-            yield (
-                f"{other} and {name} have learnt a table of the same target: if its rows are the "
-                "same, they count twice; name the model that both went on from by --start, or "
-                "leave one out"
-            )
+            yield Message.of("merge.learnt_twice", other=other, name=name)
         first_of |= dict.fromkeys(tables - set(first_of), name)
 
 

@@ -15,7 +15,7 @@ from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import python_words
+from bayesprop.table.errors import Message
 from bayesprop.table.read import Check
 from bayesprop.table_model.answering import PredictRequest, write_predictions
 from bayesprop.table_model.deciding import Asked, Positive
@@ -58,7 +58,7 @@ class TableModel:
     def of(cls, saved: SavedModel, fitted: Fitted | None = None) -> TableModel:
         """Read the notes of what a file holds; InputError where it does not know its table."""
         if saved.table is None:
-            raise InputError("it was saved without the encoding of its table")
+            raise InputError(Message.of("model.no_table"))
         return cls(saved, saved.table, Notes(saved), fitted=fitted)
 
     @property
@@ -74,7 +74,7 @@ class TableModel:
     @property
     def remarks(self) -> list[str]:
         """Sentences on what was decided about the table, and on the fit."""
-        return [python_words(sentence) for sentence in self.notes.warnings]
+        return [*map(str, self.notes.warnings)]
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -145,7 +145,7 @@ class TableModel:
         model = replace(self, allow_absent=allow_missing_columns)
         encoded = model.encode(model.read(table))
         if not len(encoded.X):
-            raise InputError(f"{table_name(table)} has no rows to predict")
+            raise InputError(Message.of("predict.no_rows", what=table_name(table)))
         predictive = predictive_of(model, encoded.X, range(1, 1 + len(encoded.X)))
         current_listener().warn(encoded.warnings)
         return predictive
@@ -254,7 +254,7 @@ class TableModel:
                 model._write_page(out, about, None, rows, beside(model, rows, baselines))
             return len(rows.y)
         if self.fitted is None:
-            raise InputError("the rows of the fit are gone: name a table to judge the model on")
+            raise InputError(Message.of("model.no_rows"))
         train, judged = self.fitted.train, self.fitted.judged
         with listener.doing("writing the report"):
             baselines = judged.baselines or Baselines.of(self.estimator, train.X, train.y)
@@ -297,7 +297,7 @@ class TableModel:
         rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
         if not len(rows.y):
             target = self.encoding.target_name
-            raise InputError(f"no row of {table_name(source)} has a value of {target}")
+            raise InputError(Message.of("model.no_target", target, where=table_name(source)))
         return rows
 
     def rows_to_judge(self, table: Any) -> EncodedRows:
@@ -354,8 +354,5 @@ def open_model(path: Path) -> TableModel:
     """Load a model file; refuse one that does not know its table."""
     saved = load_model(path)
     if saved.table is None:
-        raise InputError(
-            f"{path} was saved from Python without the encoding of its table; "
-            "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
-        )
+        raise InputError(Message.of("model.file_without_table", path=path))
     return TableModel.of(saved)

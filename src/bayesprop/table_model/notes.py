@@ -14,6 +14,7 @@ from bayesprop import codec
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.store import SavedModel
+from bayesprop.table.errors import Message, Said
 from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
@@ -65,7 +66,8 @@ class Notes:
         errors = noted("standard_errors", dict)
         self.errors = {name: one for name, one in errors.items() if _is_figure(one)}
         self.judged_by: str = noted("judged_by", str)
-        self.warnings = [str(sentence) for sentence in noted("warnings", list)]
+        stored = (_stored_said(one) for one in noted("warnings", list))
+        self.warnings = [one for one in stored if one is not None]
         self.base_rate: str = noted("base_rate", str)
 
     def for_report(self) -> dict[str, Any]:
@@ -111,6 +113,13 @@ def _stored(read: Callable[[Any], _Kind], stored: Any) -> _Kind | None:
         return read(stored)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None
+
+
+def _stored_said(stored: Any) -> Said | None:
+    """Read a remark; None where it is none."""
+    if isinstance(stored, str):
+        return stored
+    return _stored(partial(codec.from_json, Message), stored)
 
 
 def _scores(stored: dict[str, Any]) -> Scores | None:

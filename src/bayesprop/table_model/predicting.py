@@ -14,7 +14,7 @@ from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.task import ExposureError, FarInputError
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import Message, one_line
 from bayesprop.table_model.deciding import decided
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -45,10 +45,8 @@ def refusals_by_name(
         places = np.flatnonzero(features[:, error.column] == error.value)
         row = f"data row {numbers[places[0]]}: " if len(places) else ""
         name = one_line(encoding.feature_names[error.column])
-        raise InputError(
-            f"{row}{name} must lie within {error.furthest:g} standard deviations of its mean in "
-            f"the training table, got {error.value:g}"
-        ) from error
+        own = {"furthest": error.furthest, "value": error.value}
+        raise InputError(Message.of("predict.too_far", row=row, name=name, **own)) from error
 
 
 def predict_rows(
@@ -66,10 +64,8 @@ def predict_rows(
     with refusals_by_name(features, encoding, numbers):
         predictive = predict(features)
     if not np.all(good := predictive.is_finite):
-        raise InputError(
-            f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "
-            "lie too far from the training table"
-        )
+        row = numbers[int(np.argmin(good))]
+        raise InputError(Message.of("predict.not_finite", row=row))
     return predictive if positive is None else replace(predictive, positive=positive)
 
 

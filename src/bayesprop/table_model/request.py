@@ -15,7 +15,7 @@ from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
-from bayesprop.table.errors import OPTIONS, did_you_mean, one_line
+from bayesprop.table.errors import OPTIONS, Message, close_to, one_line
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -49,13 +49,11 @@ class RowRequest(HoldOut):
     def __post_init__(self) -> None:
         if self.test is None:
             return
-        for option, value in (("--time", self.time), ("--test-fraction", self.test_fraction)):
-            if value is not None:
-                raise InputError(
-                    f"--test and {option} are two ways to judge a fit: give one of them"
-                )
+        for name in ("time", "test_fraction"):
+            if getattr(self, name) is not None:
+                raise InputError(Message.of(f"test.and_{name}"))
         if isinstance(self.test, str) and self.table == self.test:
-            raise InputError(f"--test {self.test}: these are the rows that are learnt")
+            raise InputError(Message.of("test.same", what=self.test))
 
     @property
     def share(self) -> float:
@@ -97,20 +95,17 @@ class FitRequest(RowRequest):
         """Take columns and classes by what they are called; refuse what no table is needed for."""
         request = cls(table=str(table) if isinstance(table, str | Path) else FRAME, **asked)
         if "random_state" in request.settings:
-            raise InputError("random_state: this is what seed says; give that alone")
+            raise InputError(Message.of("seed.twice"))
         if request.task not in (None, REGRESSION, CLASSIFICATION):
-            raise InputError(
-                f"task must be {REGRESSION!r} or {CLASSIFICATION!r}, got {request.task!r}"
-            )
+            raise InputError(Message.of("task.unknown", got=repr(request.task)))
         seed, missing, kinds, drop = request.seed, request.missing, request.kinds, request.drop
         is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
         if not is_whole or not 0 <= seed < 2**32:
-            raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+            raise InputError(Message.of("seed.number", got=repr(seed)))
         if isinstance(missing, str):
-            raise InputError(f"missing must be a list, such as [{missing!r}], got {missing!r}")
+            raise InputError(Message.of("missing.list", example=[missing], got=repr(missing)))
         if kinds is not None and not isinstance(kinds, Mapping):
-            example = {"lap": "duration"}
-            raise InputError(f"kinds must map columns to kinds, as {example}; got {kinds!r}")
+            raise InputError(Message.of("kinds.mapping", got=repr(kinds)))
         columns = ("target", "exposure", "weights", "group", "time")
         named = {name: getattr(request, name) for name in columns}
         paths = {"test": request.test, "checkpoint": request.checkpoint}
@@ -131,29 +126,31 @@ class FitRequest(RowRequest):
         for name in ("shards", "rounds"):
             n = getattr(self, name)
             if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
-                raise InputError(f"--{name} must be a whole number >= 1, got {n!r}")
+                raise InputError(Message.of(f"{name}.number", got=repr(n)))
         for name in ("rounds", "cluster", "checkpoint"):
             if self.shards is None and getattr(self, name) is not None:
-                raise InputError(f"--{name} goes with --shards K, the parts that are learnt apart")
+                raise InputError(Message.of(f"{name}.alone"))
 
 
 def check_method(name: str | None) -> None:
     """Refuse a name that no method has."""
     if name is not None and name not in catalogue.METHODS:
-        hint = did_you_mean(name, catalogue.METHODS) or ";"
-        names = ", ".join(catalogue.METHODS)
-        raise InputError(f"no method {one_line(name)!r}{hint} there are: {names}")
+        own = {"name": one_line(name), "meant": close_to(name, catalogue.METHODS)}
+        raise InputError(Message.of("method.unknown", names=", ".join(catalogue.METHODS), **own))
 
 
-def method_of(name: str | None, task: str, why: str) -> str:
-    """Return the method for a task, which `why` explains; InputError if it does another one."""
+def method_of(name: str | None, task: str, why: str = "") -> str:
+    """Return the method for a task, which `why` explains; InputError if it does another one.
+
+    why
+        Empty for a task that was asked for.
+    """
     name = name or DEFAULT_METHOD
     if task in catalogue.METHODS[name].homes:
         return name
-    raise InputError(
-        f"--method {name} does {catalogue.METHODS[name].task} only, and {why}; methods for {task}:"
-        f" {', '.join(methods_for(task))}"
-    )
+    code = "method.task" if why else "method.asked_task"
+    own = {"name": name, "task": catalogue.METHODS[name].task, "why": why, "other": task}
+    raise InputError(Message.of(code, names=", ".join(methods_for(task)), **own))
 
 
 def learns_all_rows(name: str | None) -> bool:
@@ -173,17 +170,18 @@ def make_estimator(settings: Mapping[str, Any], method: str, task: str, seed: in
     has = _parameters_of(method, task)
     for name in settings:
         if name not in has and name in OPTIONS:
-            raise InputError(
-                f"{OPTIONS[name]}: {method} has no such setting for {task}; methods that have it:"
-                f" {', '.join(_methods_with(name)) or 'none'}"
-            )
+            own = {"settings": name, "method": method, "task": task}
+            names = ", ".join(_methods_with(name)) or "none"
+            raise InputError(Message.of("setting.of_others", names=names, **own))
         if name not in has:
-            raise InputError(
-                f"--set {one_line(name)}: {method} has no such parameter"
-                f"{did_you_mean(name, has) or ';'}"
-                f" it has: {', '.join(one for one in has if one not in OPTIONS)}"
-                f" (and {', '.join(OPTIONS[one] for one in has if one in OPTIONS)})"
-            )
+            own = {
+                "unknown": one_line(name),
+                "method": method,
+                "meant": close_to(name, has),
+                "names": ", ".join(one for one in has if one not in OPTIONS),
+                "settings": ", ".join(one for one in has if one in OPTIONS),
+            }
+            raise InputError(Message.of("setting.unknown", **own))
     seeded = {"random_state": seed} if "random_state" in has else {}
     with refusals_of_estimator(TypeError, ValueError):
         return catalogue.make(method, task=task, **seeded, **settings)

@@ -15,7 +15,7 @@ from bayesprop.numerics.forks import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.division import Division, divide, groups_of
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import listing, one_line, quoted
+from bayesprop.table.errors import Message, listing, one_line
 from bayesprop.table.headers import column_names
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.target import class_of, class_text
@@ -45,7 +45,7 @@ def read_source(
         return pattern.whole()
     if source != "-" and not Path(source).suffix and not Path(source).exists():
         sets = ", ".join(registry.names())
-        raise InputError(f"there is no file {one_line(source)!r}; data sets: {sets}")
+        raise InputError(Message.of("source.absent", where=one_line(source), sets=sets))
     return read_table(source, text, check, missing)
 
 
@@ -63,10 +63,7 @@ def from_frame(frame: Any) -> pl.DataFrame:
     try:
         return nw.from_native(frame, eager_only=True).to_polars()
     except TypeError as error:
-        raise InputError(
-            "table must be a data frame (pandas, polars, ...), a file or the name of a data set,"
-            f" got {type(frame).__name__}; estimators such as BayesianRegressor take arrays"
-        ) from error
+        raise InputError(Message.of("source.kind", got=type(frame).__name__)) from error
 
 
 def read_any(
@@ -125,14 +122,14 @@ def with_target(table: pl.DataFrame, y: Any) -> pl.DataFrame:
     name = getattr(y, "name", None)
     name = "y" if name is None else str(name)
     if name in table.columns:
-        raise InputError(f"X holds a column {quoted(name)}, and y is called so: take it out of X")
+        raise InputError(Message.of("y.name", name))
     is_pandas = hasattr(y, "dtype") and hasattr(y, "isna")
     try:
         target = _column(y, name) if is_pandas else pl.Series(name, _values(y), strict=False)
     except TypeError as error:
-        raise InputError(f"y must be one column, got {type(y).__name__}") from error
+        raise InputError(Message.of("y.kind", got=type(y).__name__)) from error
     if len(target) != len(table):
-        raise InputError(f"y must have a value a row of X: {len(target)} and {len(table)}")
+        raise InputError(Message.of("y.length", n=len(target), n_rows=len(table)))
     return table.with_columns(target)
 
 
@@ -155,7 +152,7 @@ def _values(y: Any) -> Any:
         return y
     values = np.asarray(y)
     if values.ndim != 1:
-        raise InputError(f"y must be one column, got shape {values.shape}")
+        raise InputError(Message.of("y.kind", got=f"shape {values.shape}"))
     return values
 
 
@@ -228,10 +225,8 @@ def to_learn(
     if large is None:
         return read(), None
     if request.shards is not None and large.is_large:
-        raise InputError(
-            f"--shards deals rows that fit into memory, and {table_name(request.table)} has "
-            f"{large.n_rows}: leave it out, so that they are streamed, or fit a dask DataFrame"
-        )
+        own = {"where": table_name(request.table), "n": large.n_rows}
+        raise InputError(Message.of("shards.large", **own))
     streams = learns_all_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         return read() if isinstance(table, str | Path) else large.whole(), None
@@ -255,10 +250,7 @@ def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
     known = registry.find(request.table)
     name = request.target or (known.target if known is not None else None)
     if name is None:
-        raise InputError(
-            "--target is needed: the column to predict; columns: "
-            + one_line(listing(frame.columns))
-        )
+        raise InputError(Message.of("target.absent", names=one_line(listing(frame.columns))))
     column(frame, name, request.table)
     own = known if known is not None and known.target == name else None
     return Target(name, "", None) if own is None else Target(name, own.unit, own.task)

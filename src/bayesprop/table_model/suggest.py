@@ -16,7 +16,7 @@ from bayesprop.active_learning.batches import BATCHES, Chosen
 from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
-from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.errors import Message, close_to, one_line
 from bayesprop.table.values import MARKS, as_numbers, cleaned, unmarked, without
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.listener import current_listener
@@ -59,19 +59,17 @@ class SuggestRequest(NamedTuple):
     def check(self) -> None:
         """Refuse what no table is needed for."""
         if not isinstance(self.n, int | np.integer) or self.n < 1:
-            raise InputError(f"--n must be a whole number >= 1, got {self.n!r}")
+            raise InputError(Message.of("suggest.n", got=repr(self.n)))
         if self.acquisition not in ACQUISITIONS:
-            hint = did_you_mean(self.acquisition, ACQUISITIONS) or ";"
-            known = ", ".join(ACQUISITIONS)
-            raise InputError(
-                f"no acquisition {one_line(self.acquisition)!r}{hint} there are: {known}"
-            )
+            meant = close_to(self.acquisition, ACQUISITIONS)
+            own = {"name": one_line(self.acquisition), "known": ", ".join(ACQUISITIONS)}
+            raise InputError(Message.of("acquisition.unknown", meant=meant, **own))
         if self.batch not in ("auto", *BATCHES):
             known = ", ".join(("auto", *BATCHES))
-            raise InputError(f"--batch must be one of {known}; got {one_line(self.batch)!r}")
+            raise InputError(Message.of("batch.unknown", known=known, got=one_line(self.batch)))
         needs = self.acquisition == EXPECTED_ENTROPY_REDUCTION
         if needs != (self.reference is not None):
-            raise InputError(f"--reference goes with --acquisition {EXPECTED_ENTROPY_REDUCTION}")
+            raise InputError(Message.of("reference.alone"))
 
 
 class Suggestions(NamedTuple):
@@ -104,7 +102,7 @@ class _Candidates(NamedTuple):
     X: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
-    warnings: list[str]
+    warnings: list[Message]
 
 
 def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestions:
@@ -136,7 +134,7 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
     met = [_meets(frame, text.strip(), table) for text in request.where]
     allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
-        raise InputError(f"no row of {table_name(table)} meets every --where")
+        raise InputError(Message.of("suggest.where", where=table_name(table)))
     return _Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
 
 
@@ -206,10 +204,8 @@ def _scores(record: dict[str, Any], n: int, unit: str) -> str:
 def _meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
     parts = _CONDITION.fullmatch(text)
     if parts is None:
-        raise InputError(
-            f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
-            f"'temperature <= 80'; got {one_line(text)!r}"
-        )
+        own = {"signs": " ".join(_COMPARE), "got": one_line(text)}
+        raise InputError(Message.of("where.form", **own))
     values = column(frame, parts["column"], source)
     sign, value = parts["sign"], parts["value"].strip("'\"")
     compare, is_ordered = _COMPARE[sign], sign not in ("==", "=", "!=")
@@ -220,15 +216,11 @@ def _meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"
         try:
             met = compare(values, float(value))
         except ValueError:
-            raise InputError(
-                f"--where {one_line(text)}: {parts['column']} holds numbers, and "
-                f"{one_line(value)!r} is none"
-            ) from None
+            own = {"text": one_line(text), "got": one_line(value)}
+            raise InputError(Message.of("where.number", parts["column"], **own)) from None
     elif not is_ordered:
         met = compare(values.cast(pl.String), value)
     else:
-        raise InputError(
-            f"--where {one_line(text)}: {parts['column']} holds {values.dtype}, for which there "
-            "are == and !="
-        )
+        own = {"text": one_line(text), "got": values.dtype}
+        raise InputError(Message.of("where.order", parts["column"], **own))
     return met.fill_null(False).to_numpy()

@@ -14,7 +14,7 @@ import numpy as np
 from bayesprop import codec
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.fit_report import FitReport
-from bayesprop.table.errors import counted, listed, one_line, python_words
+from bayesprop.table.errors import counted, for_terminal, listed, one_line
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.plain_values import LABELS, figure, plain
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
@@ -47,10 +47,10 @@ def summary(model: TableModel) -> list[tuple[str, str]]:
         ("gaps", f"in {counted(len(missing), 'column')}: {listed(missing)}" if missing else ""),
         *(("judged by", notes.judged_by) for _ in _scores(model)[:1]),
         *_scores(model),
-        *(("table", sentence) for sentence in encoding.report),
-        *(("warning", text) for text in notes.warnings if text not in encoding.report),
+        *(("table", remark) for remark in encoding.report),
+        *(("warning", remark) for remark in notes.warnings if remark not in encoding.report),
     ]
-    return [(label, python_words(one_line(text))) for label, text in lines if text]
+    return [(label, one_line(str(text))) for label, text in lines if text]
 
 
 def as_text(model: TableModel) -> str:
@@ -147,8 +147,8 @@ def facts_of(saved: SavedModel, notes: Notes) -> dict[str, Any]:
         "judged_by": notes.judged_by or None,
         "held_out": notes.held_out,
         "standard_errors": notes.errors or None,
-        "warnings": notes.warnings,
-        "table": [] if saved.table is None else saved.table.report,
+        "warnings": [*map(for_terminal, notes.warnings)],
+        "table": [] if saved.table is None else [*map(for_terminal, saved.table.report)],
         "versions": saved.header["versions"],
         "schema": saved.header["schema"],
         "command": notes.command or None,

@@ -12,7 +12,7 @@ import polars as pl
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import counted, listing, one_line
+from bayesprop.table.errors import Message, listing, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.refusals import InputError
@@ -48,18 +48,14 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
     return f"ordered, {' < '.join(words[place] for place in order)}"
 
 
-def outside_support(task: Any, y: np.ndarray, target: str) -> list[str]:
+def outside_support(task: Any, y: np.ndarray, target: str) -> list[Message]:
     """Say how many targets to judge by are none that the model's kind of target can be."""
     target_map = getattr(task, "map", None)
     if target_map is None or target_map.holds(y).all():
         return []
     bad = y[~target_map.holds(y)]
-    rows = f"{counted(len(bad), 'row')} {'has' if len(bad) == 1 else 'have'}"
-    return [
-        f"{rows} a {one_line(target)} such as {bad[0]:g}, which the model holds impossible"
-        f" ({WORDS[target_map.kind]}): the log-likelihood is minus infinity; fit with"
-        f" --target-kind {NUMBERS} if it is none"
-    ]
+    own = {"n": len(bad), "have": "has" if len(bad) == 1 else "have", "example": bad[0]}
+    return [Message.of("target.impossible", target, kind=WORDS[target_map.kind], **own)]
 
 
 def settings_of_kind(
@@ -84,13 +80,11 @@ def settings_of_kind(
     if request.exposure is None:
         return {"target_kind": kind}
     if kind is None or request.target_kind not in (None, COUNT):
-        raise InputError("--exposure is for counts: it takes a target of numbers, of kind count")
+        raise InputError(Message.of("exposure.kind"))
     names = encoding.feature_names
     if request.exposure not in names:
-        raise InputError(
-            f"--exposure must be a column of numbers that the fit may use, got "
-            f"{one_line(request.exposure)!r}; inputs: {one_line(listing(names))}"
-        )
+        own = {"got": request.exposure, "names": one_line(listing(names))}
+        raise InputError(Message.of("exposure.column", **own))
     return {"target_kind": COUNT, "exposure": names.index(request.exposure)}
 
 
@@ -103,8 +97,8 @@ def _kind_of(
     """Return the kind of a target of numbers, and say where it was guessed."""
     name, limits = one_line(encoding.target_name), encoding.limits
     if request.order or request.target_kind in KINDS_OF_CLASSES:
-        asked = "--order" if request.order else f"--target-kind {request.target_kind}"
-        raise InputError(f"{asked} is for classes, and --task regression asks for numbers")
+        code = "order.of_classes" if request.order else "target_kind.of_classes"
+        raise InputError(Message.of(code, kind=request.target_kind))
     is_percent = encoding.marks is not None and encoding.marks.unit == "%"
     if request.target_kind == SHARE and not is_percent and whole_of(train.y) == PER_CENT:
         current_listener().note(f"{name} is taken for per cent, because some values exceed 1")
@@ -119,8 +113,7 @@ def _kind_of(
         z = Standardiser.fit(x).transform(x)
         kind = guessed_kind(z, train.y, train.weight, is_percent=is_percent)
     if kind != NUMBERS:
-        what = f"{name} is taken for {WORDS[kind]}"
-        current_listener().note(f"{what} (--target-kind numbers overrides)")
+        current_listener().note(Message.of("target_kind.guessed", name, what=WORDS[kind]))
     return kind
 
 
@@ -130,29 +123,25 @@ def _settings_of_classes(
     """Return the order of classes, as asked for or as their owner's categories have it."""
     name, labels = one_line(encoding.target_name), encoding.classes
     if request.target_kind not in (None, *KINDS_OF_CLASSES):
-        raise InputError(
-            f"--target-kind {request.target_kind} is for numbers, and {name} holds classes"
-        )
+        raise InputError(Message.of("target_kind.of_numbers", name, kind=request.target_kind))
     if request.target_kind == CLASSES:
         if request.order:
-            raise InputError("--order is for ordered classes: leave --target-kind classes out")
+            raise InputError(Message.of("order.unordered"))
         return {}
     words, is_text = request.order, isinstance(labels[0], str)
     words = _levels(target) if words is None else words
     if words is None and request.target_kind is None:
         return {}
     if words is None and is_text:
-        raise InputError(
-            f"--order must name the classes of {name} from the lowest to the highest, because words"
-            f" do not sort themselves: --order {','.join(map(str, labels[:5]))}, say"
-        )
+        example = ",".join(map(str, labels[:5]))
+        raise InputError(Message.of("order.words", name, example=example))
     if words is None:
         return {"target_kind": ORDERED}
     settings = {"target_kind": ORDERED, "order": _labels_in_order(name, labels, words)}
     if request.order is None and request.target_kind is None and len(labels) > 2:
         order = " < ".join(map(class_text, settings["order"]))
-        what = f"{name} is taken for ordered classes, {one_line(order)}, as its categories are"
-        current_listener().note(f"{what}; --target-kind classes overrides")
+        note = Message.of("target_kind.ordered", name, order=one_line(order))
+        current_listener().note(note)
     return settings
 
 
@@ -169,8 +158,6 @@ def _labels_in_order(
     by_word = {class_text(label): label for label in labels}
     missing = [word for word in by_word if word not in words]
     if missing or len(set(words)) < len(words):
-        raise InputError(
-            f"--order must name every class of {name} once, from the lowest to the highest: it "
-            + (f"lacks {one_line(listing(missing))}" if missing else "names one twice")
-        )
+        code = "order.lacking" if missing else "order.twice"
+        raise InputError(Message.of(code, name, missing=one_line(listing(missing))))
     return tuple(by_word[word] for word in words if word in by_word)

@@ -13,7 +13,7 @@ import numpy as np
 from bayesprop.store import SavedModel
 from bayesprop.table.division import Division, groups_of, weights_of
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import listing, one_line
+from bayesprop.table.errors import Message, Said, listing, one_line
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
@@ -31,7 +31,7 @@ class _Updated(NamedTuple):
     estimator: Any
     rows: dict[str, int]
     judged: Judged
-    warnings: list[str]
+    warnings: list[Said]
 
 
 def update(
@@ -40,24 +40,18 @@ def update(
     """Evaluate a model on the measured rows, and return one that has learnt them."""
     listener, what, rule = current_listener(), table_name(table), model.notes.rule
     if any(table is one or (isinstance(one, str) and table == one) for one in known):
-        raise InputError(f"--with {what}: these are the new rows themselves")
+        raise InputError(Message.of("known.same", what=what))
     if known and half_life is not None:
-        raise InputError("--half-life is of rows learnt one after another, without --with")
+        raise InputError(Message.of("half_life.known"))
     if not known and not hasattr(model.estimator, "partial_fit"):
-        raise InputError(
-            f"{model.saved.header['method']} cannot learn row by row: name the table that it was "
-            "fitted to, and any that it has learnt since, by --with, for a fit to all rows"
-        )
+        raise InputError(Message.of("known.needed", method=model.saved.header["method"]))
     with listener.doing(f"reading {what}"):
         rows, target = _measured(table, model)
-        remarks = list(rows.remarks)
+        remarks: list[Said] = list(rows.remarks)
         if (seen := model.seen_before(target, table)) is not None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
     if rule is not None and rule.rate is not None:
-        remarks.append(
-            f"the threshold of --rate {rule.asked} was chosen before these rows were "
-            "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
-        )
+        remarks.append(Message.of("rate.before_update", asked=rule.asked))
     listener.warn(remarks)
     before = evaluation(model, rows)
     with (
@@ -98,7 +92,7 @@ def _measured(table: Any, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
         return rows, rows.y
     weight = weight[rows.numbers - 1]
     if not np.any(weight > 0.0):
-        raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
+        raise InputError(Message.of("update.no_rows", where=table_name(table)))
     # Rows of weight 0 teach nothing, and judge nothing.
     return rows._replace(weight=weight).of(weight > 0.0), rows.y
 
@@ -134,11 +128,8 @@ def _division(table: Any, model: TableModel) -> Division:
     parts = divided(notes.learning(table), frame, encoding.target_name, encoding.task)
     current_listener().warn(parts.remarks)
     if fingerprint(encoding.target(parts.target)) != notes.target_sha256:
-        raise InputError(
-            f"--with {table_name(table)}: the first one must be the table that the model was "
-            f"fitted to, {one_line(notes.source) or 'unknown'}, as it was then; its "
-            f"{one_line(encoding.target_name)} differs"
-        )
+        own = {"what": table_name(table), "source": one_line(notes.source) or "unknown"}
+        raise InputError(Message.of("known.first", encoding.target_name, **own))
     return parts
 
 
@@ -149,15 +140,12 @@ def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
     return EncodedRows(*rows, weight=weight, group=group)
 
 
-def _forgotten(known: Sequence[Any], model: TableModel, n_known: int) -> list[str]:
+def _forgotten(known: Sequence[Any], model: TableModel, n_known: int) -> list[Message]:
     n_before = model.notes.rows.get("train", n_known)
     if n_before == n_known:
         return []
-    return [
-        f"the model had learnt {n_before} rows, and {listing([*map(table_name, known)])} "
-        f"hold{'s' * (len(known) == 1)} {n_known} of them to learn from: name every table "
-        "that it has learnt by --with"
-    ]
+    own = {"tables": listing([*map(table_name, known)]), "s": "s" * (len(known) == 1)}
+    return [Message.of("known.forgotten", n_before=n_before, n=n_known, **own)]
 
 
 def noted(
