@@ -67,7 +67,7 @@ def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
     assert told["unit"]
     text = page.read_text(encoding="utf-8")
     assert "<html" in text
-    assert "This model and a linear model cannot be told apart on these rows" in text
+    assert "This model and a linear model do not differ significantly on these rows" in text
 
 
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):

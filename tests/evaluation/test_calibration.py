@@ -194,7 +194,7 @@ def test_intervals_are_stretched_by_the_rank_of_the_scores():
     found = of_numbers.conformal(GaussianPredictive(mean, 0.1 * std**2, 0.9 * std**2), y)
     wide = np.sort(np.abs(y - mean) / std)[RANK - 1]
     times = wide / 1.6448536269514722
-    assert f"interval of a new row the mean ± {number(wide)} std: {number(times)} times" in found
+    assert f"interval mean ± {number(wide)} std: {number(times)} times" in found
 
 
 def test_sets_hold_the_classes_above_the_rank_of_the_probabilities():

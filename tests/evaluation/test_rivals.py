@@ -103,7 +103,7 @@ def test_a_page_says_who_is_better(tmp_path, numbers):
         models, _ = numbers if name == "line" else judged(task, regressor())
         write_report(tmp_path / "r.html", collect(**given(*task, models=models)))
         page = (tmp_path / "r.html").read_text("utf-8")
-        assert '<a href="#peers">Your data against boosting</a>' in page
+        assert '<a href="#peers">Comparison with boosting</a>' in page
         found[name] = plain(Page(page).text)
     assert (
         "This model predicts these rows better than HistGradientBoosting (scikit" in found["line"]

@@ -39,7 +39,7 @@ def test_faults_are_named(true_std, shift, says):
     assert verdict.tone == "caution"
     assert says in verdict.headline.lower()
     if shift:
-        assert verdict.headline == "Biased: predictions sit too low."
+        assert verdict.headline == "Biased: predictions are too low."
         assert any("above" in detail for detail in verdict.details)
     else:
         assert "times as wide" in verdict.details[0]
@@ -52,7 +52,7 @@ def test_wrong_tails_and_wrong_shapes_are_named():
     # |2u - 1| is uniform and u has mean 1/2, yet its side depends on its distance.
     folded = (np.arange(400) + 0.5) / 400
     lopsided = 0.5 + 0.5 * folded * np.where(folded < np.sqrt(0.5), 1, -1)
-    assert "shape" in judge(lopsided, 1.0).headline
+    assert "skewed" in judge(lopsided, 1.0).headline
 
 
 def test_a_hint_is_hedged():
@@ -95,11 +95,8 @@ def test_too_few_rows_to_tell_are_not_called_calibrated():
     even = {n: (np.arange(n) + 0.5) / n for n in (25, 99, 400)}
     verdicts = {n: judge(u, 1.0) for n, u in even.items()}
     assert [verdict.tone for verdict in verdicts.values()] == ["unknown", "unknown", "good"]
-    assert "25 rows are too few to tell" in verdicts[25].headline
-    assert (
-        "Of 400 rows, chance alone moves the share inside 90 % intervals by 3.0"
-        in verdicts[400].details[0]
-    )
+    assert "25 rows are too few" in verdicts[25].headline
+    assert "the share inside 90 % intervals varies by ± 3.0" in verdicts[400].details[0]
     for n, tone in ((30, "unknown"), (1000, "good")):
         model = predictive(np.tile([0.8, 0.2], (n, 1)))
         assert of_classes(model, np.where(np.arange(n) % 5, "c0", "c1")).tone == tone
@@ -135,14 +132,14 @@ def test_an_honest_model_is_rarely_blamed(n, c):
 @pytest.mark.parametrize("c", [2, 4])
 @pytest.mark.parametrize(
     ("power", "says", "detail"),
-    [(2.5, "Overconfident", "too sure"), (0.4, "Too cautious", "not sure enough")],
+    [(2.5, "Overconfident", "points above"), (0.4, "Too cautious", "points below")],
 )
 def test_dishonest_confidence_is_named(c, power, says, detail):
     verdict = of_classes(*drawn(800, c, seed=5, power=power))
     assert verdict.tone == "caution"
     assert verdict.headline.startswith(says)
     assert detail in verdict.details[0]
-    assert f"divided by {power:.2}"[:-1] in verdict.details[0]
+    assert f"log-odds by {power:.2}"[:-1] in verdict.details[0]
 
 
 def test_a_class_that_comes_too_often_is_named():
@@ -183,7 +180,7 @@ def test_a_skew_is_named_by_its_side(sign, side):
     u = np.interp((np.arange(2000) + 0.5) / 2000, below, grid)
     verdict = judge(u, 1.0)
     assert verdict.tone == "caution"
-    assert f"skewed towards {side} values" in verdict.headline
+    assert f"skewed than predicted, towards {side} values" in verdict.headline
 
 
 def test_rows_of_a_group_are_one_row_to_the_verdict():
@@ -197,10 +194,10 @@ def test_rows_of_a_group_are_one_row_to_the_verdict():
         blamed += verdict(predicted, y, group).tone == "caution"
     assert blamed <= 0.05 * 200 + 3.0 * np.sqrt(200 * 0.05 * 0.95)
     judged = verdict(predicted, y, group)
-    assert judged.details[-1].startswith("Judged by one row of each of 60 groups. Over all rows")
+    assert judged.details[-1].startswith("Assessed on one row of each of 60 groups. Over all rows")
     few = verdict(predicted[:240], y[:240], group[:240])
     assert few.headline == (
-        "Too few groups to judge calibration: 12 of the 20 groups that it needs."
+        "Too few groups to assess calibration: 12 of the 20 groups that are needed."
     )
     proba = np.tile([0.3, 0.7], (1200, 1))
     of_classes = ClassPredictive.of_sure_weights(proba, np.array(["a", "b"]))
@@ -215,7 +212,9 @@ def test_counts_quote_the_intervals_that_the_page_shows():
     predicted = Baselines.fit(x, y, kind="count").predict(x)["constant"]
     inside = metrics.coverage(predicted, y, 0.9)
     assert inside > np.mean(np.abs(2.0 * metrics.pit(predicted, y) - 1.0) <= 0.9) + 0.02
-    assert f"{percent(0.9)} intervals held {percent(inside)}" in verdict(predicted, y).details[-1]
+    assert (
+        f"{percent(0.9)} intervals contain {percent(inside)}" in verdict(predicted, y).details[-1]
+    )
     shown = next(one for one in scores({"model": predicted}, y) if one.metric.key == "inside_0.9")
     assert shown.values == (inside,)
 

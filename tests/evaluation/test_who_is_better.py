@@ -32,7 +32,7 @@ CLAIMS = [
     (rf"{WHO} predicts (?:these rows )?better than {WHO}", "better"),
     (rf"{WHO} predicts better \(", "better"),
     (rf"{WHO} predicts as well(?: as {WHO})?", "level"),
-    (rf"{WHO} and {WHO} cannot be told apart", "level"),
+    (rf"{WHO} and {WHO} do not differ", "level"),
     (rf"{WHO} is better than {WHO} in .* and worse in ", "mixed"),
 ]
 

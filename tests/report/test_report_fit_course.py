@@ -47,5 +47,5 @@ def test_names_in_words():
     assert fit_course.name_of("log_noise_var[0]") == "Log noise variance, target 1"
     assert fit_course.name_of("log_density") == "Log density"
     assert fit_course.name_of("my_own[a]") == "My own"
-    assert "One chain alone" in fit_course.caption(ChainTrace([[1.0]]))
+    assert "from one chain" in fit_course.caption(ChainTrace([[1.0]]))
     assert fit_course.caption(ChainTrace([[1.0]], 1.2345, 80.0)).startswith("R-hat 1.23")

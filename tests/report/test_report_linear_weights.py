@@ -41,14 +41,14 @@ def test_weights_are_those_of_least_squares_surest_first():
 @pytest.mark.exhaustive
 def test_a_page_shows_them_and_says_what_they_mean(tmp_path):
     page = text_of(tmp_path, BayesianLinearRegressor().fit(X, Y), Y)
-    assert "One unit more of a column" in page
+    assert "One more unit of a column" in page
     assert "adds its weight to the predicted strength" in page
     two = np.where(np.median(Y) > Y, "low", "high")
     page = text_of(tmp_path, BayesianLogisticClassifier().fit(X, two), two)
     assert "adds its weight to the log odds of low" in page
     three = np.array(["bottom", "middle", "top"])[np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))]
     page = text_of(tmp_path, BayesianLogisticClassifier().fit(X, three), three)
-    assert "only differences between classes count" in page
+    assert "only differences between classes matter" in page
 
 
 def test_every_class_has_its_own_and_the_least_sure_are_counted():
@@ -74,7 +74,7 @@ def test_constant_columns_and_weights_put_out_are_shown(tmp_path):
     for prior in ("evidence", "ard"):
         model = BayesianLinearRegressor(prior).fit(x, Y)
         assert len(weights_of(model, ["a", "b", "c"]).lines) == 3
-    assert "One unit more" in text_of(tmp_path, model, Y, x)
+    assert "One more unit" in text_of(tmp_path, model, Y, x)
 
 
 def test_columns_of_a_basis_keep_their_names_and_others_have_none():

@@ -164,7 +164,7 @@ def test_what_does_as_well_is_said(told):
     assert re.search("a linear model predicts .* consider method='linear'", warnings(line, "pbp"))
     assert "A CONSTANT PREDICTS" in warnings(noise, "pbp")
     of_groups = warnings(in_groups, "pbp", group="site")
-    assert re.search("AS WELL AS THE MODEL, as far as [0-9]+ groups can tell", of_groups)
+    assert re.search("AS WELL AS THE MODEL, on [0-9]+ groups", of_groups)
     assert "consider" not in warnings(line, "linear")
 
 

@@ -61,7 +61,7 @@ def test_suggestions_are_those_of_the_learner(model: bayesprop.TableModel):
         "more than 99 % of the 100 candidates",
         "Unlike the training rows in",
         "town missing (",
-        "% of the doubt); area = 2,000 (+",
+        "% of the uncertainty); area = 2,000 (+",
     ):
         assert words in one["why"]
     assert any("once the rows above are measured" in one["why"] for one in suggested.records)

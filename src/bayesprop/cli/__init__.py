@@ -1,4 +1,4 @@
-"""The command line: a dataclass a sub-command in `actions`, a file of its name that does it.
+"""The command line: `actions` declares each sub-command, the file of its name runs it.
 
 Nothing heavy is imported before a sub-command runs, and help is plain text (rich would more than
 double the time that `--help` takes).
@@ -197,7 +197,7 @@ def _bayesprop(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Bayesian neural networks for tables: predictions with honest error bars, without tuning."""
+    """Bayesian neural networks for tables: predictions with calibrated error bars, no tuning."""
     del version  # its callback has answered
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -1,7 +1,8 @@
-"""What can be asked of the command line: one dataclass a sub-command, its fields the options.
+"""The sub-commands of the command line: one dataclass each, whose fields are the options.
 
-The parser is made from these, and what a sub-command does receives one. Light, because `--help`
-imports it: the file that does the work is imported when it runs.
+The parser is built from these classes, and `run` of a sub-command receives an instance. This
+module imports little, because `--help` imports it; the file that runs a sub-command is imported
+later.
 """
 # ruff: noqa: RUF009  (`option` and `argument` call `dataclasses.field`)
 
@@ -26,7 +27,7 @@ from bayesprop.cli.options import (
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One sub-command: its docstring is the help, the file of its name has the `run` that does it.
+    """One sub-command: its docstring is the help text; the file of its name defines `run`.
 
     words
         The command line as typed.
@@ -40,32 +41,32 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True)
 class WithJson(Action):
-    """An action that can answer a program."""
+    """An action that can print JSON."""
 
-    as_json: bool = switch("Print one JSON object on stdout, and nothing else there.", "--json")
+    as_json: bool = switch("Print one JSON object on stdout and nothing else.", "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithRemarks(Action):
-    """An action that takes a while, and can be quiet about it."""
+    """An action that prints progress and remarks."""
 
-    quiet: bool = switch("No progress and no remarks.", "--quiet", "-q")
+    quiet: bool = switch("Print no progress and no remarks.", "--quiet", "-q")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithSeed(Action):
     """An action that draws random numbers."""
 
-    seed: int = option("Fixes every random draw.", default=0, min=0, max=2**32 - 1, metavar="N")
+    seed: int = option("Random seed.", default=0, min=0, max=2**32 - 1, metavar="N")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfModel(WithJson, WithRemarks):
-    """An action that asks a model about a table, which may lack columns."""
+    """An action that applies a model to a table, which may lack columns."""
 
-    model: Path = argument("MODEL", "A file that `fit` wrote.", completion.models)
+    model: Path = argument("MODEL", "A model file written by `fit`.", completion.models)
     allow_missing_columns: bool = switch(
-        "Take columns that the table lacks for missing in every row, not for an error.",
+        "Treat columns that the table lacks as missing values instead of an error.",
         "--allow-missing-columns",
     )
 
@@ -76,24 +77,23 @@ class OfTable(Action):
 
     table: str = argument(
         "TABLE",
-        "A file (.csv, .csv.zst, .parquet or a folder of it, .xlsx, .db::TABLE and others), the "
+        "A file (.csv, .csv.zst, .parquet or a folder of them, .xlsx, .db::TABLE and others), the "
         "name of a known data set, or - for CSV on stdin.",
         completion.tables,
     )
-    max_size: int | None = size(
-        "The most that is read into memory of a table, unpacked. Default: 4G."
-    )
+    max_size: int | None = size("Largest table to read into memory, uncompressed. Default: 4G.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learning(WithSeed, OfTable):
-    """Which rows and columns of a table a fit learns from, and what judges it."""
+    """The rows and columns of a table to train on, and the rows to evaluate on."""
 
     target: str | None = column(
-        "Column to predict; a known data set has its own.", "--target", "-t"
+        "Column to predict. Default: the target of a known data set.", "--target", "-t"
     )
     task: Literal["regression", "classification"] | None = option(
-        "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
+        "Predict a number or a class. Default: text, true/false and whole numbers with two "
+        "distinct values are classes."
     )
     target_kind: (
         Literal[
@@ -101,58 +101,61 @@ class Learning(WithSeed, OfTable):
         ]
         | None
     ) = option(
-        "What a number can be: numbers (any), positive, nonnegative (0 or above), censored (up "
-        "to a limit), share (0 to 1), count; classes, or ordered ones. Default: guessed, and said.",
+        "Range of the target: numbers (any), positive, nonnegative (0 or above), censored (at a "
+        "limit), share (0 to 1), count; classes or ordered (classes). Default: inferred and "
+        "printed.",
         metavar="KIND",
     )
     order: str | None = option(
-        "Ordered classes, from the lowest to the highest: low,mid,high. Numbers sort themselves.",
+        "Ordered classes from the lowest to the highest: low,mid,high. Default: numeric order.",
         metavar="CLASSES",
     )
     weights: str | None = column(
-        "Column of row weights in the fit, not a feature; rows of weight 0 are left out."
+        "Column of row weights, not used as a feature; rows of weight 0 are left out."
     )
     drop: tuple[str, ...] = column(
-        "Columns to leave out: id, or id,agent for two; repeatable.", default=(), metavar="COLS"
+        "Columns to leave out: id, or id,agent; repeatable.", default=(), metavar="COLS"
     )
     exposure: str | None = column(
-        "Column that counts grow with: how long, or on how many, each row was counted."
+        "Column of the exposure of a count: duration or population of each row."
     )
     group: str | None = column(
-        "Column of what belongs together (patient, site, machine), not a feature: whole groups are "
-        "held out, and error bars are those of new groups."
+        "Column that names groups (patient, site, machine), not used as a feature: whole groups "
+        "are held out, and error bars are for new groups."
     )
     time: str | None = column(
-        "Column of numbers or dates (2024-01-31): the latest rows are held out."
+        "Column of times, as numbers or dates (2024-01-31): the latest rows are held out."
     )
     missing: str | None = option(
-        "Values that are missing: NA,?,-999; none: empty cells alone. Default: by column.",
+        "Cells that mean a missing value: NA,?,-999; none: only empty cells. Default: detected in "
+        "each column.",
     )
     kind: tuple[str, ...] = repeated(
-        "What a column holds: lap=duration (1:30:00, 75:30), or start=time (of day); repeatable. "
-        "Default: by type, values and name.",
+        "Kind of a column: lap=duration (1:30:00, 75:30) or start=time (of day); repeatable. "
+        "Default: from type, values and name.",
         metavar="COL=KIND",
     )
     test_fraction: float | None = option(
-        "Share of rows held out to judge the fit. Default: 0.1; below 300 rows they are judged in "
-        "five folds instead, and all are learnt.",
+        "Share of rows held out to evaluate the model. Default: 0.1; below 300 rows, five-fold "
+        "cross-validation, and the model is fitted to all rows.",
         min=0.0,
         max=0.9,
         metavar="SHARE",
     )
     test: str | None = option(
-        "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
+        "Table to evaluate the model on; the model is then fitted to all of TABLE.",
+        metavar="TABLE",
     )
     positive: str | None = option(
-        "Of two classes, the one that decisions and average precision are about. Default: the "
-        "rarer.",
+        "Positive one of two classes, for decisions and average precision. Default: the rarer "
+        "class.",
         metavar="CLASS",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit(Learning, WithJson, WithRemarks):
-    """Fit a model to a table, judge it on held-out rows, save it."""
+    """Fit a model to a table, evaluate it on held-out rows and save it."""
 
     examples: ClassVar = (
         "bayesprop fit houses.csv --target price --out houses.bayesprop",
@@ -167,55 +170,60 @@ class Fit(Learning, WithJson, WithRemarks):
         "bayesprop fit loans.csv -t default --positive yes --cost fn=10,fp=1 -o l.bayesprop",
     )
 
-    out: Path = output("Where the model goes, e.g. m.bayesprop.", MISSING)
+    out: Path = output("Model file to write, such as m.bayesprop.", MISSING)
     method: str | None = option(
-        "One of those that `bayesprop methods` lists. Default: one for the task.",
+        "Method, as listed by `bayesprop methods`. Default: the one named default.",
         metavar="NAME",
         autocompletion=completion.methods,
     )
     hidden: tuple[str, ...] = repeated(
-        "Units of each hidden layer: 50, or 50,50 for two. Default: the method's.",
+        "Units of each hidden layer: 50, or 50,50 for two layers. Default: the method's.",
         metavar="UNITS",
     )
     epochs: int | None = option("Passes over the data. Default: the method's.", min=1, metavar="N")
     batch_size: int | None = option(
-        "Rows in one update. Default: the method's.", min=1, metavar="N"
+        "Rows in one mini-batch. Default: the method's.", min=1, metavar="N"
     )
     inference: Literal["adf", "sep"] | None = option(
-        "For pbp. adf: as published. sep: error bars survive long training. Default: adf."
+        "For pbp. adf: as published. sep: error bars stay calibrated in long training. Default: "
+        "adf."
     )
     settings: tuple[str, ...] = repeated(
-        "Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
+        "Other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
         "--set",
         metavar="NAME=VALUE",
     )
     cost: str | None = option(
-        "What a missed positive and a false alarm cost: fn=10,fp=1. `predict` then decides.",
+        "Costs of a false negative and a false positive: fn=10,fp=1. `predict` then adds a "
+        "decision for each row.",
         metavar="COSTS",
     )
     rate: str | None = option(
         "Decide by the threshold that reaches recall=R, precision=P or flagged=SHARE on the "
-        "held-out rows.",
+        "held-out rows; SHARE is the share of rows that are flagged.",
         metavar="RATE",
     )
-    report: Path | None = option("Also write a report (.html).", metavar="FILE")
+    report: Path | None = option("HTML report to write.", metavar="FILE")
     time_limit: float | None = time_limit(
-        "Save the best model that fits into so much time: 60s, 5m, 1h, 90 (seconds)."
+        "Time limit of the fit; the best model so far is saved: 60s, 5m, 1h, 90 (seconds)."
     )
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
     shards: int | None = option(
-        "Deal the rows into K parts that are learnt apart, in rounds: linear, logistic, pbp, "
-        "closed-form-vi.",
+        "Split the rows into K shards that are trained separately and combined after each round: "
+        "linear, logistic, pbp, closed-form-vi.",
         min=1,
         metavar="K",
     )
-    rounds: int | None = option("Of --shards. Default: 10.", min=1, metavar="N")
+    rounds: int | None = option(
+        "Number of rounds over the shards. Default: 10.", min=1, metavar="N"
+    )
     cluster: str | None = option(
-        "A Dask scheduler, tcp://HOST:8786, whose workers learn the shards. Default: threads.",
+        "Address of a Dask scheduler, tcp://HOST:8786, whose workers train the shards. Default: "
+        "local threads.",
         metavar="ADDRESS",
     )
     checkpoint: Path | None = option(
-        "File that keeps the last round of --shards: the same command goes on from there.",
+        "File that stores the last round of --shards; the same command resumes from it.",
         metavar="FILE",
     )
 
@@ -224,8 +232,9 @@ class Fit(Learning, WithJson, WithRemarks):
 class Predict(OfTable, OfModel):
     """Predict every row of a table, with error bars.
 
-    A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
-    probability of each, and the doubt in nats, of which more data would remove one part.
+    For a number: mean, standard deviation and its two parts (epistemic, noise), intervals. For a
+    class: the most probable class, the probability of each class, entropy and mutual information
+    (the epistemic part) in nats.
     """
 
     examples: ClassVar = (
@@ -238,22 +247,22 @@ class Predict(OfTable, OfModel):
         "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
     )
 
-    out: str = output("A .csv, .tsv, .jsonl or .parquet file; - for stdout.", "-")
+    out: str = output("File to write (.csv, .tsv, .jsonl or .parquet); - for stdout.", "-")
     interval: tuple[float, ...] = repeated(
-        "Share of new observations that the interval should hold; repeatable. Default: 0.9.",
+        "Probability that the interval contains a new observation; repeatable. Default: 0.9.",
         metavar="COVERAGE",
     )
     quantiles: tuple[str, ...] = repeated(
-        "Also these quantiles: 0.05,0.5,0.95; repeatable.", metavar="LEVELS"
+        "Quantiles to add: 0.05,0.5,0.95; repeatable.", metavar="LEVELS"
     )
     calibrate: str | None = option(
-        "Rows with the target that the fit did not see: stretch the intervals to hold COVERAGE of "
-        "such rows; of classes, choose the threshold of --rate on them.",
+        "Table with the target that was not used in the fit. Numbers: scale the intervals so that "
+        "they contain COVERAGE of such rows. Classes: choose the threshold of --rate on it.",
         metavar="TABLE",
     )
     cost: str | None = option(
-        "Two classes: decide by these costs of a missed positive and a false alarm: fn=10,fp=1. "
-        "Default: as the fit was told.",
+        "Two classes: decide by these costs of a false negative and a false positive: fn=10,fp=1. "
+        "Default: the costs given to `fit`.",
         metavar="COSTS",
     )
     rate: str | None = option(
@@ -262,31 +271,34 @@ class Predict(OfTable, OfModel):
         metavar="RATE",
     )
     abstain_above: float | None = option(
-        "Rows less sure than this get no prediction but the reason.", metavar="VALUE"
+        "Give no prediction for rows whose uncertainty is above VALUE; state the reason instead.",
+        metavar="VALUE",
     )
     by: str | None = option(
-        "What VALUE is about. Numbers: std (default) or epistemic, in the target's unit. "
-        "Classes: entropy (default) or mutual-information, nats, or error-probability.",
+        "Measure of uncertainty for --abstain-above. Numbers: std (default) or epistemic, in the "
+        "unit of the target. Classes: entropy (default), mutual-information (nats) or "
+        "error-probability.",
         metavar="NAME",
     )
     columns: tuple[str, ...] = repeated(
-        "Columns of the table to repeat beside the predictions, instead of row numbers: id,name; "
-        "all of them: all.",
+        "Columns of the table to copy to the output instead of row numbers: id,name; all for "
+        "every column.",
         metavar="COLS",
         autocompletion=completion.columns,
     )
-    as_json: bool = switch("Rows as JSON on stdout, an object a line.", "--json")
+    as_json: bool = switch("Print rows as JSON on stdout, one object per line.", "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Learning, WithJson, WithRemarks):
-    """Fit several methods with their defaults and judge them on the same held-out rows.
+    """Fit several methods with their defaults and evaluate them on the same held-out rows.
 
-    Best first, by log loss or, of numbers, by CRPS; scikit-learn's boosting and, on small tables,
-    its Gaussian process stand beside them. A method that fails does not stop the others.
+    Methods are sorted by CRPS (numbers) or log loss (classes), best first. scikit-learn's gradient
+    boosting and, on small tables, its Gaussian process are included. Failures are reported; the
+    other fits continue.
     """
 
-    summary: ClassVar = "Fit several methods to a table and judge them on the same held-out rows."
+    summary: ClassVar = "Fit several methods and evaluate them on the same held-out rows."
     examples: ClassVar = (
         "bayesprop compare houses.csv --target price",
         "bayesprop compare iris --method logistic --method default --splits 10",
@@ -296,28 +308,30 @@ class Compare(Learning, WithJson, WithRemarks):
     )
 
     method: tuple[str, ...] = repeated(
-        "A method; repeatable. Default: all that are quick.",
+        "Method to fit; repeatable. Default: all fast methods.",
         metavar="NAME",
         autocompletion=completion.methods,
     )
-    time_limit: float | None = time_limit("Of every fit: 60s, 5m, 90 (seconds).")
+    time_limit: float | None = time_limit("Time limit of each fit: 60s, 5m, 90 (seconds).")
     no_peers: bool = switch(
         "Leave out scikit-learn's gradient boosting and Gaussian process.", "--no-peers"
     )
     splits: int | None = option(
-        "Random splits, the same for every method. Default: 5; with --test or --time there is one.",
+        "Number of random splits, the same for every method. Default: 5; with --test or --time: 1.",
         min=1,
         metavar="N",
     )
     test_fraction: float | None = option(
-        "Share of rows held out to judge the fits. Default: 0.2.",
+        "Share of rows held out to evaluate the models. Default: 0.2.",
         min=0.0,
         max=0.9,
         metavar="SHARE",
     )
-    seed: int = option("Fixes the splits and the fits.", default=0, min=0, max=2**31, metavar="N")
+    seed: int = option(
+        "Random seed of the splits and the fits.", default=0, min=0, max=2**31, metavar="N"
+    )
     plot: Path = option(
-        "Where log-likelihood against time goes (.svg, .png).",
+        "Plot of log-likelihood against time to write (.svg, .png).",
         default=Path("comparison.svg"),
         metavar="FILE",
     )
@@ -325,12 +339,12 @@ class Compare(Learning, WithJson, WithRemarks):
 
 @dataclass(frozen=True, kw_only=True)
 class Suggest(OfTable, OfModel, WithSeed):
-    """Choose the rows of a table that the model would learn most from.
+    """Choose the rows of a table whose measurement would improve the model most.
 
-    Each is chosen as if those above it had been measured, so that no two say the same.
+    Each row is chosen as if the rows above it had been measured, so that the rows differ.
     """
 
-    summary: ClassVar = "Choose which rows of a table to measure next, and say why."
+    summary: ClassVar = "Choose the rows of a table to measure next."
     examples: ClassVar = (
         "bayesprop suggest m.bayesprop candidates.csv --n 5 --why",
         "bayesprop suggest m.bayesprop candidates.csv --cost price --where 'heat <= 80'",
@@ -339,79 +353,81 @@ class Suggest(OfTable, OfModel, WithSeed):
 
     table: str = argument(
         "CANDIDATES",
-        "Rows that could be measured: a file, or - for CSV on stdin.",
+        "Table of rows that could be measured: a file, or - for CSV on stdin.",
         completion.tables,
     )
-    n: int = option("Rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
-    why: bool = switch("Say of every row why, in words and numbers.", "--why")
+    n: int = option("Number of rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
+    why: bool = switch("Print the reason for each row.", "--why")
     acquisition: str = option(
-        "What makes a row worth measuring: mutual-information, epistemic-variance, "
-        "predictive-variance, predictive-entropy, expected-entropy-reduction or random.",
+        "Acquisition function: mutual-information, epistemic-variance, predictive-variance, "
+        "predictive-entropy, expected-entropy-reduction or random.",
         default="mutual-information",
         metavar="NAME",
     )
     batch: str = option(
-        "How rows are kept from saying the same: fantasy, k-means++, top or auto.",
+        "Batch diversity strategy: fantasy, k-means++, top or auto.",
         default="auto",
         metavar="NAME",
     )
-    cost: str | None = column("Column of what a measurement costs; score per cost.")
+    cost: str | None = column("Column of measurement costs; the score is divided by the cost.")
     where: tuple[str, ...] = repeated(
-        "Only such rows: 'temperature <= 80'; repeatable.", metavar="CONDITION"
+        "Choose only rows that meet a condition: 'temperature <= 80'; repeatable.",
+        metavar="CONDITION",
     )
     reference: str | None = option(
-        "Rows whose predictions matter: expected-entropy-reduction.", metavar="TABLE"
+        "Table of the rows to predict well, for expected-entropy-reduction.", metavar="TABLE"
     )
-    out: Path | None = output("A .csv, .tsv, .jsonl or .parquet file.")
+    out: Path | None = output("File to write (.csv, .tsv, .jsonl or .parquet).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(OfTable, OfModel):
-    """Judge a model on a table that holds the target."""
+    """Evaluate a model on a table that contains the target."""
 
     examples: ClassVar = ("bayesprop evaluate houses.bayesprop later.csv --json",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report(OfTable, OfModel):
-    """Write one HTML page that judges a model on a table that holds the target."""
+    """Write an HTML report of a model on a table that contains the target."""
 
-    summary: ClassVar = "Write an HTML page that judges a model on a table."
+    summary: ClassVar = "Write an HTML report of a model on a table."
     examples: ClassVar = ("bayesprop report houses.bayesprop later.csv --out report.html",)
 
-    out: Path = output("Where the page goes (.html).", Path("report.html"))
+    out: Path = output("HTML file to write.", Path("report.html"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect(WithJson):
-    """Say what a model file holds, how its fit went, and what command reproduces it."""
+    """Describe a model file: contents, fit, and the command that reproduces it."""
 
-    summary: ClassVar = "Say what a model file holds and what reproduces it."
+    summary: ClassVar = "Describe a model file and the command that reproduces it."
     examples: ClassVar = ("bayesprop inspect houses.bayesprop --json",)
 
-    model: Path = argument("MODEL", "A file that `fit` wrote.", completion.models)
+    model: Path = argument("MODEL", "A model file written by `fit`.", completion.models)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Methods(WithJson):
-    """List the methods: what they do, what they cost, when to choose them."""
+    """List the methods, their cost, and when to choose each."""
 
     summary: ClassVar = "List the methods and when to choose them."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Datasets(WithJson):
-    """List the known data sets: size, target, licence, where they would come from."""
+    """List the known data sets with size, target, licence and source."""
 
     summary: ClassVar = "List the known data sets."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Warm(Action):
-    """Compile what a first fit by default or pbp would wait for: their programs serve any table.
+    """Compile the functions that the first fit of the default or pbp would compile.
 
-    Kept beside the package, or in the user's cache; NUMBA_CACHE_DIR names another folder.
+    The compiled functions work for any table. They are stored next to the package or in the user's
+    cache; NUMBA_CACHE_DIR names another folder.
     """
 
-    summary: ClassVar = "Compile now what a first fit would wait for."
+    summary: ClassVar = "Compile in advance, so that the first fit starts at once."
     examples: ClassVar = ("bayesprop warm      (in a Dockerfile, after pip install)",)

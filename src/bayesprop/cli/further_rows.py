@@ -1,4 +1,4 @@
-"""What can be asked of models whose rows are not all in one table: `update` and `merge`."""
+"""The sub-commands `update` and `merge`, for models whose rows are in several tables."""
 # ruff: noqa: RUF009  (`option` and `argument` call `dataclasses.field`)
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from bayesprop.cli.options import argument, option, output, repeated
 
 @dataclass(frozen=True, kw_only=True)
 class Update(OfTable, OfModel):
-    """Let a model learn rows that were measured since.
+    """Update a model with new rows.
 
-    It is judged on them first. Methods that learn row by row (pbp, ebp, linear, logistic) need
-    nothing else; the others are fitted anew to all rows.
+    The model is evaluated on the new rows first. Methods that learn row by row (pbp, ebp, linear,
+    logistic) need only the new rows; the others are refitted to all rows, given by --with.
     """
 
     examples: ClassVar = (
@@ -27,37 +27,37 @@ class Update(OfTable, OfModel):
     )
 
     known: tuple[str, ...] = repeated(
-        "Fit anew, to this table as well: first the one of `fit`, then any learnt since; "
-        "repeatable. Default: learn the new rows alone.",
+        "Refit to the new rows and this table: first the table of `fit`, then those of earlier "
+        "updates; repeatable. Default: learn only the new rows.",
         "--with",
         metavar="TABLE",
     )
     half_life: float | None = option(
-        "Forget: rows learnt so many rows ago count half, those before them a quarter (pbp, "
-        "linear, logistic). Default: nothing is forgotten.",
+        "Forgetting: the weight of a row halves with every ROWS later rows (pbp, linear, "
+        "logistic). Default: no forgetting.",
         metavar="ROWS",
     )
-    out: Path | None = output("Where it goes. Default: MODEL itself.")
+    out: Path | None = output("Model file to write. Default: MODEL.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Merge(WithJson, WithRemarks):
-    """Make one model of several that were fitted to rows apart: only the models travel.
+    """Combine models that were trained on separate data.
 
-    Linear ones may have been fitted alone, and are then what one fit to all rows is. Logistic and
-    pbp go on from one model that all of them were given (`update --out`), named by --start.
+    Merged linear models equal one fit to all rows. Logistic and pbp models must have been updated
+    from one common model (`update --out`), named by --start.
     """
 
-    summary: ClassVar = "Make one model of several fitted to rows apart."
+    summary: ClassVar = "Combine models that were trained on separate data."
     examples: ClassVar = (
         "bayesprop merge north.bayesprop south.bayesprop --out both.bayesprop",
         "bayesprop merge a.bayesprop b.bayesprop --start s.bayesprop --out all.bayesprop",
     )
 
     models: tuple[Path, ...] = argument(
-        "MODELS...", "Files that `fit` or `update` wrote.", completion.models, default=()
+        "MODELS...", "Model files written by `fit` or `update`.", completion.models, default=()
     )
     start: Path | None = option(
-        "The model that all of them went on from; its rows count once.", metavar="FILE"
+        "Common model that all of them were updated from; its rows count once.", metavar="FILE"
     )
-    out: Path = output("Where the model goes.", MISSING)
+    out: Path = output("Model file to write.", MISSING)

@@ -1,4 +1,4 @@
-"""Sentences on who predicts better: one rule, from all paired differences of scores at once."""
+"""Compare two models in words, by one rule on all paired differences of their scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
         one, other = (model, name) if better else (name, model)
         who = f"{one} predicts these rows better than {other}"
         return f"{who}, beyond two standard errors: {better or worse}"
-    return f"{model} and {name} cannot be told apart on these rows"
+    return f"{model} and {name} do not differ significantly on these rows"
 
 
 def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[Said]:
@@ -64,7 +64,7 @@ def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[Sa
     elif constant == "behind" or (constant == "level" and not lines):
         said = [_constant(over["constant"], models["model"], rows, columns_tell=bool(ahead))]
     elif level := next((name for name in lines if _is_as_good(over[name])), ""):
-        said = [_line(over[level], "as well, as far as these rows can tell")]
+        said = [_line(over[level], "as well on these rows")]
     reference = (one for one in over.values() if one.is_reference and sides[one.name] == "behind")
     return [*said, *(compare_in_words(one, one.title) for one in reference)]
 
@@ -90,23 +90,23 @@ def _constant(constant: Rival, model: Any, rows: EncodedRows, *, columns_tell: b
     one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
     is_better = side(constant.leads) == "behind"
     better = f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(constant)})"
-    level = f"as far as {counted(n, one)} can tell ({_gap(constant)})"
+    level = f"on {counted(n, one)} ({_gap(constant)})"
     claim = better if is_better else f"A CONSTANT PREDICTS AS WELL AS THE MODEL, {level}"
     if (area := _area_above_chance(model, y)) is not None:
         return (
-            f"{claim}: not that the columns say nothing, for they order the rows (area under the"
-            f" ROC curve {number(area)}), but the probabilities are off, as of few rows of a class"
-            " or by weights"
+            f"{claim}: the columns do rank the rows (area under the ROC curve {number(area)}), but"
+            " the probabilities are miscalibrated, for example because a class has few rows or"
+            " because of weights"
         )
     if columns_tell:
-        return f"{claim}: not that the columns say nothing, for another model beats the constant"
+        return f"{claim}: the columns are informative, because another model beats the constant"
     if is_better:
-        return f"{claim}: the columns do not tell what the target will be"
+        return f"{claim}: the columns do not predict the target"
     if group is None:
-        return f"{claim}: too few rows, or columns that say nothing of the target"
+        return f"{claim}: there are too few rows, or the columns do not predict the target"
     return (
-        f"{claim}: too few groups, columns that say nothing of the target in new ones, or error"
-        " bars that are too narrow there"
+        f"{claim}: there are too few groups, the columns do not predict the target in new groups,"
+        " or error bars are too narrow there"
     )
 
 

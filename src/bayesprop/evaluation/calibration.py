@@ -42,7 +42,7 @@ class Promise(NamedTuple):
     """Shares that were promised and those that came.
 
     low, high
-        What comes of an honest promise lies between them 95 times of 100.
+        95 % range of `actual` if the model is calibrated.
     """
 
     promised: Float[np.ndarray, " g"]

@@ -60,7 +60,7 @@ def verdict(
     y: np.ndarray,
     group: Shaped[np.ndarray, " n"] | None = None,
 ) -> Verdict:
-    """Say whether intervals, or probabilities, can be taken at their word.
+    """Assess the calibration of intervals or probabilities.
 
     group
         Labels of rows that are not independent: one row of each group judges.
@@ -75,17 +75,17 @@ def verdict(
 def _of_groups(
     predicted: Predictive | ClassPredictive, y: np.ndarray, group: Shaped[np.ndarray, " n"]
 ) -> Verdict:
-    """Judge by one row of each group, the same ones at every call."""
+    """Assess one row of each group, the same rows at every call."""
     order = np.random.default_rng(0).permutation(len(y))
     rows = order[np.unique(group[order], return_index=True)[1]]
     is_class = isinstance(predicted, ClassPredictive)
     counts = _counts(predicted, y) if is_class else _coverage_in_words(_coverage(predicted, y))
     if len(rows) < MIN_ROWS:
-        what = f"{len(rows)} of the {MIN_ROWS} groups that it needs"
-        return Verdict("unknown", f"Too few groups to judge calibration: {what}.", (counts,))
+        what = f"{len(rows)} of the {MIN_ROWS} groups that are needed"
+        return Verdict("unknown", f"Too few groups to assess calibration: {what}.", (counts,))
     by_one = verdict(predicted[rows], y[rows])
     sentence = counts[0].lower() + counts[1:]
-    whole = f"Judged by one row of each of {len(rows):,} groups. Over all rows {sentence}"
+    whole = f"Assessed on one row of each of {len(rows):,} groups. Over all rows {sentence}"
     return by_one._replace(details=(*by_one.details, whole))
 
 
@@ -95,23 +95,23 @@ def _coverage(predicted: Predictive, y: np.ndarray) -> list[float]:
 
 def _coverage_in_words(shares: Sequence[float]) -> str:
     pairs = zip(LEVELS, shares, strict=True)
-    each = (f"{percent(level)} intervals held {percent(share)}" for level, share in pairs)
-    return f"The {'; '.join(each)}."
+    each = (f"{percent(level)} intervals contain {percent(share)}" for level, share in pairs)
+    return f"The {'; '.join(each)} of the rows."
 
 
 def _counts(predicted: ClassPredictive, y: np.ndarray) -> str:
     if not _is_rare(predicted, y):
         promised, kept = np.mean(predicted.confidence), np.mean(predicted.label == y)
         return (
-            f"It says {percent(float(promised), 1)} on average and is right in"
-            f" {percent(float(kept), 1)} of the rows."
+            f"Its mean confidence is {percent(float(promised), 1)}, its accuracy"
+            f" {percent(float(kept), 1)}."
         )
     positive = predicted.classes[predicted.positive]
     p, came = predicted.proba[:, predicted.positive], int(np.sum(y == positive))
     error = float(np.sqrt(np.sum(p * (1.0 - p))))
     return (
-        f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {label(positive, 30)},"
-        f" and {came:,} came."
+        f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {label(positive, 30)};"
+        f" there are {came:,}."
     )
 
 
@@ -129,16 +129,16 @@ def judge(
     shares
         Of the rows inside the intervals of `LEVELS`, to be quoted; None: as the PIT has them.
 
-    Width is judged by the Anderson-Darling test of |2 PIT - 1|, which looks hard at the tails; bias
-    by the mean PIT; what neither sees by a Kolmogorov-Smirnov test of the PIT and a chi-square test
-    of its histogram. One chance in a hundred makes it clear, one in forty a hint. What is
-    significant in a large table but smaller than three percentage points is called small. Where
-    chance moves the coverage of 90 % intervals by more than six, rows are too few to tell.
+    Width: the Anderson-Darling test of |2 PIT - 1|, which is sensitive in the tails. Bias: the mean
+    PIT. Other deviations: a Kolmogorov-Smirnov test of the PIT and a chi-square test of its
+    histogram. A p-value below 0.01 is clear, one below 0.025 a hint. A significant deviation of
+    less than three percentage points is called small. If chance moves the coverage of 90 %
+    intervals by more than six points, there are too few rows.
     """
     n, folded = len(pit), np.abs(2.0 * pit - 1.0)
     counts = _coverage_in_words(shares or [float(np.mean(folded <= level)) for level in LEVELS])
     if n < MIN_ROWS:
-        headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
+        headline = f"Too few rows to assess calibration: {n} of the {MIN_ROWS} that are needed."
         return Verdict("unknown", headline, (counts,))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
     bias, held = _bias(pit), float(np.mean(folded <= 0.9))
@@ -155,11 +155,11 @@ def judge(
 
 
 def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
-    """Say whether the probabilities can be taken at their word.
+    """Assess the calibration of class probabilities.
 
-    Confidence is judged by the number of right answers, against the number that the confidences
-    announce; the balance of the classes by the rows of each, against the sum of its probabilities;
-    what neither sees by a chi-square test over groups of equal confidence. As of numbers,
+    Confidence: the number of right predictions against the sum of the confidences. Balance: the
+    number of rows of each class against the sum of its probabilities. Other deviations: a
+    chi-square test over groups of equal confidence. As for numbers,
     one chance in a hundred makes it clear, one in forty a hint; and what is significant in a large
     table is called small below three percentage points, if it is also less than a quarter of the
     rate that it is about. Where chance moves the share of right answers by more than six points,
@@ -168,7 +168,7 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     n, right = len(y), predicted.label == y
     counts = _counts(predicted, y)
     if n < MIN_ROWS:
-        headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
+        headline = f"Too few rows to assess its confidence: {n} of the {MIN_ROWS} that are needed."
         return Verdict("unknown", headline, (counts,))
     faults = _present(_confidence(predicted, y, right), _balance(predicted, y))
     faults = faults or _present(_levels(predicted, y, right))
@@ -198,7 +198,7 @@ def _pronounce(
     small: str,
     coarse: float = _COARSE,
 ) -> Verdict:
-    """Sum the faults up.
+    """Summarise the faults in one verdict.
 
     counts
         The sentence that quotes what was observed.
@@ -208,13 +208,14 @@ def _pronounce(
     """
     if not faults:
         points = f"{number(100.0 * chance, 2)} percentage points"
-        text = f"{counts} Of {n:,} rows, chance alone moves {share} by {points} either way."
+        text = f"{counts} With {n:,} rows, {share} varies by ± {points} due to chance."
         if chance > coarse:
-            headline = f"No fault seen, but {n:,} rows are too few to tell a small one from chance."
+            headline = f"No miscalibration found, but {n:,} rows are too few to detect a small one."
             return Verdict("unknown", headline, (text,))
-        return Verdict("good", f"Well calibrated, as far as {n:,} rows can tell.", (text,))
+        headline = f"Well calibrated: {n:,} rows show no significant deviation."
+        return Verdict("good", headline, (text,))
     if all(fault.size < fault.limit for fault in faults):
-        headline = f"Well calibrated: what deviation {n:,} rows show is {small}."
+        headline = f"Well calibrated: the deviation on {n:,} rows is significant but {small}."
         return Verdict("good", headline, (*(f"{f.clear} {f.detail}" for f in faults), counts))
     details = (*(fault.detail for fault in faults), counts)
     worst = max(faults, key=lambda fault: (fault.is_clear, fault.size))
@@ -234,11 +235,11 @@ def _shape(pit: np.ndarray) -> Fault | None:
     excess = np.abs(histogram.counts - histogram.expected)
     headline = "The errors do not have the predicted shape."
     flat = "Widths and centre are right on average, but the histogram of PIT values is not flat: "
-    detail = f"{flat}the noise depends on the row, or it has another form."
+    detail = f"{flat}the noise depends on the row or has another distribution."
     if abs(skew := _skew(pit)) > _Z_CLEAR:
         long, short = ("high", "low") if skew > 0.0 else ("low", "high")
-        headline = f"The errors have another shape than predicted: skewed towards {long} values."
-        detail = f"{flat}it has too many rows far on the {long} side, too few on the {short} one."
+        headline = f"The errors are more skewed than predicted, towards {long} values."
+        detail = f"{flat}there are too many rows far on the {long} side, too few on the {short}."
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
     return Fault(headline, detail, size, is_clear=True)
@@ -258,7 +259,7 @@ def _bias(pit: np.ndarray) -> Fault | None:
     side, where = ("low", "above") if shift > 0.0 else ("high", "below")
     share = float(np.mean((pit - 0.5) * shift > 0.0))
     return Fault(
-        f"Biased: predictions sit too {side}.",
+        f"Biased: predictions are too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
         stats.kstest(pit, "uniform").statistic,
         bool(z > _Z_CLEAR),
@@ -273,14 +274,15 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
     distance, is_clear = stats.kstest(folded, "uniform").statistic, statistic > _AD_CLEAR
     excess = _excess_coverage(folded)
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
-        headline = "The errors have other tails than predicted."
-        detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
+        headline = "The tails of the errors differ from the prediction."
+        detail = "Coverage is too low at some levels and too high at others: see its figure."
         return Fault(headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
-    detail = "The 90 % level is nearly right; the picture of coverage shows the others."
+    detail = "Coverage at 90 % is nearly right; the figure of coverage shows the other levels."
     if np.isfinite(stretch) and (stretch > 1.0) == too_narrow:
         detail = (
-            f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
+            f"To contain 90 % of these rows, the intervals would have to be {number(stretch, 2)}"
+            " times as wide."
         )
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
     return Fault(
@@ -319,19 +321,19 @@ def _confidence(
     promised, kept = float(np.mean(confidence)), float(np.mean(right))
     gap = promised - kept
     error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
-    name, less, sure = ("overconfident", "less", "too sure")
+    name, less, above = ("overconfident", "less", "above")
     if gap < 0.0:
-        name, less, sure = ("too cautious", "more", "not sure enough")
+        name, less, above = ("too cautious", "more", "below")
     detail = (
-        f"It is {number(100.0 * abs(gap), 2)} ± {number(100.0 * error, 1)} percentage points {sure}"
-        f": it expects {percent(1.0 - promised, 1)} of its answers to be wrong, and"
-        f" {percent(1.0 - kept, 1)} are."
+        f"Its confidence is {number(100.0 * abs(gap), 2)} ± {number(100.0 * error, 1)} percentage"
+        f" points {above} its accuracy: it expects {percent(1.0 - promised, 1)} of its predictions"
+        f" to be wrong, and {percent(1.0 - kept, 1)} are."
     )
     factor = temperature(predicted, y)
     if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
-        detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
+        detail += f" Dividing the log-odds by {number(factor, 2)} would fit these rows best."
     return Fault(
-        f"{name.capitalize()}: it is right {less} often than it says.",
+        f"{name.capitalize()}: it is right {less} often than predicted.",
         detail,
         abs(gap),
         chance < _CLEAR,
@@ -386,7 +388,7 @@ def _levels(
         return None
     size = float(np.sum(np.abs(sums[0]))) / len(p)
     headline = "Right on average, but not at every level of confidence."
-    detail = "At some levels it is right more often than it says, at others less: see the diagram."
+    detail = "At some levels it is right more often than predicted, at others less often."
     rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
     return Fault(headline, detail, size, is_clear=True, limit=_small(rate))
 

@@ -26,18 +26,18 @@ from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, 
 
 MAX_LINES = 20
 KIND_NOTES = {
-    POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
-    NONNEGATIVE: "The target is taken for numbers from 0 on, and 0 has a probability of its own: "
-    "no interval reaches below, log-likelihoods are of a probability at 0 and of a density above "
-    "it, and PIT values of 0 are drawn between 0 and that probability.",
-    CENSORED: "The target is taken for numbers with a limit beyond which nothing is told apart: "
-    "the limit stands for all of it and has a probability of its own, no interval reaches "
-    "beyond, and PIT values there are drawn within that probability.",
-    SHARE: "The target is taken for shares: every interval lies between 0 and 1, or 0 and 100 %.",
-    COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
-    "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
+    POSITIVE: "The target is positive: all intervals lie above 0.",
+    NONNEGATIVE: "The target is nonnegative, and 0 has a probability: no interval extends below 0, "
+    "the log-likelihood uses this probability at 0 and a density above 0, and the PIT value of a 0 "
+    "is drawn between 0 and this probability.",
+    CENSORED: "The target is censored at a limit: the limit stands for all values beyond it and "
+    "has their probability, no interval extends beyond the limit, and the PIT value of a censored "
+    "row is drawn within this probability.",
+    SHARE: "The target is a share: every interval lies between 0 and 1, or 0 and 100 %.",
+    COUNT: "The target is a count: the bounds of intervals are whole numbers from 0 on, "
+    "log-likelihoods are those of probabilities, and PIT values are randomised within their step.",
 }
-_LITTLE = 0.01  # of the doubt
+_LITTLE = 0.01  # share of the predictive uncertainty
 _LINES = [name for name in SIMPLE if name in METHODS]
 """Estimators to which the line beside them is the same model, learnt in another way."""
 Details = TypeVar("Details", NumberDetails, ClassDetails)
@@ -296,10 +296,10 @@ def _on_gaps(rows: EncodedRows, predicted: Any) -> tuple[str, ...]:
     if cost < _LITTLE:
         return ()
     n = int(gap.sum())
-    have = "rows has gaps, whose" if n == 1 else "rows have gaps, whose"
+    have = "rows has" if n == 1 else "rows have"
     return (
-        f"{n} of {len(gap)} {have} missing values make {percent(cost)} of the doubt on average: "
-        "measuring them would take it away.",
+        f"{n} of {len(gap)} {have} missing values, which cause {percent(cost)} of the predictive "
+        "uncertainty on average: measuring them would remove this part.",
     )
 
 

@@ -116,7 +116,7 @@ def coverage(curve: Promise) -> Figure:
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.plot(100 * curve.promised, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
     outside = (curve.actual < curve.low) | (curve.actual > curve.high)
-    texts = shares(curve, "{} intervals held {}")
+    texts = shares(curve, "{} intervals contain {}")
     mark(ax, 100 * curve.promised, 100 * curve.actual, outside, size=3.2, texts=texts)
     ax.set(xlim=(0, 100), ylim=(0, 100))
     return named(ax, "Nominal level of the interval, %", "Rows inside, %")
@@ -169,7 +169,7 @@ def reliability(details: ClassDetails) -> Figure:
     mark(ax, x, y, outside, size=5, texts=texts)
     ax.set(xlim=(0, 102), ylim=(0, 104))
     if not details.positive:
-        return named(ax, "Probability of the answer, %", "Answers that are right, %")
+        return named(ax, "Predicted probability, %", "Right predictions, %")
     name = label(details.positive, 24)
     return named(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
 
@@ -194,7 +194,7 @@ def confidence(histogram: Histogram) -> Figure:
     ax.set(xlim=(100 * histogram.edges[0], 100), ylim=(0.0, 1.08 * max(tops)))
     ax.grid(False, axis="x")
     return named(
-        ax, "Probability of the answer, %", "Right (filled) and wrong (line) answers, % of each"
+        ax, "Predicted probability, %", "Right (filled) and wrong (line) predictions, % of each"
     )
 
 
@@ -209,7 +209,7 @@ def abstaining(curve: Abstaining) -> Figure:
     ax.plot(left_out, error, color=INK, linewidth=1.8)
     ax.set_xlim(0, 100)
     ax.set_ylim(0.0, 1.05 * max(float(np.max(error)), float(np.max(expected)), 1e-3))
-    return named(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
+    return named(ax, "Most uncertain rows left out, %", "Wrong predictions among the rest, %")
 
 
 def balance(scores: Sequence[ClassScore]) -> Figure:
@@ -263,7 +263,7 @@ def roc(two: TwoClasses) -> Figure:
     _dot(ax, 100 * fallout, 100 * two.at.recall[0])
     _percentages(ax)
     name = label(two.other, 24)
-    return named(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
+    return named(ax, f"False positive rate: rows of {name} that are flagged, %", "Recall, %")
 
 
 def costs(two: TwoClasses) -> Figure:

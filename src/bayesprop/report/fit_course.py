@@ -17,7 +17,7 @@ from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 
-_EVIDENCE = {"prequential": "prequential (every row predicted before it was absorbed)"}
+_EVIDENCE = {"prequential": "prequential (every row predicted before it was learnt)"}
 _COLOURS = (BLUE, ORANGE, INK, MUTED)
 _MOST_BINS, _DRAWS_A_BIN = 20, 10
 _NAMES = {
@@ -43,7 +43,7 @@ def ends(values: Sequence[float]) -> str:
     """Give the first and the last value of a trace."""
     if not values:
         return "No steps."
-    return f"From {number(values[0])} at first to {number(values[-1])} at last."
+    return f"From {number(values[0])} at the start to {number(values[-1])} at the end."
 
 
 def in_words(name: str) -> str:
@@ -91,8 +91,8 @@ def name_of(key: str) -> str:
 def caption(trace: ChainTrace) -> str:
     """Give the diagnostics of one quantity."""
     if trace.r_hat is None or trace.ess is None:
-        return "One chain alone cannot tell whether it has converged."
-    return f"R-hat {number(trace.r_hat, 4)}; worth {number(trace.ess, 3)} independent draws."
+        return "Convergence cannot be assessed from one chain."
+    return f"R-hat {number(trace.r_hat, 4)}; effective sample size {number(trace.ess, 3)} draws."
 
 
 def course(values: Float[np.ndarray, "c s"]) -> Figure:

@@ -87,18 +87,18 @@ class TwoClasses:
         """Say where the threshold comes from, and how sure it is."""
         rule = self.rule
         if rule is None:
-            return "No costs and no rate were given: a row is flagged where the class is likelier."
+            return "No costs or rate were given: a row is flagged if the class is more probable."
         if rule.costs is not None:
             fn, fp = number(rule.costs.fn), number(rule.costs.fp)
             return (
-                f"A missed row costs {fn}, a false alarm {fp}: flagging is cheaper from {fp} /"
-                f" ({fp} + {fn}) = {percent(rule.threshold, 1)} on, if probabilities keep their"
-                " promise. No rows were needed to choose it."
+                f"A false negative costs {fn}, a false positive {fp}: flagging is cheaper from"
+                f" {fp} / ({fp} + {fn}) = {percent(rule.threshold, 1)} on, if the probabilities are"
+                " calibrated. This choice uses no rows."
             )
         low, high = rule.spread
         text = (
-            f"It was chosen to reach {rule.asked} on {rule.n_rows:,} rows, of which"
-            f" {rule.n_positive:,} are of the class; other such rows would have given"
+            f"The threshold was chosen to reach {rule.asked} on {rule.n_rows:,} rows"
+            f" ({rule.n_positive:,} of the class); other samples of rows would have given"
             f" {percent(low, 1)} to {percent(high, 1)}."
         )
         if rule.among_new is None:
@@ -107,8 +107,8 @@ class TwoClasses:
         kind = "" if rule.rate is None else rule.rate.kind
         name = "share of flagged rows" if kind == FLAGGED else kind
         return (
-            f"{text} Among new rows the {name} will be {percent(low)} to {percent(high)}, 95 times"
-            " of 100."
+            f"{text} On new rows the {name} will be {percent(low)} to {percent(high)} (95 %"
+            " interval)."
         )
 
 
@@ -350,9 +350,9 @@ def conformal(predicted: ClassPredictive, y: Shaped[np.ndarray, " n"]) -> str:
     limit = split_conformal.limit(proba, np.asarray(predicted.classes), y, _CONFORMAL)
     sizes = np.sum(proba >= limit, axis=1)
     return (
-        f"Conformal prediction, calibrated on these rows: the set of all classes of "
-        f"probability {number(limit)} or more holds the class of a new row "
-        f"{percent(_CONFORMAL)} of the time, whatever the model got wrong. On these rows "
-        f"it has {number(float(np.mean(sizes)))} classes on average, and exactly one for "
-        f"{percent(float(np.mean(sizes == 1)))} of them."
+        f"Conformal prediction, calibrated on these rows: the set of all classes with "
+        f"probability {number(limit)} or more contains the class of a new row with probability "
+        f"{percent(_CONFORMAL)}, whether or not the model is right. On these rows the set has "
+        f"{number(float(np.mean(sizes)))} classes on average, and exactly one class for "
+        f"{percent(float(np.mean(sizes == 1)))} of the rows."
     )

@@ -123,9 +123,9 @@ def conformal(predicted: Predictive, y: Float[np.ndarray, " n"]) -> str:
     std_wide = split_conformal.stretch(predicted.mean, std, y, _CONFORMAL)
     times_as_wide = float(2.0 * std_wide * np.mean(std)) / metrics.mean_width(predicted, _CONFORMAL)
     return (
-        f"Conformal prediction, calibrated on these rows, makes the "
-        f"{percent(_CONFORMAL)} interval of a new row the mean ± "
-        f"{number(std_wide)} std: {number(times_as_wide)} times as wide as the "
-        "model's own, on average. It then holds what it promises, over all rows, whatever the "
-        "model got wrong: bayesprop predict --calibrate."
+        f"Conformal prediction, calibrated on these rows, gives the "
+        f"{percent(_CONFORMAL)} interval mean ± {number(std_wide)} std: "
+        f"{number(times_as_wide)} times as wide as the interval of the model, on average. It has "
+        "the nominal coverage on average over new rows, whether or not the model is right: "
+        "bayesprop predict --calibrate."
     )

@@ -101,7 +101,7 @@ def _missing_values(
         return ()
     n_more = len(names) - _N_VALUES
     named = join(names[:_N_VALUES]) + f" and {n_more} more" * (n_more > 0)
-    return (f"{named} missing ({percent(float(gap_share))} of the doubt)",)
+    return (f"{named} missing ({percent(float(gap_share))} of the uncertainty)",)
 
 
 def _unusual_values(
@@ -127,7 +127,7 @@ def _described(x: np.ndarray, z: np.ndarray, feature: Feature) -> str:
         return f"{name} = {value(float(x[columns[0]]))} ({sign}{off}{_NBSP}std)"
     same = np.all(feature.settings == x[columns], axis=1)
     if not np.any(same):
-        return f"{name} = a level that training did not have"
+        return f"{name} = a level that is not in the training rows"
     level = label(feature.levels[int(np.argmax(same))], 30)
     if not np.any(x[columns] == 1.0):
         return f"{name} = {level}"
