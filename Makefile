@@ -19,12 +19,12 @@ $(READY): requirements/dev.lock pyproject.toml
 
 demo: $(READY)
 	@mkdir -p demo
-	$(BIN)/bayesprop fit diabetes --target progression --test-fraction 0.2 --seed 0 --out demo/diabetes.bayesprop --report demo/report.html
-	$(BIN)/bayesprop predict demo/diabetes.bayesprop diabetes --interval 0.9 --out demo/predictions.csv
+	$(BIN)/bayesprop fit concrete --target compressive_strength --test-fraction 0.2 --seed 0 --out demo/concrete.bayesprop --report demo/report.html
+	$(BIN)/bayesprop predict demo/concrete.bayesprop concrete --interval 0.9 --out demo/predictions.csv
 	@echo
 	@echo "The report:       $(CURDIR)/demo/report.html   (open it in a browser)"
 	@echo "The predictions:  $(CURDIR)/demo/predictions.csv"
-	@echo "The model:        $(CURDIR)/demo/diabetes.bayesprop"
+	@echo "The model:        $(CURDIR)/demo/concrete.bayesprop"
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal

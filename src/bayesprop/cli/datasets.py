@@ -1,4 +1,4 @@
-"""`datasets`: the tables that can be named."""
+"""`datasets`: list the known data sets."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ def run(options: Datasets) -> None:
     names = ("name", "n", "d", "target", "task", "from", "licence")
     shown = len(names) if (width() or _WIDE) >= _WIDE else -1
     print_table("", names[:shown], [row[:shown] for row in rows], right=(1, 2))
-    where = f"the folder {registry.FOLDER_VARIABLE} names, scikit-learn, openml.org, or you"
+    where = f"the folder {registry.FOLDER_VARIABLE}, bayesprop, scikit-learn, openml.org, or you"
     print(f"\n{wrapped(f'from: {where}')}")
 
 
 def _source(data: registry.DataSet) -> str | None:
-    """Name the first place that would be asked; None where the user has to supply the file."""
+    """Name the first place that has the data set; None if the user has to supply the file."""
     folder = os.environ.get(registry.FOLDER_VARIABLE)
     if data.file and folder and (Path(folder) / data.file).is_file():
         return registry.FOLDER_VARIABLE
+    if data.packaged is not None:
+        return "bayesprop"
     if data.bundled is not None:
         return "scikit-learn"
     return None if data.openml is None else "openml.org"

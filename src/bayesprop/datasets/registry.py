@@ -1,7 +1,7 @@
 """The data sets that can be named: where each one is, its checksum, columns, licence, splits.
 
 A new data set is one entry of `sets.toml`. Places are tried in this order: the folder that the
-environment variable BAYESPROP_DATA names, the sets that come with scikit-learn, openml.org.
+environment variable BAYESPROP_DATA names, this package, scikit-learn, openml.org.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class DataSet:
         Of the file; None where nobody has published one.
     file
         Place in the folder of BAYESPROP_DATA; None: not there.
+    packaged
+        Name of the file in this package; None: not included.
     bundled
-        Name of scikit-learn's loader; None: scikit-learn does not bring it.
+        Name of scikit-learn's loader; None: not included in scikit-learn.
     openml
         Number at openml.org; None: no copy there with these columns is known.
     n_splits
@@ -75,6 +77,7 @@ class DataSet:
     note: str = ""
     file: str | None = None
     sha256: str | None = None
+    packaged: str | None = None
     bundled: str | None = None
     openml: int | None = None
     n_splits: int = 20
@@ -104,7 +107,7 @@ class Loaded:
     y
         Numbers; labels for classification.
     source
-        Where it came from: a path, "scikit-learn" or "openml.org".
+        Where it came from: a path, "bayesprop", "scikit-learn" or "openml.org".
     """
 
     X: Shaped[np.ndarray, "n d"]
@@ -177,6 +180,13 @@ def _loaded_from_csv(data: DataSet, content: bytes, path: str) -> Loaded:
     return _checked(
         data, features.to_numpy().astype(str), frame[data.target].to_numpy(), features.columns, path
     )
+
+
+def _from_package(data: DataSet, file: str) -> Loaded:
+    with resources.files("bayesprop.datasets").joinpath(file).open(encoding="utf-8") as lines:
+        names = lines.readline().strip().split(",")
+        values = np.loadtxt(lines, delimiter=",")
+    return _checked(data, values[:, :-1], values[:, -1], names[:-1], "bayesprop")
 
 
 def _from_sklearn(data: DataSet, name: str) -> Loaded:
@@ -266,6 +276,7 @@ def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, n
 
 PLACES: dict[str, Callable[[DataSet, Any], Loaded]] = {
     "file": _from_folder,
+    "packaged": _from_package,
     "bundled": _from_sklearn,
     "openml": _from_openml,
 }
