@@ -7,7 +7,8 @@ import pytest
 from scipy import special
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from bayesprop import BayesianLogisticClassifier
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop.linear import logistic_model
 from bayesprop.store import estimator_from_stored
 
 SETS = {"two": load_breast_cancer, "three": load_iris}
@@ -97,3 +98,33 @@ def test_probabilities_of_few_rows_of_its_own_model_are_as_right_as_they_are_sur
         right = np.where(proba[:, 1] > 0.5, p[n:], 1.0 - p[n:])
         too_sure.append(np.mean(proba.max(axis=1) - right))
     assert abs(np.mean(too_sure)) < 4 * np.std(too_sure) / np.sqrt(len(too_sure))
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight"), [({}, 1e300), ({}, 1e20), ({"prior_prec": 1e-20}, 1)]
+)
+def test_numbers_beyond_the_precision_are_refused_in_a_sentence(settings, weight):
+    X, y = load_iris(return_X_y=True)
+    models = [BayesianLogisticClassifier(posterior, **settings) for posterior in ("vi", "laplace")]
+    models += [BayesianLinearRegressor()] if weight > 1e100 else []
+    for model in models:
+        with pytest.raises(
+            ValueError, match=r"must be .* smaller|must be at most 1e.100"
+        ) as raised:
+            model.fit(X, y, sample_weight=np.full(150, weight))
+        assert type(raised.value) is ValueError
+
+
+def test_many_classes_ask_for_what_is_quick_and_fits(monkeypatch):
+    y = np.arange(903) % 301
+    X = np.eye(903)[:, :2] + y[:, None]
+    with pytest.raises(ValueError, match=r"posterior must be 'laplace'.*for 301 classes"):
+        BayesianLogisticClassifier().fit(X, y)
+    quick = BayesianLogisticClassifier("laplace", prediction="monte-carlo", n_draws=9)
+    assert quick.set_params(prior_prec=1.0).fit(X, y).predict_proba(X).shape == (
+        903,
+        301,
+    )
+    monkeypatch.setattr(logistic_model, "free_memory", lambda: 2.0**24)
+    with pytest.raises(ValueError, match="must fit into memory"):
+        quick.fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 from itertools import product
 
@@ -331,3 +332,25 @@ def test_where_a_search_starts_does_not_matter(approximate, c):
     warm = approximate(data, one, start=approximate(data, other).posterior, **settings)
     assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-5)
     np.testing.assert_allclose(warm.posterior.mean, cold.posterior.mean, atol=1e-5)
+
+
+def test_memory_does_not_grow_with_rows_times_classes_squared():
+    n, c, k = 6000, 150, 2
+    x, codes = table(n=n, d=k, c=c)
+    data, prior = Rows(x, codes), logistic.isotropic_prior(np.ones(k), c)
+    tracemalloc.start()
+    logistic.laplace(data, prior, max_steps=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * c**2 / 4
+
+
+def test_rows_in_parts_have_the_bound_of_the_whole(monkeypatch):
+    data, prior = problem(c=3)
+    whole = variational(data, prior, max_steps=5)
+    monkeypatch.setattr(
+        logistic_vi, "chunks", lambda n, _: [slice(i, i + 7) for i in range(0, n, 7)]
+    )
+    parts = variational(data, prior, max_steps=5)
+    np.testing.assert_allclose(parts.trace, whole.trace, rtol=1e-12)
+    np.testing.assert_allclose(parts.posterior.prec, whole.posterior.prec, rtol=1e-9)

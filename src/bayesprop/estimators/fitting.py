@@ -61,6 +61,7 @@ _DRAFT = 0.4
 NOTHING = cast(Learned, None)
 """Learnt so far: of units that stay, before the first row is learnt."""
 _LARGEST_SCALE = 1e150
+_LARGEST_WEIGHT = 1e100
 
 
 class LazyRandomState:
@@ -518,6 +519,11 @@ def _checked_weight(
     weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
     if not (weight > 0.0).any():
         raise ValueError("sample_weight must have a positive entry, got zeros only")
+    if weight.max() > _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight must be at most {_LARGEST_WEIGHT:g}, so that sums over rows are "
+            f"float64; got {weight.max():g}: divide it by its mean"
+        )
     return weight
 
 

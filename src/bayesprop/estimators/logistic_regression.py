@@ -22,6 +22,7 @@ from bayesprop.linear.logistic_model import LogisticModel
 from bayesprop.model.task import Classes
 
 _MOST_WEIGHTS = 20_000
+_MOST_INTEGRATED = 300  # logits that are integrated over
 
 
 def _generator(seed: Any) -> np.random.RandomState:
@@ -46,7 +47,7 @@ class BayesianLogisticClassifier(ClassifierBase):
         The Gaussian nearest the posterior in KL(q || p), which maximises a lower bound of the
         evidence; or the one at the mode with the curvature there, in half the time (a fortieth of
         it for 650 weights of ten classes), which makes probabilities too careful where rows are few
-        or classes separable.
+        or classes separable. More than 300 classes need "laplace", and "monte-carlo" below.
     covariance : {"full", "diagonal"}
         Of the posterior; "diagonal" with "vi" is mean-field.
     prediction : {"quadrature", "probit", "monte-carlo"}
@@ -101,6 +102,13 @@ class BayesianLogisticClassifier(ClassifierBase):
                 f"X must lead to {_MOST_WEIGHTS} weights at most, got {n_weights}, whose "
                 f"covariance would take {8e-9 * n_weights**2:.0f} GB: reduce the columns, or use "
                 "ClosedFormVIClassifier with hidden_layer_sizes=()"
+            )
+        integrates = self.posterior == "vi" or self.prediction != "monte-carlo"
+        if task.n_classes > _MOST_INTEGRATED and integrates:
+            raise ValueError(
+                f"posterior must be 'laplace' and prediction 'monte-carlo' for more than "
+                f"{_MOST_INTEGRATED} classes, whose integrals take a second a row; got "
+                f"{self.posterior!r} and {self.prediction!r} for {task.n_classes} classes: set both"
             )
         return LogisticModel(
             n_inputs,

@@ -50,7 +50,9 @@ class Gaussian:
     def root(self) -> Float[np.ndarray, "p p"]:
         """Root of the covariance, root root'; LinAlgError unless prec is positive definite."""
         factor = linalg.cholesky(self.prec, lower=True)
-        return linalg.solve_triangular(factor, np.eye(len(self.prec)), lower=True).T
+        return linalg.solve_triangular(
+            factor, np.eye(len(self.prec)), lower=True, overwrite_b=True
+        ).T
 
     @property
     def cov(self) -> Float[np.ndarray, "p p"]:
@@ -158,11 +160,26 @@ def class_probabilities(f: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]
     return special.expit(f) if f.shape[1] == 1 else special.softmax(f, axis=1)
 
 
-def curvature(p: Float[np.ndarray, "n l"], f: Float[np.ndarray, "n l"]) -> np.ndarray:
-    """Minus the second derivatives of a row's log-likelihood by its logits, (n, l, l)."""
-    if p.shape[1] == 1:
-        return (p * special.expit(-f))[:, :, None]
-    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+def hessian(
+    data: Rows, p: Float[np.ndarray, "n l"], f: Float[np.ndarray, "n l"]
+) -> Float[np.ndarray, "p p"]:
+    """Minus the second derivatives of the log-likelihood by the weights, some rows at a time.
+
+    Of the logits i and j of a row, p_i (1 - p_i) and -p_i p_j: the blocks across logits are those
+    of (p phi) (p phi)'.
+    """
+    k, n_logits, weight = data.x.shape[1], p.shape[1], data.weights
+    total = np.zeros((n_logits * k, n_logits * k))
+    if n_logits > 1:
+        for part in chunks(len(p), n_logits * k):
+            root = np.sqrt(weight[part])[:, None] * p[part]
+            joint = (root[:, :, None] * data.x[part, None, :]).reshape(-1, n_logits * k)
+            total -= joint.T @ joint
+    other = 1.0 - p if n_logits > 1 else special.expit(-f)
+    for i in range(n_logits):
+        own, scale = slice(i * k, (i + 1) * k), weight * p[:, i] * other[:, i]
+        total[own, own] = data.x.T @ (scale[:, None] * data.x)
+    return total
 
 
 def laplace(
@@ -189,7 +206,8 @@ def laplace(
         f = logits(w, data.x)
         p = class_probabilities(f)
         slope = gradient(data, residuals(data, p)) - prior.prec @ (w - prior.mean)
-        prec = prior.prec + information(data, curvature(p, f))
+        prec = hessian(data, p, f)
+        prec += prior.prec
         step = linalg.cho_solve(linalg.cho_factor(prec), slope)
         decrement = float(slope @ step)
         if decrement <= _TOLERANCE or len(trace) > max_steps:

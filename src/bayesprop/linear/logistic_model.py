@@ -20,9 +20,12 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
+from bayesprop.numerics.machine import chunks, free_memory
 from bayesprop.numerics.rows import Rows
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"
+_N_MATRICES = {_VI: 18, "laplace": 9}
+"""That a search holds at once, of all weights by all weights: by tracemalloc, 1,620 weights."""
 POSTERIORS: dict[str, Callable[..., logistic.Fitted]] = {
     _VI: variational,
     "laplace": logistic.laplace,
@@ -89,23 +92,32 @@ class LogisticModel:
         started, best, log_evidence = time.perf_counter(), None, 0.0
         data = Rows(bases.design(None, rows.x), rows.y, rows.weight)
         k = data.x.shape[1]
+        _check_memory(_N_MATRICES[self.posterior], self.n_logits, k)
         prec = self.prior.start(k)
-        if before is not None:
-            _, prec, log_evidence = before.state
-            found = self._approximate(data, before.state.posterior)
-        elif self.prior.is_known:
-            found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
-        else:
-            best = logistic.maximise(
-                data,
-                prec,
-                self.prior.groups(k).number,
-                self._approximate,
-                self.n_logits,
-                is_bound=self.posterior == _VI,
-                max_steps=self.max_steps,
-            )
-            found, prec = best.fitted, best.prior_prec
+        try:
+            if before is not None:
+                _, prec, log_evidence = before.state
+                found = self._approximate(data, before.state.posterior)
+            elif self.prior.is_known:
+                found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
+            else:
+                best = logistic.maximise(
+                    data,
+                    prec,
+                    self.prior.groups(k).number,
+                    self._approximate,
+                    self.n_logits,
+                    is_bound=self.posterior == _VI,
+                    max_steps=self.max_steps,
+                )
+                found, prec = best.fitted, best.prior_prec
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "the precision of the weights must be positive definite in 64 bits, which row "
+                f"weights of up to {data.weights.max():.3g} and prior precisions from "
+                f"{prec.min():.3g} are not: give smaller sample_weight, or a larger prior_prec or "
+                "intercept_prec"
+            ) from error
         state = LogisticState(found.posterior, prec, log_evidence + found.log_evidence)
         seconds = time.perf_counter() - started
         report = self._report(state, found, best, len(rows.x), seconds)
@@ -170,8 +182,12 @@ class LogisticModel:
         if self.prediction == _MONTE_CARLO:
             drawn = posterior.sample(self.generator(), self.n_draws)
             return ClassPredictive.of_codes(*logistic.monte_carlo(drawn, phi))
-        at = logistic.logit_moments(posterior, phi)
-        return ClassPredictive.of_codes(*gaussian_logits.PREDICTIONS[self.prediction](at))
+        integrate = gaussian_logits.PREDICTIONS[self.prediction]
+        parts = [
+            integrate(logistic.logit_moments(posterior, phi[part]))
+            for part in chunks(max(len(phi), 1), self.n_logits**2)
+        ]
+        return ClassPredictive.of_codes(*map(np.concatenate, zip(*parts, strict=True)))
 
     @property
     def state_kind(self) -> LogisticState:
@@ -185,6 +201,18 @@ class LogisticModel:
         """Raise ValueError unless the precisions of prior and posterior are positive."""
         if not (state.prior_prec > 0.0).all() or not np.isfinite(state.posterior.root).all():
             raise ValueError("the precisions of prior and posterior must be > 0")
+
+
+def _check_memory(n_matrices: int, n_logits: int, n_columns: int) -> None:
+    """Raise ValueError where the matrices of a search would not fit into memory."""
+    needed, free = 8.0 * n_matrices * (n_logits * n_columns) ** 2, free_memory()
+    if needed > free:
+        raise ValueError(
+            f"{n_logits} logits of {n_columns} weights each must fit into memory: their covariance "
+            f"takes {needed / 2**30:.3g} GiB while it is searched for, and {free / 2**30:.3g} GiB "
+            "are free: reduce the columns or the classes, or use ClosedFormVIClassifier with "
+            "hidden_layer_sizes=()"
+        )
 
 
 def _advice(found: logistic.Fitted, best: logistic.Maximised | None, max_steps: int) -> list[str]:

@@ -166,13 +166,15 @@ def _moved(data: Rows, prior: Gaussian, point: _Point, move: _Move, share: float
 
 
 def _at(data: Rows, prior: Gaussian, q: Gaussian) -> _Point:
-    at = logistic.logit_moments(q, data.x)
-    expected = expectations(at)
-    likelihood = logistic.expected_log_likelihood(data, at.mean, expected.log_normaliser)
-    uphill = logistic.gradient(data, logistic.residuals(data, expected.proba))
-    return _Point(
-        q=q,
-        elbo=likelihood - kl(q, prior),
-        slope=uphill - prior.prec @ (q.mean - prior.mean),
-        target=prior.prec + logistic.information(data, expected.curvature),
-    )
+    """Integrate over the rows, so many at a time that the covariances of their logits are few."""
+    likelihood, k = 0.0, data.x.shape[1]
+    slope = -prior.prec @ (q.mean - prior.mean)
+    target = prior.prec.copy()
+    for part in chunks(len(data.x), (len(q.mean) // k) ** 2):
+        rows = data.at(part)
+        at = logistic.logit_moments(q, rows.x)
+        expected = expectations(at)
+        likelihood += logistic.expected_log_likelihood(rows, at.mean, expected.log_normaliser)
+        slope += logistic.gradient(rows, logistic.residuals(rows, expected.proba))
+        target += logistic.information(rows, expected.curvature)
+    return _Point(q, likelihood - kl(q, prior), slope, target)

@@ -11,6 +11,7 @@ import functools
 import gc
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,8 @@ what many a core can do. What waits for the memory gains nothing."""
 _VALUES_AT_ONCE = 4_000_000
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")
+_MEMORY = Path("/proc/meminfo")
+_MOST_MEMORY = Path("/sys/fs/cgroup/memory.max")
 _last_count = [-math.inf]
 _of_blas = Lock()
 _holders: list[list[tuple[LibController, int]]] = []
@@ -78,6 +81,19 @@ def forget_when_crowded(share: float = 0.5, every: float = 1.0) -> bool:
 def n_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> float:
+    """Bytes that this process can still have; infinite where the system does not say."""
+    try:
+        free = re.search(r"MemAvailable:\s+(\d+)", _MEMORY.read_text())
+        most = math.inf if free is None else 1024.0 * int(free[1])
+    except OSError:
+        most = math.inf
+    try:
+        return min(most, float(_MOST_MEMORY.read_text()))
+    except (OSError, ValueError):  # "max"
+        return most
 
 
 def is_core_idle() -> bool:
