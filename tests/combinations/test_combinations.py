@@ -19,7 +19,6 @@ from bayesprop.catalogue import METHODS
 from bayesprop.distributions.gaussian_copula import COMPLETIONS
 from bayesprop.model import task as of_task
 from bayesprop.model.method import Streams
-from bayesprop.table_model import answering
 from method_settings import silently
 from tables import LABELS, plain, rows_to_predict, typed
 
@@ -87,7 +86,7 @@ def small_blocks(request, monkeypatch):
     s = getattr(request.node, "callspec", None) and request.node.callspec.params.get("s")
     times = COMPLETIONS if s and s["gap in"] != "no block" else 1
     monkeypatch.setattr(of_task, "MOST_ROWS", BLOCK * times)
-    monkeypatch.setattr(answering, "CHUNK_ROWS", 2 * BLOCK)
+    monkeypatch.setattr("bayesprop.table_model.predict.CHUNK_ROWS", 2 * BLOCK)
 
 
 def predicted(s: Mapping[str, str], folder, rows=None):

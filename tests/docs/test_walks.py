@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import bayesprop
 from bayesprop import BayesianRegressor, PBPRegressor
+from bayesprop.cli import main
 from opened import opened
 
 PAGE = Path(__file__).parents[2] / "docs/understand/architecture.md"
@@ -48,3 +50,38 @@ def test_a_stream():
     stream = PBPRegressor(random_state=0).fit(X, Y)
     stream.partial_fit(X[:5], Y[:5])
     assert opened(lambda: stream.partial_fit(X[5:9], Y[5:9])) == shown("A stream")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Tables and models for the commands."""
+    folder = tmp_path_factory.mktemp("walks")
+    columns = {f"x{k}": x for k, x in enumerate(X.T)}
+    table = pl.DataFrame(columns | {"kind": np.resize(["a", "b", "c"], 400), "y": Y})
+    table.write_csv(folder / "table.csv")
+    table[:10].write_csv(folder / "more.csv")
+    table[:10].drop("y").write_csv(folder / "new.csv")
+    for method in ("default", "pbp"):
+        out = str(folder / f"{method}.model")
+        words = ["fit", str(folder / "table.csv"), "--target", "y", "--method", method]
+        assert main([*words, "--out", out, "--quiet"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit table.csv --target y --out new.model --quiet",
+        "predict default.model new.csv --out out.csv --quiet",
+        "suggest default.model new.csv --n 3 --quiet",
+        "update pbp.model more.csv --out new.model --quiet",
+    ],
+)
+def test_a_command(folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    words = command.split()
+    assert main(words) == 0
+    files = opened(lambda: main(words))
+    rooms = dict.fromkeys(file.split("/")[0].removesuffix(".py") for file in files)
+    line = f"- `{words[0]}`: {', '.join(f'`{room}`' for room in rooms)}"
+    assert f"{line}\n" in PAGE.read_text()

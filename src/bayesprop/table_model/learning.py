@@ -18,8 +18,15 @@ from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import OPTIONS, Message, Said, for_terminal, one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.judged_again import JudgedAgain, judged_again
-from bayesprop.table_model.judging import INTERRUPTED, Judged, judge, judged_in_folds, learn
+from bayesprop.table_model.evaluate import (
+    INTERRUPTED,
+    Judged,
+    JudgedAgain,
+    judge,
+    judged_again,
+    judged_in_folds,
+    learn,
+)
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator

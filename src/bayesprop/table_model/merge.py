@@ -8,7 +8,7 @@ from typing import Any
 from bayesprop.scale.merging import merge
 from bayesprop.store import SavedModel
 from bayesprop.table.errors import Message
-from bayesprop.table_model.judging import UNJUDGED
+from bayesprop.table_model.evaluate import UNJUDGED
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator

@@ -17,11 +17,11 @@ from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message
 from bayesprop.table.read import Check
-from bayesprop.table_model.answering import PredictRequest, write_predictions
 from bayesprop.table_model.deciding import Asked, Positive
+from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.predicting import Evaluation, beside, evaluation, predictive_of
+from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, fingerprint, in_groups, like, read_any, table_name
 from bayesprop.table_model.summary import as_html, as_text

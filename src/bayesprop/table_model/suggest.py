@@ -21,7 +21,7 @@ from bayesprop.table.values import MARKS, as_numbers, cleaned, unmarked, without
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.predicting import predictive_of, refusals_by_name
+from bayesprop.table_model.predict import predictive_of, refusals_by_name
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, like, table_name
 

@@ -14,10 +14,9 @@ from bayesprop.store import SavedModel
 from bayesprop.table.division import Division, groups_of, weights_of
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import Message, Said, listing, one_line
-from bayesprop.table_model.judging import Judged, judge, learn
+from bayesprop.table_model.evaluate import Judged, evaluation, judge, learn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
-from bayesprop.table_model.predicting import evaluation
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import column, divided, fingerprint, table_name
 

@@ -1,9 +1,10 @@
-"""What is asked of predictions: which columns, calibrated or decided on what, which rows not."""
+"""Predictions of a table: columns, calibration, decisions, and rows without an answer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from bayesprop.abstention import scores_for, uncertainty_of
 from bayesprop.datasets import registry
@@ -18,8 +20,9 @@ from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.model.progress import current, following
+from bayesprop.model.task import ExposureError, FarInputError
 from bayesprop.scale.large_table import EncodedTables, large_table
-from bayesprop.table.encoding import EncodedRows
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message, close_to, listing, one_line
 from bayesprop.table.values import names_in
 from bayesprop.table.write import PARQUET, write_table
@@ -34,7 +37,6 @@ from bayesprop.table_model.deciding import Asked, check_two_classes
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.predicting import predictive_of, refusals_by_name
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import table_name
 
@@ -322,3 +324,56 @@ def _predicted(
                 yield frame.select(columns).slice(start, len(part)).hstack(predicted)
             else:
                 yield predicted.with_row_index("row", first) if is_numbered else predicted
+
+
+@contextmanager
+def refusals_by_name(
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+) -> Iterator[None]:
+    """Word an estimator's refusals as the table does, a far value not by places in a matrix."""
+    try:
+        with refusals_of_estimator(ValueError):
+            yield
+    except InputError as refusal:
+        error = refusal.__cause__
+        if isinstance(error, ExposureError):
+            name = one_line(encoding.feature_names[error.column])
+            raise InputError(error.at(f"data row {numbers[error.row]}", name)) from error
+        if not isinstance(error, FarInputError):
+            raise
+        # It may have seen a few of the rows, in another order.
+        places = np.flatnonzero(features[:, error.column] == error.value)
+        row = f"data row {numbers[places[0]]}: " if len(places) else ""
+        name = one_line(encoding.feature_names[error.column])
+        own = {"furthest": error.furthest, "value": error.value}
+        raise InputError(Message.of("predict.too_far", row=row, name=name, **own)) from error
+
+
+def predict_rows(
+    predict: Callable[[Float[np.ndarray, "n k"]], Any],
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+    positive: int | None = None,
+) -> Any:
+    """Predict some rows; refuse values too far from the training table for a finite answer.
+
+    numbers
+        What the table calls the rows, for the message.
+    """
+    with refusals_by_name(features, encoding, numbers):
+        predictive = predict(features)
+    if not np.all(good := predictive.is_finite):
+        row = numbers[int(np.argmin(good))]
+        raise InputError(Message.of("predict.not_finite", row=row))
+    return predictive if positive is None else replace(predictive, positive=positive)
+
+
+def predictive_of(
+    model: TableModel, X: Float[np.ndarray, "n k"], numbers: Sequence[Any] | np.ndarray
+) -> Any:
+    """Predict some encoded rows by a table's model, as `predict_rows` does."""
+    place = model.positive and model.positive.place
+    return predict_rows(model.saved.fitted.predict, X, model.encoding, numbers, place)
