@@ -43,7 +43,7 @@ class AtTheMode:
     """Logistic regression at its most probable weights, as if they were known."""
 
     def __init__(self) -> None:
-        self._laplace = BayesianLogisticClassifier(prior_prec=1.0, intercept_prec=1.0)
+        self._laplace = BayesianLogisticClassifier("laplace", prior_prec=1.0, intercept_prec=1.0)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Find the mode; the curvature there is not used."""

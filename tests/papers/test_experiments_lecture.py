@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import optimize, special
 
 from papers import (
     curve,
@@ -39,6 +39,23 @@ def exact(x: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     log_joint -= 0.5 * np.sum(w * w, axis=1)
     weight = special.softmax(log_joint)
     return weight @ special.expit(w[:, :1] + w[:, 1:] @ new.T)
+
+
+def test_map_is_the_most_probable_weights():
+    points = lecture_logistic.clouds(40, random_state=3)
+    X = (points.X - points.X.mean(axis=0)) / points.X.std(axis=0)
+    columns, sign = np.column_stack([np.ones(len(X)), X]), 2.0 * points.y - 1.0
+
+    def minus_log_joint(w):
+        return 0.5 * w @ w - special.log_expit(sign * (columns @ w)).sum()
+
+    def slope(w):
+        return w - columns.T @ (sign * special.expit(-sign * (columns @ w)))
+
+    best = optimize.minimize(minus_log_joint, np.zeros(3), jac=slope, options={"gtol": 1e-10}).x
+    model = lecture_logistic.model(lecture_logistic.Config(), "map", 0).fit(points.X, points.y)
+    proba = model.predict_dist(points.X).proba[:, 1]
+    np.testing.assert_allclose(proba, special.expit(columns @ best), atol=1e-6)
 
 
 def test_every_method_approximates_the_same_posterior():
