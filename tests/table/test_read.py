@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
@@ -37,6 +39,24 @@ def test_missing_files_and_folders(tmp_path):
     write_table(FRAME.head(0), str(tmp_path / "t.parquet"))
     with pytest.raises(TableError, match="has no rows"):
         read_table(str(tmp_path / "t.parquet"))
+
+
+@given(text=st.text(st.sampled_from("=+-@\t\r a1'"), min_size=1), number=st.floats(-9, 9))
+def test_escaped_text_never_begins_as_a_formula_and_numbers_stay(tmp_path_factory, text, number):
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    frame = pl.DataFrame(
+        {"'+": [1], "+": [2], "=name": [text], "level": pl.Series([text], dtype=pl.Categorical)}
+    )
+    write_table(frame.with_columns(number=number), str(path), escape_formulas=True)
+    found = pl.read_csv(path, infer_schema_length=0)
+    assert found.columns == ["'+", "''+", "'=name", "level", "number"]
+    assert float(found["number"][0]) == number
+    for (cell,) in (found["'=name"], found["level"]):
+        assert cell.removeprefix("'") == text.removeprefix("'")
+        assert cell.startswith("'") or cell == text
+        assert not cell.startswith(tuple("=+-@\t\r"))
+    with pytest.raises(TableError, match=r"must be .*\.csv|needs out that is a \.csv"):
+        write_table(frame, str(path.with_suffix(".parquet")), escape_formulas=True)
 
 
 def test_unknown_suffix_and_missing_folder_of_an_output(tmp_path):

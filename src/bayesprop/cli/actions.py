@@ -16,6 +16,7 @@ from bayesprop.cli import completion
 from bayesprop.cli.options import (
     argument,
     column,
+    escaping,
     option,
     output,
     repeated,
@@ -286,6 +287,7 @@ class Predict(OfTable, OfModel):
         metavar="COLS",
         autocompletion=completion.columns,
     )
+    escape_formulas: bool = escaping()
     as_json: bool = switch("Print rows as JSON on stdout, one object per line.", "--json")
 
 
@@ -378,6 +380,7 @@ class Suggest(OfTable, OfModel, WithSeed):
         "Table of the rows to predict well, for expected-entropy-reduction.", metavar="TABLE"
     )
     out: Path | None = output("File to write (.csv, .tsv, .jsonl or .parquet).")
+    escape_formulas: bool = escaping()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,6 +48,14 @@ def output(help: str, default: Any = None) -> Any:
     return option(help, "--out", "-o", default=default, metavar="FILE")
 
 
+def escaping() -> Any:
+    """Declare a field of whether spreadsheets are kept from running text as formulas."""
+    return switch(
+        "Put an apostrophe before text that a spreadsheet would run as a formula (.csv, .tsv).",
+        "--escape-formulas",
+    )
+
+
 def argument(
     metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
 ) -> Any:

@@ -23,12 +23,14 @@ def run(options: Suggest) -> None:
     """Show the rows, or write them to a file."""
     if options.out is not None:
         check_output(options.out, "--out", [options.table, options.model, options.reference])
-        check_kind(str(options.out))
+    out = None if options.out is None else str(options.out)
+    if out is not None or options.escape_formulas:
+        check_kind(out, escape_formulas=options.escape_formulas)
     with listening(options) as listener:
         model = open_model(options.model)
         suggested = ask(model.suggest, options)
-    if options.out is not None:
-        write_table(suggested.frame, str(options.out))
+    if out is not None:
+        write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
         rows = f"{len(suggested.records)} suggestions"
         note(f"{rows}: {options.out}", quiet=options.quiet)
     if options.as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -25,18 +26,26 @@ PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl or .parquet"
 _PARTS_IN_MEMORY = 32
+_FORMULA = r"^[=+\-@\t\r]"
 
 
-def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> None:
+def write_table(
+    parts: pl.DataFrame | Iterable[pl.DataFrame], target: str, *, escape_formulas: bool = False
+) -> None:
     """Write rows, whole or part by part, to a file by its ending (KINDS), or "-" for stdout.
 
     "-.jsonl" are JSON lines on stdout, where "-" is CSV.
 
     A file that was there before stays until the new one is whole. In JSON lines, an object a row,
     a number that is not finite is null. TableError if it cannot be written.
+
+    escape_formulas
+        Whether text that a spreadsheet would run as a formula gets an apostrophe in front, as OWASP
+        recommends ("CSV injection"); of CSV and TSV.
     """
-    check_kind(target)
+    check_kind(target, escape_formulas=escape_formulas)
     parts = [parts] if isinstance(parts, pl.DataFrame) else parts
+    parts = map(_escaped, parts) if escape_formulas else parts
     kind = Path(target).suffix.lower()
     if target in ("-", f"-{kind}"):
         _write_text(sys.stdout.buffer, parts, kind or ".csv")
@@ -52,10 +61,24 @@ def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> No
         raise TableError(Message.of("file.written", **own)) from error
 
 
-def check_kind(target: str) -> None:
-    """Refuse a file that no table can be written to."""
-    if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *JSON_LINES, *PARQUET):
+def check_kind(target: str | None, *, escape_formulas: bool = False) -> None:
+    """Refuse a file that no table can be written to, or in which no text is a formula."""
+    kinds = (*SEPARATORS, *JSON_LINES, *PARQUET)
+    if target not in ("-", None) and Path(target).suffix.lower() not in kinds:
         raise TableError(Message.of("file.written_kind", where=quoted(target, 200), kinds=KINDS))
+    if escape_formulas and target != "-" and Path(target or "").suffix.lower() not in SEPARATORS:
+        where = "no file" if target is None else quoted(target, 200)
+        raise TableError(Message.of("file.no_formulas", where=where))
+
+
+def _escaped(part: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before text and names of columns that begin as formulas do."""
+    texts = cs.by_dtype(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    part = part.with_columns(texts.str.replace(_FORMULA, "'$0"))
+    names = {name: f"'{name}" for name in part.columns if re.match(_FORMULA, name)}
+    while taken := [name for name in names if names[name] in part.columns]:
+        names |= {name: f"'{names[name]}" for name in taken}
+    return part.rename(names)
 
 
 def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:

@@ -95,6 +95,7 @@ class TableModel:
         by: str | None = None,
         columns: str | Sequence[str] = (),
         out: str | Path | None = None,
+        escape_formulas: bool = False,
         allow_missing_columns: bool = False,
     ) -> Any:
         """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
@@ -124,6 +125,9 @@ class TableModel:
         out
             File (.csv, .tsv, .jsonl or .parquet) that predictions are written to, some rows at a
             time, beside their row numbers or `columns`; their number is returned.
+        escape_formulas
+            Whether text in a .csv or .tsv file that a spreadsheet would run as a formula, such as
+            "=1+1" or "@name", gets an apostrophe in front.
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
@@ -135,6 +139,7 @@ class TableModel:
             abstain_above=abstain_above,
             by=by,
             columns=(columns,) if isinstance(columns, str) else tuple(columns),
+            escape_formulas=escape_formulas,
         )
         model = replace(self, allow_absent=allow_missing_columns)
         predicted = write_predictions(model, table, request, None if out is None else str(out))

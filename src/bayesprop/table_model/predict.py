@@ -25,7 +25,7 @@ from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message, close_to, listing, one_line
 from bayesprop.table.values import names_in
-from bayesprop.table.write import PARQUET, write_table
+from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
@@ -63,6 +63,8 @@ class PredictRequest:
         Above which uncertainty a row has no prediction, and which uncertainty that is.
     columns
         Of the table, to stand beside predictions.
+    escape_formulas
+        As `write_table` takes it.
     """
 
     interval: Sequence[float] = ()
@@ -72,6 +74,7 @@ class PredictRequest:
     abstain_above: float | None = None
     by: str | None = None
     columns: Sequence[str] = ()
+    escape_formulas: bool = False
 
     def __post_init__(self) -> None:
         if self.calibrate is not None and self.quantiles:
@@ -260,7 +263,8 @@ def write_predictions(
     out
         As `write_table` takes it.
     """
-    listener, what = current_listener(), table_name(source)
+    listener, what, escaping = current_listener(), table_name(source), request.escape_formulas
+    check_kind(out, escape_formulas=escaping)
     with listener.doing(f"reading {what}"):
         table = _tables(model, source)
     columns = _beside(table.columns, request.columns)
@@ -279,7 +283,10 @@ def write_predictions(
         if out is not None and Path(out).suffix.lower() not in PARQUET:
             parts = map(answering.answers.rounded, parts)
         parts = map(answering.answers.rendered, parts)
-        predicted = pl.concat(parts) if out is None else write_table(parts, out)
+        if out is None:
+            predicted = pl.concat(parts)
+        else:
+            predicted = write_table(parts, out, escape_formulas=escaping)
     if answering.abstaining is not None:
         answering.abstaining.sum_up()
     return looked.n_rows if predicted is None else predicted
