@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime
 
 import duckdb
 import numpy as np
@@ -13,6 +14,7 @@ from backports import zstd
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
+from bayesprop.table.values import as_duration
 
 N = 24
 FRAME = pl.DataFrame(
@@ -135,3 +137,27 @@ def test_what_does_not_fit_a_model_is_named_at_once():
     np.testing.assert_array_equal(rows, [[1.5] * 30, *[[np.nan] * 30] * 3])
     assert (remarks[0].code, len(remarks[0].columns)) == ("stray.missing", 30)
     assert "'x0' ('x' in data row 2, 'inf' in data row 4), 'x1' ('x'" in str(remarks[0])
+
+
+def test_dates_that_there_are_not_and_text_that_is_none_are_refused(tmp_path):
+    path = str(tmp_path / "t.feather")
+    for days in (-719_163, 2_932_897, 2**31 - 1):
+        pl.DataFrame({"when": pl.Series([0, days], dtype=pl.Int32).cast(pl.Date)}).write_ipc(path)
+        with pytest.raises(TableError) as found:
+            read_table(path)
+        assert found.value.problems[0].code == "file.moments"
+    for unit in ("ms", "us", "ns"):
+        moments = [datetime(1700, 1, 2, 3), None, datetime(2200, 1, 1)]
+        frame = pl.DataFrame({"when": pl.Series(moments, dtype=pl.Datetime(unit))})
+        frame.with_columns(at=pl.col("when").dt.time()).write_ipc(path)
+        assert read_table(path)["when"].to_list() == moments
+    digits = pl.Series(["\N{FULLWIDTH DIGIT ONE}:30:00", "2:30:00"])
+    assert as_duration(digits).null_count() == 1
+
+
+def test_names_of_json_lines_are_counted_before_they_are_columns(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(f'{{"k{i}": {i}}}' for i in range(9_000)))
+    with pytest.raises(TableError) as found:
+        read_table(str(path))
+    assert found.value.problems[0].code == "file.too_many_cells"

@@ -46,25 +46,31 @@ _OR_LESS = "~"
 """After a date: or less of it, with a time of day or without."""
 _WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
 FORMS = (*_WHOLE, *_SINCE_1970, *(date + _OR_LESS for date in _DATES))
-_YEAR, _YEAR_AND_MONTH = r"^\d{4}$", r"^\d{4}-\d{1,2}$"
+_YEAR, _YEAR_AND_MONTH = r"^[0-9]{4}$", r"^[0-9]{4}-[0-9]{1,2}$"
 _MIDDLES = {_YEAR: "-07-02", _YEAR_AND_MONTH: "-16"}
 """What less than a day lacks to be the middle of its year or month."""
 YEAR, MONTH, DAY, TIME = range(4)
 """How much of a moment is known."""
-_QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
+_QUARTER = r"^(?i:[0-9]{4}[ -]?Q[1-4]|Q[1-4][ -]?[0-9]{4})$"
 _MONTH = "(?i:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
 _WITH_WORDS = (
-    rf"^((\d{{1,2}}[ -])?{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})( +\d{{1,2}}:.*)?$"
+    rf"^(([0-9]{{1,2}}[ -])?{_MONTH}[ -][0-9]{{2,4}}|{_MONTH} [0-9]{{1,2}},? [0-9]{{4}})"
+    r"( +[0-9]{1,2}:.*)?$"
 )
-_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?$"
-_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
-_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ] *\d{1,2}:.*)?$"
+_TIME_OF_DAY = r"^[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?( ?[AaPp][Mm])?$"
+_DATE = (
+    r"^([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4}))"
+    r"([T ].*)?$"
+)
+_LOOKS = (
+    r"^([0-9]{4}|[0-9]{1,2})[-/.][0-9]{1,2}([-/.]([0-9]{4}|[0-9]{1,2}))?([T ] *[0-9]{1,2}:.*)?$"
+)
 _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
-_COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(T\d{6})?$"
-_ZONE = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
+_COMPACT = r"^(19|20)[0-9][0-9](0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(T[0-9]{6})?$"
+_ZONE = r"(:[0-9]{2}(?:\.[0-9]+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
 _OFFSET = (
-    r"(T\d{1,2}:\d{2}|[T ]\d{1,2}:\d{2}:\d{2}(?:\.\d+)?)"
-    r"( ?([+-])(0\d|1[0-4])(?::?(00|15|30|45))?)$"
+    r"(T[0-9]{1,2}:[0-9]{2}|[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
+    r"( ?([+-])(0[0-9]|1[0-4])(?::?(00|15|30|45))?)$"
 )
 """From UTC, of a time of day with its T or its seconds: "10:00-11:00" is likelier a span."""
 MOSTLY = 0.9
@@ -143,7 +149,7 @@ def _ends(series: pl.Series) -> tuple[float, float] | None:
 
 def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str, pl.Series]:
     """Read text in every form that enough of it looks like, whatever its digits."""
-    shapes = known.str.replace_all(r"\d", "1").value_counts(name="n").rows()
+    shapes = known.str.replace_all(r"[0-9]", "1").value_counts(name="n").rows()
     fits = [
         form
         for form in forms
@@ -226,11 +232,11 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     plain, ahead = text, timedelta()
     if has_offsets(text):
         plain, ahead = text.str.replace(_OFFSET, "$1"), _ahead_of_utc(text)
-    plain = plain.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
+    plain = plain.str.replace(r"([0-9])T([0-9])", "$1 $2").str.replace(_ZONE, "$1")
     plain = plain.str.replace_all(" +", " ")
     if form == QUARTERS:
         month = 3 * text.str.extract(r"(?i)Q([1-4])").cast(pl.Int64) - 2
-        plain = text.str.extract(r"(\d{4})") + "-" + month.cast(pl.String)
+        plain = text.str.extract(r"([0-9]{4})") + "-" + month.cast(pl.String)
     if form.endswith("%p"):
         plain = plain.str.replace(r" ?([AaPp][Mm])$", " $1")
     if form in _OTHERS:
@@ -283,11 +289,11 @@ def _pattern(form: str) -> str:
         date = form.removesuffix(_OR_LESS)
         less = [_YEAR, _YEAR_AND_MONTH] if date == "%Y-%m-%d" else []
         return "|".join([_pattern(date + time) for time in _TIMES] + less)
-    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+", "%b": _MONTH, "%B": _MONTH}
+    digits = {"%Y": r"[0-9]{4}", "%y": r"[0-9]{2}", "%.f": r"\.[0-9]+", "%b": _MONTH, "%B": _MONTH}
     digits |= {" %p": " ?[AaPp][Mm]"}
     parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%I|%M|%S|%\\.f| %p)", form)
-    pieces = [digits.get(part, r"\d{1,2}") if "%" in part else re.escape(part) for part in parts]
-    zone = r"( ?(Z|UTC|GMT|[+-]\d\d(:?\d\d)?))?" if "%H" in form else ""
+    pieces = [digits.get(part, r"[0-9]{1,2}") if "%" in part else re.escape(part) for part in parts]
+    zone = r"( ?(Z|UTC|GMT|[+-][0-9][0-9](:?[0-9][0-9])?))?" if "%H" in form else ""
     return "^" + "".join(pieces).replace(r"\ ", "(T| +)") + zone + "$"
 
 

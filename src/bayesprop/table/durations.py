@@ -26,7 +26,7 @@ KINDS = (DURATION, TIME_OF_DAY)
 HOURS, PADDED_HOURS, MINUTES, DAYS = "h:mm:ss", "hh:mm:ss", "m:ss", "days h:mm:ss"
 FORMS = (DURATION, HOURS, PADDED_HOURS, MINUTES, DAYS)
 """How durations are written: by a type of their own, or as text."""
-_CLOCK = r"^([01]?\d|2[0-3]):\d{2}(:\d{2})?$"
+_CLOCK = r"^([01]?[0-9]|2[0-3]):[0-9]{2}(:[0-9]{2})?$"
 _NAME = re.compile(
     r"(.*[^a-z])?(dur(ation)?s?|elapsed|laps?|splits?|pace|run[ _-]?times?"
     r"|(time|hours|minutes)[ _-]?(taken|spent|needed|worked)|(lap|split|elapsed)[ _-]?times?)"
@@ -46,7 +46,7 @@ def form_of(series: pl.Series) -> str:
         return DAYS
     if not text.str.contains(":.*:").any():
         return MINUTES
-    return HOURS if text.str.contains(r"^[+-]?\d:").any() else PADDED_HOURS
+    return HOURS if text.str.contains(r"^[+-]?[0-9]:").any() else PADDED_HOURS
 
 
 def durations_as(form: str, seconds: pl.Series, std: np.ndarray) -> pl.Series:

@@ -11,6 +11,7 @@ import io
 import json
 import lzma
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,12 +19,13 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from contextvars import ContextVar
-from datetime import time
+from datetime import date, time
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import polars as pl
+import polars.selectors as cs
 
 from bayesprop.table.errors import Message, TableError, listed, listing, one_line, quoted
 from bayesprop.table.headers import column_names
@@ -52,6 +54,12 @@ MOST_BYTES: ContextVar[int] = ContextVar("most_bytes", default=4 * 2**30)
 _OF_LIBRARIES = 2 * 2**30
 _CELL_BYTES = 64
 """That a cell of a database or of JSON takes while it is read, about."""
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = date.min.toordinal() - _EPOCH, date.max.toordinal() + 1 - _EPOCH
+"""The first day of the year 1, and the last of the year 9999, since 1970."""
+_PER_DAY = {"Date": 1, "Time": 86_400 * 10**9, "ms": 86_400 * 10**3, "us": 86_400 * 10**6}
+_PER_DAY["ns"] = _PER_DAY["Time"]
+_JSON_NAME = re.compile(rb'"([^"\\]*)"\s*:')
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
@@ -103,24 +111,10 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
 
     Sheets hold floats and moments only: whole numbers become integers, midnights dates.
     """
-    from importlib.util import find_spec
-
-    if find_spec("fastexcel") is None:
-        raise ImportError("it reads sheets", name="fastexcel")
-    part = [] if place.part is None else [place.part]
-    script = Path(__file__).with_name("sheet.py")
-    command = [sys.executable, "-P", str(script), str(MOST_BYTES.get() + _OF_LIBRARIES), *part]
-    done = subprocess.run(command, input=content, capture_output=True, check=False)
-    if done.returncode:
-        is_refused = done.returncode == 1 and b"PanicException" not in done.stderr
-        reason = done.stderr.decode(errors="replace").strip().split("\n")[-1]
-        raise ValueError(reason if is_refused else f"it is damaged, or large: {_too_large()}")
-    said, _, sheet_bytes = done.stdout.partition(b"\n")
-    sheets, first = json.loads(said)
+    names, first, sheet = _read_in_child("fastexcel", "sheet", place.part, content)
     if first is None:
-        own = {"part": place.part, "names": listed(sheets)}
+        own = {"part": place.part, "names": listed(names)}
         raise TableError(Message.of("file.absent_sheet", where=quoted(place.path), **own))
-    sheet = pl.read_ipc_stream(sheet_bytes)
     if sheet.is_empty():
         return sheet
     own_names = [(name or "").strip() for name in first]
@@ -133,6 +127,27 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
         for column, own_name, name in named
         if own_name or column.null_count() < len(column)
     )
+
+
+def _read_in_child(
+    package: str, kind: str, part: str | None, content: bytes = b"", *words: str
+) -> tuple[list[str], list[str | None] | None, pl.DataFrame]:
+    """Return the names of sheets or tables, and the first row, None if none is so named, of one."""
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise ImportError("it reads such files", name=package)
+    script = str(Path(__file__).with_name("in_child.py"))
+    most = str(MOST_BYTES.get() + _OF_LIBRARIES)
+    command = [sys.executable, "-P", script, most, kind, *words, *([] if part is None else [part])]
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    if done.returncode:
+        is_refused = done.returncode == 1 and b"PanicException" not in done.stderr
+        reason = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise ValueError(reason if is_refused else f"it is damaged, or large: {_too_large()}")
+    said, _, table = done.stdout.partition(b"\n")
+    names, first = json.loads(said)
+    return names, first, pl.DataFrame() if first is None else pl.read_ipc_stream(table)
 
 
 def _as_date(series: pl.Series) -> pl.Series:
@@ -244,19 +259,10 @@ def check_cells(n_cells: int) -> None:
 
 
 def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
-    import duckdb
-
-    # A view of a stranger's base could read other files.
-    closed: dict[str, Any] = {"enable_external_access": "false"}
-    with duckdb.connect(str(path), read_only=True, config=closed) as base:
-        result = base.execute(
-            "select table_schema, table_name from information_schema.tables order by all"
-        )
-        names = {
-            name if schema == "main" else f"{schema}.{name}": f"{_escaped(schema)}.{_escaped(name)}"
-            for schema, name in result.fetchall()
-        }
-        return pl.DataFrame(base.sql(f"select * from {names[_chosen(list(names), part, path)]}"))
+    names, first, frame = _read_in_child("duckdb", "duckdb", part, b"", str(path))
+    if first is None:
+        _chosen(names, part, path)  # which refuses
+    return frame
 
 
 def _chosen(names: list[str], part: str | None, path: Path) -> str:
@@ -304,7 +310,9 @@ def json_records(content: bytes) -> pl.DataFrame:
 
 
 def json_lines(content: bytes) -> pl.DataFrame:
-    """Read one object a line."""
+    """Read one object a line; every name of any line is a column of all."""
+    names = {found[1] for found in _JSON_NAME.finditer(content)}
+    check_cells((content.count(b"\n") + 1) * len(names))
     return pl.read_ndjson(content, infer_schema_length=None)
 
 
@@ -339,5 +347,16 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
         raise TableError(Message.of("file.wrong_kind", **own)) from error
     if frame.is_empty():
         raise TableError(Message.of("file.no_rows", where=where))
+    _check_moments(frame)
     names = column_names([str(name).strip() for name in frame.columns], where)
     return frame.rename(dict(zip(frame.columns, names, strict=True)))
+
+
+def _check_moments(frame: pl.DataFrame) -> None:
+    """Refuse dates and times that there are not, which a damaged file may hold."""
+    for column in frame.select(cs.date() | cs.datetime() | cs.time()):
+        per_day = _PER_DAY[getattr(column.dtype, "time_unit", type(column.dtype).__name__)]
+        first, last = (0, 1) if column.dtype == pl.Time else _DAYS
+        days = column.to_physical().drop_nulls() // per_day
+        if not days.is_between(first, last, closed="left").all():
+            raise TableError(Message.of("file.moments", column.name))

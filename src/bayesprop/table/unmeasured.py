@@ -46,8 +46,8 @@ SIDES = (BELOW, ABOVE)
 """On which side of its limit a number lies."""
 Ends = tuple[float | None, float | None]
 """The limit below and the one above, None where there is none."""
-_LIMIT = r"^\s*([<>≤≥])=?\s*(.*\d.*)$"
-_RANGE = r"^((?:[1-9]\d*|0)(?:\.\d+)?)(?: +(?:-|to) +| *– *)([1-9]\d*(?:\.\d+)?)$"
+_LIMIT = r"^\s*([<>≤≥])=?\s*(.*[0-9].*)$"
+_RANGE = r"^((?:[1-9][0-9]*|0)(?:\.[0-9]+)?)(?: +(?:-|to) +| *– *)([1-9][0-9]*(?:\.[0-9]+)?)$"
 _WIDEST = 100.0  # the end of a range over its beginning; further apart are numbers of telephones
 _SIDE_OF = {"<": BELOW, "≤": BELOW, ">": ABOVE, "≥": ABOVE}
 
@@ -96,7 +96,7 @@ def stray_words(text: pl.Series) -> tuple[str, ...]:
     in "113803" beside "A/5 21171", or numbers begin with 0.
     """
     known = text.drop_nulls()
-    hold_codes = known.str.contains(r"^0\d+(\.\d+)?$").any()  # "01.1" beside "A"
+    hold_codes = known.str.contains(r"^0[0-9]+(\.[0-9]+)?$").any()  # "01.1" beside "A"
     if known.is_empty() or are_few(known) or are_codes(known) or hold_codes:
         return ()
     plain, marked = is_number(known), looks_like_number(known)

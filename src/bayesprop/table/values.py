@@ -26,34 +26,34 @@ DOUBTFUL = (
 )  # fmt: skip
 """Missing values among numbers and dates, levels among words: "None", "Some", "Marked"."""
 MARKS = (*MISSING, *DOUBTFUL)
-_CODE = r"^\d{4,}$"
+_CODE = r"^[0-9]{4,}$"
 _UNIT = r"[^\d\s_+-]{0,6}"
 _CURRENCY = (
     r"(?:\p{Sc}|R\$|Rs\.?|kr\.?|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
     r"|RUB|TRY|BRL|MXN|ZAR|KRW|SGD|HKD|TWD|THB|IDR|MYR|PHP|ILS)?"
 )
-_MARKED_NUMBER = rf"^[<>~]?[+-]?{_CURRENCY}\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
-_CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
-_NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*(\d[\d.,' ]*)\s*({_UNIT})$"
+_MARKED_NUMBER = rf"^[<>~]?[+-]?{_CURRENCY}\s*[+-]?[0-9][0-9.,' ]*\s*{_UNIT}[+-]?$"
+_CENSORED = r"^\s*[<>]=?\s*[+-]?[0-9.]"
+_NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*([0-9][0-9.,' ]*)\s*({_UNIT})$"
 _UNBROKEN = "[\u00a0\u2009\u202f]"
 """Blanks that keep a line together, as word processors and spreadsheets part thousands."""
-_NEGATIVE = rf"^({_CURRENCY}\s*)\(\s*([^()+-]*\d[^()+-]*?)\s*\)(\s*{_UNIT})$"
+_NEGATIVE = rf"^({_CURRENCY}\s*)\(\s*([^()+-]*[0-9][^()+-]*?)\s*\)(\s*{_UNIT})$"
 """As accountants write it: "(132.10)", "$ (5)"."""
 _SCALES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9}
 _MAGNITUDES = "(K, M, B)"
 THOUSANDS, DECIMAL_COMMA, BOTH, PLAIN = "thousands", "decimal comma", "1.234,5", ""
 _FORMS = {
-    PLAIN: r"^\d+\.?\d*$",
-    THOUSANDS: r"^(\d+|[1-9]\d{0,2}([,' ]\d{3})+)(\.\d+)?$",
-    DECIMAL_COMMA: r"^\d+(,\d+)?$",
-    BOTH: r"^(\d+|[1-9]\d{0,2}([.' ]\d{3})+)(,\d+)?$",
+    PLAIN: r"^[0-9]+\.?[0-9]*$",
+    THOUSANDS: r"^([0-9]+|[1-9][0-9]{0,2}([,' ][0-9]{3})+)(\.[0-9]+)?$",
+    DECIMAL_COMMA: r"^[0-9]+(,[0-9]+)?$",
+    BOTH: r"^([0-9]+|[1-9][0-9]{0,2}([.' ][0-9]{3})+)(,[0-9]+)?$",
 }
 WRITTEN, _WITH_COMMA = tuple(_FORMS), (DECIMAL_COMMA, BOTH)
 DURATION = "duration"
 """How numbers are written that are seconds: as 1:30:00, 75:30, 2 days 01:30:00, or by a type."""
 PARTS_OF_DURATION = (
-    r"^(?:([+-]?\d{1,7}) days?,?\s+\+?)?([+-]?)"
-    r"(?:(\d{1,8}):([0-5]?\d)|(\d{1,9})):([0-5]\d(?:\.\d+)?)$"
+    r"^(?:([+-]?[0-9]{1,7}) days?,?\s+\+?)?([+-]?)"
+    r"(?:([0-9]{1,8}):([0-5]?[0-9])|([0-9]{1,9})):([0-5][0-9](?:\.[0-9]+)?)$"
 )
 """Days, sign, hours and their minutes, or minutes alone, and seconds."""
 
