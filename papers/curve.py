@@ -117,6 +117,7 @@ def draw(curve: Curve, rows: Sequence[Row], stem: Path) -> None:
                 y_train=picture["y_train"],
                 truth=truth(_GRID),
             )
+    panels = {name: panels[name] for name in curve.labels.values() if name in panels}
     if panels:
         names = [f"mean ± {BAND_STDS:g} std", "without the noise"]
         band_figure.draw(stem, panels=panels, line_name="predictive mean", band_names=names)

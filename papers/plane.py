@@ -121,7 +121,8 @@ def draw(plane: Plane, rows: Sequence[Row], stem: Path) -> None:
     }
     if not pictured:
         return
-    fields = {name: Field(f["probability"], f["entropy"]) for name, f in pictured.items()}
+    shown = ((name, pictured[name]) for name in plane.labels.values() if name in pictured)
+    fields = {name: Field(f["probability"], f["entropy"]) for name, f in shown}
     first = next(iter(pictured.values()))
     class_field_figure.draw(
         stem,
