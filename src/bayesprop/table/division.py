@@ -227,7 +227,7 @@ def divide(
         places = places[weighs]
     n, n_test = len(places), round(hold_out.share * len(places))
     if n - n_test < 2:
-        out = f", of which {n_test} would be held out" if n_test else ""
+        out = f" ({n_test} of them held out)" if n_test else ""
         raise TableError(Message.of("rows.too_few", where=where, n=n, out=out))
     frame = frame[places]
     infinite = infinities(frame.drop(target))

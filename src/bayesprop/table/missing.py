@@ -87,5 +87,5 @@ def _said(text: pl.Series, gone: Collection[str], *, is_typed: bool) -> list[Mes
     shown = f"{words} in {counted(len(found), 'row')}"
     kept = found.filter(~found.is_in([*gone]))
     code = TAKEN_FOR_MISSING if kept.is_empty() else "column.kept_words"
-    beside = f" beside {quoted(others[0], 30)}" if len(others) else ""
+    beside = f" and {quoted(others[0], 30)}" if len(others) else ""
     return [Message.of(code, text.name, words=shown, beside=beside)]

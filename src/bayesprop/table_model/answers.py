@@ -213,8 +213,8 @@ class ClassAnswers:
         likeliest = np.argsort(-proba, kind="stable")[:_WORDED_CLASSES]
         shares = [f"{self.classes[k]} ({proba[k]:.0%})" for k in likeliest]
         return (
-            f"{' or '.join(shares)}: {figure(float(one.entropy[0]))} nats of doubt, of which more "
-            f"data would remove {figure(float(one.mutual_information[0]))}"
+            f"{' or '.join(shares)}: {figure(float(one.entropy[0]))} nats of uncertainty, "
+            f"{figure(float(one.mutual_information[0]))} of them epistemic"
         )
 
 

@@ -223,10 +223,10 @@ class Compared:
     def title(self) -> str:
         """What is predicted, and from how many rows."""
         (n_train, n_test), of = self.table.counts.values(), self.table
-        judging = f"judged by {n_test} of {table_name(of.request.test)}"
+        judging = f"evaluated on {n_test} of {table_name(of.request.test)}"
         if of.own is None:
             judging = f"{n_test} held out, in {counted(len(of.divisions), 'split')}"
-        return f"{of.target}: {n_train} rows to learn from, {judging}"
+        return f"{of.target}: {n_train} training rows, {judging}"
 
     @property
     def lines(self) -> list[tuple[str, ...]]:

@@ -125,7 +125,7 @@ class Judged(NamedTuple):
 
 
 UNJUDGED = Judged(None)
-INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not judged, because it was interrupted",))
+INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not evaluated, because it was interrupted",))
 
 
 def learn(
@@ -147,8 +147,8 @@ def learn(
     remarks = list(estimator.fit_report_.warnings)
     if rows.group is not None and not judges:
         remarks.append(
-            "this method leaves no groups out while it learns: the groups held out judge it, but"
-            " its error bars are those of the groups that it knows"
+            "this method holds no groups out during training: it is evaluated on held-out groups,"
+            " but its error bars are those for known groups"
         )
     return remarks
 
@@ -216,16 +216,16 @@ def judged_in_folds(
     positive: int | None,
 ) -> Judged:
     """Judge every row by a fit to the other folds; none where the time is too short for that."""
-    text = f"judging {len(division.frame)} rows in {N_FOLDS} folds"
+    text = f"evaluating {len(division.frame)} rows in {N_FOLDS} folds"
     with current_listener().doing(text, time_share=_FOLDS_TIME) as going:
         try:
             folds = _folds(request, division, make, positive)
         except NothingLearntError as error:
-            return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))
+            return UNJUDGED._replace(remarks=(f"the fit is not evaluated: {error}",))
         judged = _scored(_pooled(division, encoding, folds), make())
     if not going.cuts:
         return judged
-    remark = f"judged by fits of less time than the one that is saved: {going.cuts[0]}"
+    remark = f"evaluated by fits with less time than the saved model: {going.cuts[0]}"
     return judged._replace(remarks=(*judged.remarks, remark))
 
 
@@ -327,7 +327,7 @@ def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]
     dates = (one for one in encoding.columns if isinstance(one, DateColumn) and YEARS in one.parts)
     date = next((one for one in dates if not one.missing), None)
     if date is not None and frame[date.name].n_unique() >= _LEAST_MOMENTS:
-        yield _Suspect(date.name, "time", f"{quoted(date.name)} says when rows came", None)
+        yield _Suspect(date.name, "time", f"{quoted(date.name)} orders the rows in time", None)
 
 
 def _judged(
@@ -376,12 +376,11 @@ def _remark(
         for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
     )
     if not is_worse:
-        none = "are predicted no worse than rows at random, as far as their log-likelihood can tell"
-        kind = "later rows, by" if suspect.labels is None else "rows of new"
-        text = f"{kind} {quoted(suspect.column)} {none}: {figures}"
+        kind = "the latest rows" if suspect.labels is None else "new groups"
+        text = f"hold-out of {kind} by {quoted(suspect.column)}: no loss of accuracy: {figures}"
         return Message.of("said", suspect.column, text=text)
-    which, those = f"{n_rows} rows of {n_groups} that were not learnt", "of new ones"
+    which, those = f"{n_rows} rows of {n_groups} held-out groups", "of new groups"
     if suspect.labels is None:
-        which, those = f"the {n_rows} latest rows, by a fit to those before", "later ones"
+        which, those = f"the {n_rows} latest rows, by a fit to the rows before", "later rows"
     own = {"seems": suspect.seems, "which": which, "figures": figures, "those": those}
     return Message.of(f"again.{suspect.option}", suspect.column, **own)

@@ -140,8 +140,8 @@ class PartitionedRows(AllRows):
         """Say which rows were learnt, and by which the fit was chosen and judged."""
         return (
             f"learnt {estimator.fit_report_.n_rows} rows in {len(self.table.frames)} partitions, "
-            f"after a sample of {len(self.places)} of {self.table.n_rows} rows, by which the fit "
-            "is judged"
+            f"after a sample of {len(self.places)} of {self.table.n_rows} rows, on which the fit "
+            "is evaluated"
         )
 
     def row_name(self, place: int) -> str:

@@ -142,7 +142,7 @@ class Fitted(NamedTuple):
         """What the report page says of how the fit was judged, and what does as well."""
         said = list(self.judged.remarks)
         if self.title and self.title != f"{self.rows['held_out']} held-out rows":
-            said.insert(0, f"judged on {self.title}")
+            said.insert(0, f"evaluated on {self.title}")
         said += [one.remark for one in self.again]
         said = [*map(for_terminal, said)]
         return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
@@ -230,12 +230,12 @@ def _fit(
     judged, peers = INTERRUPTED, request.with_peers
     try:
         if not in_folds:
-            with listener.doing(f"judging by {len(test.y)} rows"):
+            with listener.doing(f"evaluating on {len(test.y)} rows"):
                 judged = judge(estimator, encoding, train, test, place, with_peers=peers)
         elif not going.stop.is_set():
             judged = judged_in_folds(request, parts, encoding, make, place)
     except KeyboardInterrupt:
-        listener.offer("interrupted while the fit was judged")
+        listener.offer("interrupted during the evaluation")
     rule, unreached = _rule(request.asked, positive, judged)
     listener.remark(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
@@ -310,8 +310,8 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     if rows is None:
         return ""
     if in_folds:
-        whole = f", divided by {one_line(request.group)}" if request.group else ""
-        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
+        whole = f", folds of whole groups of {one_line(request.group)}" if request.group else ""
+        return f"{len(rows.y)} rows, by cross-validation{whole}"
     is_own, which = request.test is not None, ""
     if rows.group is not None:
         new = "" if is_own else "new "

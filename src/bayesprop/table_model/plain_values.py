@@ -10,23 +10,23 @@ from bayesprop.distributions.few_digits import few_digits
 Scores = dict[str, dict[str, float]]
 LABELS = {
     "rmse": ("RMSE", "typical error; lower is better"),
-    "mae": ("MAE", "mean error, either way"),
+    "mae": ("MAE", "mean absolute error"),
     "log_likelihood": ("log-likelihood, nats a row", "higher is better"),
     "crps": ("CRPS", "error of the whole distribution"),
-    "coverage_50": ("share inside 50 % intervals", "0.5 is honest"),
-    "coverage_90": ("share inside 90 % intervals", "0.9 is honest"),
-    "width_90": ("width of 90 % intervals", "narrower is sharper, if honest"),
-    "calibration_error": ("calibration error", "gap between promised and actual; 0 is honest"),
-    "epistemic_share": ("epistemic share of doubt", "what more data would remove"),
-    "accuracy": ("accuracy", "share of rows whose likeliest class is right"),
-    "average_precision": ("average precision", "of the positive class; its share is chance"),
-    "roc_auc": ("area under the ROC curve", "positives ranked first; 0.5 is chance"),
+    "coverage_50": ("share inside 50 % intervals", "target: 0.50"),
+    "coverage_90": ("share inside 90 % intervals", "target: 0.90"),
+    "width_90": ("width of 90 % intervals", "narrower is better, if calibrated"),
+    "calibration_error": ("calibration error", "deviation from nominal; target: 0"),
+    "epistemic_share": ("epistemic share", "of the uncertainty; more data would reduce it"),
+    "accuracy": ("accuracy", "share of rows predicted correctly"),
+    "average_precision": ("average precision", "of the positive class; by chance: its share"),
+    "roc_auc": ("area under the ROC curve", "ranking of positives; by chance: 0.5"),
     "brier": ("Brier score", "squared error of the probabilities, 0 to 2; lower is better"),
     "rps": ("RPS, in classes", "error of the whole distribution; lower is better"),
-    "mean_confidence": ("mean confidence", "near the accuracy is honest"),
-    "mean_entropy": ("mean entropy, nats", "doubt about the class; 0 is certain"),
+    "mean_confidence": ("mean confidence", "target: the accuracy"),
+    "mean_entropy": ("mean entropy, nats", "uncertainty of the class; 0 is certain"),
 }
-"""Of every metric, its name in words and what it means."""
+"""Every metric with its name in words and its meaning."""
 
 
 def plain(value: Any) -> Any:

@@ -33,7 +33,7 @@ from bayesprop.targets.kinds import guessed_kind
 WORDS = {
     POSITIVE: "numbers above 0",
     NONNEGATIVE: "numbers from 0 on, some of them 0",
-    CENSORED: "numbers with a limit beyond which nothing is told apart",
+    CENSORED: "numbers that are censored at a limit",
     SHARE: "shares, from 0 to 1 or to 100 %",
     COUNT: "whole numbers from 0 on",
 }
@@ -101,7 +101,7 @@ def _kind_of(
         raise InputError(Message.of(code, kind=request.target_kind))
     is_percent = encoding.marks is not None and encoding.marks.unit == "%"
     if request.target_kind == SHARE and not is_percent and whole_of(train.y) == PER_CENT:
-        current_listener().note(f"{name} is taken for per cent, because some values exceed 1")
+        current_listener().note(f"{name} is treated as per cent, because some values exceed 1")
     if request.target_kind is not None or request.exposure is not None:
         return request.target_kind or COUNT
     if isinstance(noise, Real):
