@@ -96,7 +96,7 @@ def test_rows_of_weight_zero_judge_nothing(cli, fitted):
     assert judged["rows"] == {"train": 54, "held_out": 6}
     assert judged["held_out"]["model"]["rmse"] < 0.5
     assert judged["held_out"]["constant"]["rmse"] < 20.0
-    assert "30 rows left out: of weight 0" in judged["warnings"]
+    assert "30 rows left out: weight 0" in judged["warnings"]
     table, model, _ = fitted(text, *weights, *FAST)
     learnt = cli("update", model, table, "--json").json
     assert learnt["rows"]["new"] == 60

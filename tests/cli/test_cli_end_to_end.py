@@ -56,7 +56,7 @@ def test_a_target_brings_its_unit(cli, houses, tmp_path):
     for command in (("evaluate", out), ("update", out)):
         refused = cli(*command, tables["€"])
         assert refused.code == 2
-        assert "and the model has learnt it in '$'" in refused.err
+        assert "but the unit of the model is '$'" in refused.err
     assert out.read_bytes() == before
 
 

@@ -27,7 +27,7 @@ def test_the_best_model_that_fits_in_the_time(cli, houses, tmp_path):
     advice = " ".join(told["warnings"])
     assert "stopped by the time limit after" in advice
     assert "and a second round be fitted" in advice
-    assert "judged by fits of less time than the one that is saved" in advice
+    assert "evaluated by fits with less time than the saved model" in advice
     report = bayesprop.load(out).estimator.fit_report_
     assert any("of 1000000 epochs" in one for one in report.warnings)
 

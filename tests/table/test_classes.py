@@ -133,8 +133,8 @@ def test_classes_are_sorted_labels_of_one_kind(values, classes):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["a"] * 9, "is 'a' in all 9 rows: a classifier needs two classes or more"),
-        ([f"n{i}" for i in range(30)], "30 different values in 30 rows, which name the rows"),
+        (["a"] * 9, "is 'a' in all 9 rows: a classifier requires at least two classes"),
+        ([f"n{i}" for i in range(30)], "30 different values in 30 rows, which identify the rows"),
         (list(range(30)), "use task='regression', or group them"),
         ([i / 4 for i in range(20)] * 9, "20 different numbers, with fractions"),
         ([1.0, float("inf"), 2.0], "must hold finite numbers, got inf in data row 2"),
@@ -171,10 +171,10 @@ def test_a_later_table_may_spell_the_classes_otherwise(classes, values, codes):
     ("classes", "values", "message"),
     [
         (("a", "b"), ["a", "c", "d", "c"], "the class 'c' in data row 2 (and 1 other like it)"),
-        ((0, 1), [0, 1, 2], "the class '2' in data row 3, which the model does not know"),
+        ((0, 1), [0, 1, 2], "the class '2' in data row 3, which is not in the model"),
         ((0, 1), ["0", "one"], "the class 'one' in data row 2"),
         ((False, True), ["true", "maybe"], "the class 'maybe' in data row 2"),
-        (("a", "A"), ["a", "á"], "it knows 'a', 'A'; leave such rows out, or fit again"),
+        (("a", "A"), ["a", "á"], "its classes are 'a', 'A'; leave such rows out, or fit again"),
     ],
 )
 def test_an_unknown_class_is_named_with_its_row(classes, values, message):

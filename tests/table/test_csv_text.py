@@ -67,5 +67,5 @@ def test_names_are_unique_among_all_of_them():
 def test_sheets_have_unique_names_too(tmp_path):
     path = tmp_path / "t.parquet"
     pl.DataFrame({"a": [1], "a ": [2]}).write_parquet(path)
-    with pytest.warns(TableWarning, match="called 'a': .* later ones are called 'a \\(2\\)'"):
+    with pytest.warns(TableWarning, match="called 'a': .* later columns are called 'a \\(2\\)'"):
         assert tables.read_table(str(path)).columns == ["a", "a (2)"]

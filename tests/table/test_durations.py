@@ -92,7 +92,7 @@ def test_what_may_be_times_of_day_is_and_remarks_say_what_else(asked):
     [
         ({"z": "duration"}, "no column 'z'"),
         ({"x": "clock"}, "a kind is duration or time"),
-        ({"x": "time"}, "asks for times such as 14:30:00"),
+        ({"x": "time"}, "requires times such as 14:30:00"),
         ({"y": "duration"}, "must hold durations, got"),
     ],
 )

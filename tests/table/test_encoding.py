@@ -52,7 +52,7 @@ def test_a_column_that_the_model_needs_is_not_suggested_for_another():
     encoding = TableEncoding.fit(frame, "carats")
     with pytest.raises(TableError, match=r"'carat'; did you mean 'Carat'\?$"):
         encoding.encode(frame.drop("carat").with_columns(Carat=1.0))
-    with pytest.raises(TableError, match="'carat'; allow_missing_columns takes them for missing"):
+    with pytest.raises(TableError, match="'carat'; allow_missing_columns treats them as missing"):
         encoding.encode(frame.drop("carat"))
 
 
@@ -67,7 +67,7 @@ def test_absent_columns_may_be_allowed_and_are_missing_in_every_row():
     rows, warnings = encoding.encode(pl.DataFrame({"x": [1.0, 2.0]}), allow_absent=True)
     np.testing.assert_array_equal(rows, [[1.0] + 3 * [np.nan], [2.0] + 3 * [np.nan]])
     assert warnings == [Message.of("columns.absent", "city", n=1, are="is")]
-    with pytest.raises(TableError, match="'city'; allow_missing_columns takes them for missing"):
+    with pytest.raises(TableError, match="'city'; allow_missing_columns treats them as missing"):
         encoding.encode(pl.DataFrame({"x": [1.0, 2.0]}))
     with pytest.raises(TableError, match=r"lacks 2 columns that the model needs: 'x', 'city'$"):
         encoding.encode(pl.DataFrame({"other": [1.0]}), allow_absent=True)
@@ -116,7 +116,7 @@ def test_gaps_that_training_did_not_have_are_counted():
     np.testing.assert_array_equal(rows[:, 0], [np.nan, 1.0, np.nan])
     np.testing.assert_array_equal(rows[1, 1:], np.full(3, np.nan))
     assert [*map(str, warnings)] == [
-        "2 columns with values missing where the training data had none, so that error bars are"
+        "2 columns with missing values, and none in the training data, so that error bars are"
         " wider: 'x' 2, 'city' 1"
     ]
     _, warnings = encoding.encode(new.with_columns(city=pl.lit("Oslo")))
@@ -164,7 +164,7 @@ def test_numbers_that_only_look_like_row_numbers_stay():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.Series("d", ["10:30", "9:05:01"] * 15), "holds dates of several forms"),
+        (pl.Series("d", ["10:30", "9:05:01"] * 15), "holds dates in several formats"),
         (pl.Series("d", [b"x"] * N), "must hold numbers, true/false or text, got Binary"),
     ],
 )
@@ -217,7 +217,9 @@ def test_infinite_numbers_are_missing_and_named_by_rows_of_the_whole_table():
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_rows(n):
-    with pytest.raises(TableError, match=f"the table has {n} rows? with a target; a fit needs 2"):
+    with pytest.raises(
+        TableError, match=f"the table has {n} rows? with a target; a fit requires at least 2"
+    ):
         divided(table().head(n))
 
 
@@ -396,9 +398,9 @@ def test_what_holds_of_several_columns_is_said_once():
     columns = {"from": days, "to": days[::-1], "age": bands, "wife": older, "ill": answers}
     frame = table(*(pl.Series(name, column) for name, column in columns.items()))
     assert [*map(str, TableEncoding.fit(frame, "y").report)] == [
-        "2 columns of dates or times, used as years, weekday: 'from' such as '2024-01-01',"
+        "2 columns with dates or times, used as years, weekday: 'from' such as '2024-01-01',"
         f" 'to' such as {days[-1]!r}",
-        "2 columns of text that begins as numbers do, used as categories: 'age' such as '24-',"
+        "2 columns with text that begins like numbers, used as categories: 'age' such as '24-',"
         " 'wife' such as '24-'",
     ]
 

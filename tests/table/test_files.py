@@ -76,7 +76,7 @@ def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
 
 def test_names_of_a_sheet_that_repeat_are_told_apart_as_in_text(tmp_path):
     path = sheet_of(tmp_path, [], ["", " a", "a", "", 2019], ["", 1, 2, 3, 4])
-    with pytest.warns(TableWarning, match="later ones are called 'a \\(2\\)'"):
+    with pytest.warns(TableWarning, match="later columns are called 'a \\(2\\)'"):
         assert read_table(path).columns == ["a", "a (2)", "unnamed_3", "2019"]
 
 
@@ -88,7 +88,7 @@ def test_a_sheet_without_rows_is_said_to_have_none(tmp_path, names):
 
 def test_a_title_of_a_sheet_is_refused(tmp_path):
     path = sheet_of(tmp_path, ["Prices"], [], ["a", "b", "c"], [1, 2, 3])
-    with pytest.raises(TableError, match="'Prices' seems to be a title above the names of columns"):
+    with pytest.raises(TableError, match="'Prices' seems to be a title above the column names"):
         read_table(path)
 
 
@@ -190,7 +190,9 @@ def test_rows_of_json_may_differ_in_what_they_hold(tmp_path):
     with pytest.raises(TableError, match="is not a readable"):
         read_table(str(path))
     path.write_text('{"rows": [{"a": 1}]}')
-    with pytest.raises(TableError, match=r"a \.json file must hold a list of rows, as \[\{"):
+    with pytest.raises(
+        TableError, match=r"a \.json file must contain a list of rows, such as \[\{"
+    ):
         read_table(str(path))
 
 

@@ -133,10 +133,10 @@ def target_of(words: list[str]) -> TableEncoding:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["€1,200", "€1,300"], "is '€1,200' in data row 1, and the model has learnt it in '$'"),
-        (["1,92 €", None], "is '1,92 €' in data row 1, and the model has learnt it in '$'"),
-        (["$5", "$6", "€6"], "all in '$' or all as plain numbers, got '$5', and '€6' in data row"),
-        (["$5", None, "6"], "all in '$' or all as plain numbers, got '$5', and '6' in data row 3"),
+        (["€1,200", "€1,300"], "is '€1,200' in data row 1, but the unit of the model is '$'"),
+        (["1,92 €", None], "is '1,92 €' in data row 1, but the unit of the model is '$'"),
+        (["$5", "$6", "€6"], "all in '$' or all plain numbers, got '$5', and '€6' in data row"),
+        (["$5", None, "6"], "all in '$' or all plain numbers, got '$5', and '6' in data row 3"),
         (["three", "four"], "must be a number, got 'three'"),
     ],
 )

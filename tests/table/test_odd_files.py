@@ -43,7 +43,7 @@ def test_a_long_file_is_not_cut_within_a_letter(tmp_path):
 def test_a_quotation_mark_left_open_in_a_long_file_is_asked_for(rest, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f'a,b,c\n1\n1,2,3\n"{rest}')
-    with pytest.raises(TableError, match="is a quotation mark left open") as found:
+    with pytest.raises(TableError, match="is a closing quotation mark missing") as found:
         read_table(str(path))
     assert "line 2: 1 field" in str(found.value)
     path.write_text(f"note,y\n'{'x' * 200_000},3\n")  # longer than a field in quotes may be

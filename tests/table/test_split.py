@@ -98,8 +98,8 @@ def test_numbers_and_dates_order_rows(times):
         (HoldOut(0.1, time="patient"), "must hold numbers or dates"),
         (HoldOut(0.1, group="gap"), "got no value in data row"),
         (HoldOut(0.1, time="gap"), "got no value in data row"),
-        (HoldOut(0.1, group="two"), "must have 3 different values or more, got 2"),
-        (HoldOut(0.1, time="same"), "must tell rows apart"),
+        (HoldOut(0.1, group="two"), "must have at least 3 different values, got 2"),
+        (HoldOut(0.1, time="same"), "must differ between rows"),
         (HoldOut(0.95), "0 to 0.9, got 0.95"),
     ],
     ids=str,
@@ -123,7 +123,7 @@ def test_a_class_that_only_held_out_groups_have_is_refused():
         except TableError as error:
             messages.add(str(error))
     (message,) = messages
-    assert "no row is left to learn 'c' of 'y' from" in message
+    assert "no training row of 'c' of 'y' is left" in message
 
 
 def test_columns_to_leave_out_stand_in_a_list_unless_one_is_called_so():

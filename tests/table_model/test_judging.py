@@ -70,7 +70,7 @@ def test_rows_of_ones_own_judge_and_all_others_are_learnt(told):
     compared = bayesprop.compare(VISITS, **how, test=OTHER, no_peers=True)
     assert compared.table.counts == model.notes.rows
     assert compared.methods[0].metrics == model.notes.held_out["model"]
-    assert "400 rows to learn from, judged by 50 of the frame" in str(compared)
+    assert "400 training rows, evaluated on 50 of the frame" in str(compared)
     for verb in (bayesprop.fit, bayesprop.compare):
         for asked, words in (
             ({"test": VISITS.clone()}, "the rows that are learnt"),
@@ -118,12 +118,12 @@ def test_small_tables_are_judged_in_folds_and_learnt_whole(told, tmp_path):
     model = bayesprop.fit(houses, target="price", method="linear")
     scores, notes = model.notes.held_out, model.notes
     assert notes.rows == {"train": 120, "held_out": 0}
-    assert notes.judged_by == "120 rows, each judged by a fit to other folds"
+    assert notes.judged_by == "120 rows, by cross-validation"
     assert scores["model"]["rmse"] == pytest.approx(scores["linear"]["rmse"], rel=0.05)
     assert notes.errors["coverage_90"] < 0.05
     model.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert f"Judged on {notes.judged_by}." in page
+    assert f"Evaluated on {notes.judged_by}." in page
     assert "a linear model" not in page, "a line is not compared with itself"
     assert (
         bayesprop.fit(houses, target="price", method="linear", test_fraction=0).notes.held_out
@@ -133,7 +133,7 @@ def test_small_tables_are_judged_in_folds_and_learnt_whole(told, tmp_path):
     how: Any = {"target": "y", "method": "logistic"}
     assert bayesprop.fit(pl.DataFrame(rows), **how).notes.held_out["model"]["accuracy"] > 0.8
     grouped = bayesprop.fit(pl.DataFrame(rows), **how, group="g")
-    assert grouped.notes.judged_by == "80 rows, each judged by a fit to other folds, divided by g"
+    assert grouped.notes.judged_by == "80 rows, by cross-validation, folds of whole groups of g"
 
 
 def test_later_rows_are_judged_where_a_column_is_a_date(told):

@@ -49,7 +49,7 @@ def test_a_kind_is_guessed_remarked_on_and_kept(told, kind, low, high, tmp_path)
     model = bayesprop.fit(frame, **TINY)
     assert "numbers overrides" in told
     model.report(tmp_path / "r.html")
-    assert "taken for" in (tmp_path / "r.html").read_text()
+    assert "treated as" in (tmp_path / "r.html").read_text()
     for one in (model, model.update(later), model.update(later, frame)):
         assert kind_of(one) == kind
     stretched = model.predict(later, calibrate=later)
@@ -79,7 +79,7 @@ def test_a_kind_can_be_given(told):
 
 def test_per_cent_signs_make_shares_of_a_hundred(told):
     model = bayesprop.fit(in_percent("%"), **TINY)
-    assert "y is taken for shares, from 0 to 1 or to 100 %" in told
+    assert "y is treated as shares, from 0 to 1 or to 100 %" in told
     later = in_percent("%", seed=1)
     bounds = model.predict(later, 0.99)["lower_99", "upper_99"].to_numpy()
     assert ((bounds >= 0.0) & (bounds <= 100.0)).all()
@@ -97,7 +97,7 @@ def test_per_cent_without_a_sign_are_shares_where_asked_for(told):
     assert kind_of(bayesprop.fit(frame, **TINY)) != "share"
     model = bayesprop.fit(frame, **TINY, target_kind="share")
     assert kind_of(model) == "share"
-    assert "y is taken for per cent, because some values exceed 1" in told
+    assert "y is treated as per cent, because some values exceed 1" in told
     beyond = frame.extend(pl.DataFrame({"a": [0.0], "b": [0.0], "y": [120.0]}))
     with pytest.raises(ValueError, match=r"numbers from 0 to 100 for .*'share', got 120 in row"):
         bayesprop.fit(beyond, **TINY, target_kind="share")
@@ -187,7 +187,7 @@ def test_limits_in_a_target_are_learnt_as_such(told, tmp_path):
     model = bayesprop.fit(limited(-1.0), **TINY)
     for words in ("holds limits, as '<-1', in", "-1 stands for -1 or less"):
         assert words in told
-    assert "taken for numbers with a limit beyond which nothing is told apart" in told
+    assert "treated as numbers that are censored at a limit" in told
     model.report(tmp_path / "r.html")
     assert "the limit stands for all of it" in (tmp_path / "r.html").read_text()
     assert kind_of(model) == "censored"

@@ -104,7 +104,7 @@ def test_suggestions_of_classes(batch: str):
     suggested = iris.suggest("iris", 4, batch=batch)
     assert len({one["row"] for one in suggested.records}) == 4
     assert {"likeliest", "entropy", "mutual_information"} <= set(suggested.frame.columns)
-    assert "nats of doubt, of which more data would remove" in suggested.records[0]["why"]
+    assert "nats of uncertainty" in suggested.records[0]["why"]
 
 
 @pytest.mark.filterwarnings("ignore:.*Oslo")

@@ -222,7 +222,7 @@ def test_names_of_columns_may_be_numbers():
 def test_of_columns_of_one_name_the_first_keeps_it():
     twice = FLATS[["rooms", "rent", "rooms"]]
     with pytest.warns(
-        TableWarning, match="called 'rooms': the name means the first, .* 'rooms \\(2"
+        TableWarning, match="called 'rooms': the name refers to the first, .* 'rooms \\(2"
     ):
         table = from_frame(twice)
     assert table.columns == ["rooms", "rent", "rooms (2)"]
@@ -241,7 +241,7 @@ def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():
     with listening(Interrupting()):
         model = bayesprop.fit(FLATS[["rooms", "rent"]], target="rent", method="linear")
     assert model.notes.held_out is None
-    assert "the fit is not judged, because it was interrupted" in model.remarks
+    assert "the fit is not evaluated, because it was interrupted" in model.remarks
 
 
 def test_judging_says_how_far_it_is(monkeypatch):
