@@ -127,7 +127,7 @@ def test_rows_beyond_a_doubt_get_the_reason_alone(told):
             assert float(re.search(r" (\S+) > 0.4$", reason)[1]) == pytest.approx(d, rel=1e-5)
     n = is_beyond.sum()
     assert f"abstained on {n} of 120 rows ({100 * n / 120:.3g} %): " in told
-    with pytest.raises(ValueError, match="by='std' is not known for a model of classes"):
+    with pytest.raises(ValueError, match="by='std' is not available for a model of classes"):
         model.predict(frame, abstain_above=1, by="std")
     with pytest.raises(ValueError, match="already has abstained"):
         model.predict(frame.with_columns(abstained=1), columns="all", **asked)
@@ -193,8 +193,8 @@ def test_a_rate_of_the_fit_is_reached_or_left_out(told):
 
 def test_weights_that_move_the_base_rate_are_said(told, tmp_path):
     model = bayesprop.fit(LOANS, target="kind", weights="w", method="logistic")
-    assert any("the weights move the share of 'default'" in one for one in model.remarks)
+    assert any("the weights change the share of 'default'" in one for one in model.remarks)
     model.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "The weights move the share of" in page
+    assert "The weights change the share of" in page
     assert "Which rows to act on" in page

@@ -42,7 +42,7 @@ def test_a_line_is_told_from_a_constant(tmp_path):
     assert found.plot == str(plot)
     assert found.frame["method"].to_list() == ["linear", "constant"]
     assert found.frame["crps"].to_list() == [best.score, constant.score]
-    assert str(found).startswith("y: 240 rows to learn from, 60 held out, in 3 splits\n")
+    assert str(found).startswith("y: 240 training rows, 60 held out, in 3 splits\n")
 
 
 @pytest.mark.filterwarnings("ignore:logistic. this method learns classes without")
@@ -82,7 +82,7 @@ def test_the_slow_ones_are_left_out_and_said_unless_they_are_named(monkeypatch):
     some = {name: catalogue.METHODS[name] for name in ("linear", "logistic", "mcmc")}
     monkeypatch.setattr(catalogue, "METHODS", some)
     found = bayesprop.compare("iris", splits=1, no_peers=True)
-    assert str(found).endswith("left out, because slow: mcmc; name them with method")
+    assert str(found).endswith("left out because they are slow: mcmc; name them with method")
     assert [one.method for one in found.methods] == ["logistic", "constant"]
     with pytest.raises(ValueError, match=r"^method='linear' does regression only, and the target"):
         bayesprop.compare("iris", method="linear")

@@ -56,7 +56,7 @@ def test_rows_that_seem_to_belong_together_are_judged_again_and_named(told):
     assert any("fit with group='patient'" in one for one in model.remarks)
     assert str(model).count("seem to belong") == 1
     bayesprop.fit(VISITS, **LINEAR, group="patient")
-    assert "leaves no groups out while it learns" in told
+    assert "holds no groups out during training" in told
 
 
 def test_rows_of_ones_own_judge_and_all_others_are_learnt(told):
@@ -73,7 +73,7 @@ def test_rows_of_ones_own_judge_and_all_others_are_learnt(told):
     assert "400 training rows, evaluated on 50 of the frame" in str(compared)
     for verb in (bayesprop.fit, bayesprop.compare):
         for asked, words in (
-            ({"test": VISITS.clone()}, "the rows that are learnt"),
+            ({"test": VISITS.clone()}, "the training rows"),
             ({"test": OTHER, "time": "dose"}, "give one of them"),
             ({"test": OTHER, "test_fraction": 0.3}, "give one of them"),
         ):
@@ -177,7 +177,7 @@ def test_a_constant_that_wins_by_probabilities_alone_is_no_verdict_on_the_column
     frame = pl.DataFrame({"x": x, "w": weight, "y": y})
     model = bayesprop.fit(frame, target="y", method="logistic", weights="w", test_fraction=0.3)
     remark = next(one for one in model.remarks if "CONST" in one)
-    assert "for they order the rows (area under the ROC curve 0.9" in remark
+    assert "the columns do rank the rows (area under the ROC curve 0.9" in remark
     assert "say nothing of the target" not in remark
 
 

@@ -157,7 +157,7 @@ def test_a_target_that_the_model_holds_impossible_is_named():
     frame = FLATS.drop(columns="dear")
     options = {"target": "rent", "method": "linear"}
     other = frame.assign(rent=np.where(np.arange(N) < 2, 0.0, frame["rent"]))
-    words = "2 rows have a rent such as 0, which the model holds impossible .numbers above 0."
+    words = "2 rows have a rent such as 0, which is impossible forossible .numbers above 0."
     model = bayesprop.fit(frame, target_kind="positive", test=other, **options)
     assert any(re.match(words, remark) for remark in model.remarks)
     assert not any("invalid value" in remark for remark in model.remarks)
