@@ -71,7 +71,7 @@ def test_what_does_not_go_together_is_refused(cli, tables):
     for words, error in (
         (("merge", a, other), "differs from the first model in its columns"),
         (("merge", metres, feet), "has a target in ft, the first model in m: convert one"),
-        (("merge", a, ebp), "a model by default, the others by linear"),
+        (("merge", a, ebp), "a model of method default, the others of linear"),
         (("merge", a, a), "names a file twice"),
         (("merge",), "one model file at least"),
         (("update", c, tables / "b.csv", "--half-life", "0"), "half_life must be a number"),

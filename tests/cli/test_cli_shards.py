@@ -39,7 +39,7 @@ def test_what_shards_cannot_do_is_refused(cli, table, tmp_path, monkeypatch):
     shared = ("--shards", "2", "--method", "pbp")
     for more, error in (
         (("--shards", "2"), "shards are learnt by linear, logistic, pbp and closed-form-vi"),
-        (("--rounds", "2"), "--rounds goes with --shards K"),
+        (("--rounds", "2"), "--rounds requires --shards K"),
         ((*shared, "--checkpoint", out), "--checkpoint and --out must be two different files"),
         ((*shared, "--checkpoint", table), "would overwrite an input"),
     ):
@@ -54,4 +54,4 @@ def test_what_shards_cannot_do_is_refused(cli, table, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "MOST_CELLS", 100)
     pl.read_csv(table).write_parquet(tmp_path / "t.parquet")
     refused = cli("fit", tmp_path / "t.parquet", "-t", "y", *shared, "-o", out)
-    assert "--shards deals rows that fit into memory" in refused.refusal
+    assert "--shards splits rows that fit into memory" in refused.refusal

@@ -20,7 +20,7 @@ CASES = {
     "closed input": (
         "python -m bayesprop fit - -t y -o m.bayesprop <&-",
         2,
-        "error: standard input is empty: it needs a header line and rows\n",
+        "error: standard input is empty: a header line and rows are required\n",
     ),
     "ascii": (f"PYTHONIOENCODING=ascii python -m bayesprop {FIT} -q", 0, ""),
     "ascii, for programs": (f"PYTHONIOENCODING=ascii python -m bayesprop {FIT} -q --json", 0, ""),

@@ -111,9 +111,9 @@ def test_partitions_of_a_dask_frame_are_shards(machines, monkeypatch):
     frame = pd.DataFrame(columns | {"kind": kind, "y": Y + (kind == "a"), "site": site})
     apart = dd.from_pandas(frame, npartitions=3)
     how = {"target": "y", "drop": "site", "method": "linear"}
-    with pytest.raises(ValueError, match=r"make a dask\.distributed\.Client first"):
+    with pytest.raises(ValueError, match=r"create a dask\.distributed\.Client first"):
         bayesprop.fit(apart, **how)
-    with pytest.raises(ValueError, match="it has its partitions"):
+    with pytest.raises(ValueError, match="which has partitions"):
         bayesprop.fit(apart, shards=2, **how)
     how["cluster"] = machines.address
     model = bayesprop.fit(apart, **how)

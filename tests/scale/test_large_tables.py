@@ -160,7 +160,7 @@ def test_a_damaged_or_different_file_is_named(big):
     with pytest.raises(ValueError, match=r"9\.parquet.* is not a readable"):
         bayesprop.fit(folder, target="y", method="linear")
     frame.drop("left").write_parquet(f"{folder}/9.parquet")
-    with pytest.raises(ValueError, match=r"9\.parquet.* differ in their columns"):
+    with pytest.raises(ValueError, match=r"9\.parquet.* have different columns"):
         bayesprop.fit(folder, target="y", method="linear")
     once = iter([frame])
     bayesprop.fit(once, target="y", method="linear")
@@ -288,13 +288,13 @@ def test_remarks_on_a_sample_say_so():
     frame = made_table()
     gone = frame.with_columns(y=pl.when(pl.int_range(N) % 3 > 0).then("y"))
     model = bayesprop.fit(gone.lazy(), **LINEAR)
-    assert any("sample of" in one and "no value of the target" in one for one in model.remarks)
+    assert any("sample of" in one and "no value in the target" in one for one in model.remarks)
 
 
 @pytest.mark.usefixtures("small_limits")
 def test_rows_that_are_streamed_do_not_judge():
     frame = made_table()
-    with pytest.raises(ValueError, match="holds the rows that are learnt"):
+    with pytest.raises(ValueError, match="contains the training rows"):
         bayesprop.fit(frame.lazy(), test=frame, **LINEAR)
     other = frame.with_columns(y=pl.col("y") + 1.0)
     assert bayesprop.fit(frame.lazy(), test=other, **LINEAR).notes.rows["held_out"] == N

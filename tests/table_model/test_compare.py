@@ -84,11 +84,13 @@ def test_the_slow_ones_are_left_out_and_said_unless_they_are_named(monkeypatch):
     found = bayesprop.compare("iris", splits=1, no_peers=True)
     assert str(found).endswith("left out because they are slow: mcmc; name them with method")
     assert [one.method for one in found.methods] == ["logistic", "constant"]
-    with pytest.raises(ValueError, match=r"^method='linear' does regression only, and the target"):
+    with pytest.raises(
+        ValueError, match=r"^method='linear' supports only regression, and the target"
+    ):
         bayesprop.compare("iris", method="linear")
     refused: list[tuple[Any, str]] = [
         ({"test_fraction": 0.0}, r"^test_fraction must be above 0"),
-        ({"splits": 2, "time": "x"}, r"^splits must be 1 with time, .*: leave splits out$"),
+        ({"splits": 2, "time": "x"}, r"^splits must be 1 with time, .*: omit splits$"),
         ({"plot": "a.pdf"}, r"^plot='a.pdf' must end in .svg or .png"),
         ({"missing": "NA"}, r"^missing must be a list"),
     ]

@@ -136,7 +136,7 @@ def test_ordered_classes_are_asked_for_kept_and_scored(told, tmp_path):
     frame, order = graded(), ["poor", "fair", "good"]
     how: Any = {"target": "grade", "n_epochs": 20, "hidden_layer_sizes": (5,)}
     for asked, words in (
-        ({"target_kind": "ordered"}, "words do not sort themselves"),
+        ({"target_kind": "ordered"}, "words have no order"),
         ({"order": ["poor", "good"]}, "it lacks fair"),
         ({"order": ["poor", "good", "fair", "good"]}, "names one twice"),
     ):
@@ -185,11 +185,11 @@ def limited(limit: float, n: int = 200, seed: int = 0) -> pl.DataFrame:
 
 def test_limits_in_a_target_are_learnt_as_such(told, tmp_path):
     model = bayesprop.fit(limited(-1.0), **TINY)
-    for words in ("holds limits, as '<-1', in", "-1 stands for -1 or less"):
+    for words in ("holds limits, such as '<-1', in", "-1 stands for -1 or less"):
         assert words in told
     assert "treated as numbers that are censored at a limit" in told
     model.report(tmp_path / "r.html")
-    assert "the limit stands for all of it" in (tmp_path / "r.html").read_text()
+    assert "the limit stands for all values beyond it" in (tmp_path / "r.html").read_text()
     assert kind_of(model) == "censored"
     later = limited(-1.5, seed=1)  # measured below -1, by another laboratory
     scores = model.evaluate(later)["model"]

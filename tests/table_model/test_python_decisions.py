@@ -141,7 +141,9 @@ def test_intervals_reach_as_far_as_the_calibration_rows_say(numbers: bayesprop.T
         np.testing.assert_allclose(found[f"lower_{100 * level:g}"], plain["mean"] - half)
         np.testing.assert_allclose(found[f"upper_{100 * level:g}"], plain["mean"] + half)
     pd.testing.assert_series_equal(found["mean"], plain["mean"])
-    with pytest.raises(ValueError, match="did not see: the model has learnt these 40 rows"):
+    with pytest.raises(
+        ValueError, match="were not used in the fit: the model has learnt these 40 rows"
+    ):
         numbers.update(held).predict(held, calibrate=held)
 
 
@@ -151,7 +153,7 @@ def test_a_rate_is_reached_on_frames(model: bayesprop.TableModel):
     assert 0.8 <= np.mean(predicted["decision"][is_bad] == "default") < 0.8 + 1.5 / is_bad.sum()
     with pytest.raises(ValueError, match=r"^rate chooses a threshold .*: give calibrate$"):
         model.predict(LATER, rate="recall=0.8")
-    with pytest.raises(ValueError, match=r"^calibrate needs rows that the fit did not see"):
+    with pytest.raises(ValueError, match=r"^calibrate requires rows that were not used in the fit"):
         model.predict(LATER, rate="recall=0.8", calibrate=LEARNT)
 
 
@@ -170,10 +172,10 @@ def test_rows_beyond_are_missing_in_a_frame_of_the_same_kind(numbers: bayesprop.
     other = numbers.predict(pl.from_pandas(LATER), abstain_above=np.float32(0.0))
     assert other["mean"].null_count() == len(LATER)
     for asked, words in (
-        ({"by": "std"}, "^by says what abstain_above is about"),
+        ({"by": "std"}, "^by chooses the uncertainty that abstain_above"),
         ({"abstain_above": "much"}, "^abstain_above must be a number of at least 0, got much"),
-        ({"abstain_above": 1.0, "by": 3}, "^by=3 is not known for a model of numbers"),
-        ({"calibrate": LATER, "quantiles": 0.1}, "^calibrate stretches intervals only"),
+        ({"abstain_above": 1.0, "by": 3}, "^by=3 is not available for a model of numbers"),
+        ({"calibrate": LATER, "quantiles": 0.1}, "^calibrate scales intervals only"),
         ({"cost": "fn=1,fp=1"}, "^cost is for two classes, and the target is a number"),
     ):
         with pytest.raises(ValueError, match=words):

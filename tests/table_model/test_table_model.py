@@ -101,7 +101,7 @@ def test_a_file_gives_back_what_was_saved(model: bayesprop.TableModel, tmp_path:
     assert isinstance(bare, bayesprop.BayesianLinearRegressor)
     assert (str(again), again.remarks) == (str(model), model.remarks)
     pd.testing.assert_frame_equal(again.predict(FLATS), model.predict(FLATS))
-    with pytest.raises(ValueError, match="the rows of the fit are gone: name a table"):
+    with pytest.raises(ValueError, match="the rows of the fit are not stored: name a table"):
         again.report(tmp_path / "page.html")
     with pytest.raises(ModelFileError, match="there is no model file"):
         bayesprop.load(tmp_path / "nothing")
@@ -136,7 +136,7 @@ def test_columns_may_be_absent_where_that_is_allowed(told, model, tmp_path: Path
     ]
     assert widths[1] > widths[0]
     model.report(page, less, allow_missing_columns=True)
-    assert "rows have gaps, whose missing values make" in page.read_text()
+    assert "rows have missing values, which cause" in page.read_text()
 
 
 def test_numbers_that_name_things_are_groups_to_be_judged_by():
@@ -148,7 +148,7 @@ def test_numbers_that_name_things_are_groups_to_be_judged_by():
     assert model.encoding.nominal_columns == ("plot",)
     (remark,) = (one for one in model.remarks if "belong together" in one)
     assert remark.startswith("rows of one 'plot' seem to belong together (40 values, 10 rows of")
-    assert remark.endswith("if rows to be predicted are of new ones, fit with group='plot'")
+    assert remark.endswith("if new rows are of new groups, fit with group='plot'")
     grouped = bayesprop.fit(frame, target="crop", method="linear", group="plot")
     assert grouped.encoding.nominal_columns == ()
 
@@ -157,12 +157,12 @@ def test_a_target_that_the_model_holds_impossible_is_named():
     frame = FLATS.drop(columns="dear")
     options = {"target": "rent", "method": "linear"}
     other = frame.assign(rent=np.where(np.arange(N) < 2, 0.0, frame["rent"]))
-    words = "2 rows have a rent such as 0, which is impossible forossible .numbers above 0."
+    words = "2 rows have a rent such as 0, which is impossible for a target of kind numbers above 0"
     model = bayesprop.fit(frame, target_kind="positive", test=other, **options)
     assert any(re.match(words, remark) for remark in model.remarks)
     assert not any("invalid value" in remark for remark in model.remarks)
     with pytest.warns(
-        TableWarning, match=f"{words}: .* fit with target_kind='numbers' if it is none"
+        TableWarning, match=f"{words}: .* if the kind is wrong, fit with target_kind='numbers'"
     ):
         scores = model.evaluate(other)
     assert scores["model"]["log_likelihood"] == -np.inf
@@ -170,36 +170,36 @@ def test_a_target_that_the_model_holds_impossible_is_named():
 
 
 def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.TableModel):
-    with pytest.warns(TableWarning, match="a level that the training data did not have") as told:
+    with pytest.warns(TableWarning, match="a level that is not in the training data") as told:
         model.predict(FLATS.iloc[:3].assign(zip="99999"))
     assert told[0].filename == __file__
-    with pytest.warns(TableWarning, match="1 column that the model knows is absent"):
+    with pytest.warns(TableWarning, match="1 column of the model is absent"):
         model.predict(FLATS.drop(columns="share"), allow_missing_columns=True)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "target is needed: the column to predict; columns: id, zip"),
+        ({}, "target is required: the column to predict; columns: id, zip"),
         ({"target": "rant"}, "no column 'rant' in the frame; did you mean 'rent'"),
-        ({"target": "rent", "y": FLATS["rent"]}, "y and target are two ways"),
+        ({"target": "rent", "y": FLATS["rent"]}, "y and target both name the target"),
         ({"target": "rent", "n_epoch": 3}, "^n_epoch: default has no such parameter; did you mean"),
-        ({"target": "rent", "random_state": 3}, "this is what seed says"),
+        ({"target": "rent", "random_state": 3}, "random_state is set by seed"),
         ({"target": "rent", "seed": 0.5}, "seed must be a whole number .* got 0.5"),
         ({"target": "rent", "task": "ranking"}, "task must be 'regression' or"),
         ({"target": "rent", "test_fraction": 2.0}, "^test_fraction must be 0 to 0.9, got 2.0"),
         ({"target": "rent", "group": "rent"}, "^group='rent': this column is the target"),
         ({"target": "rent", "positive": "yes"}, "positive is for two classes"),
         ({"target": "dear", "cost": "fn=5", "rate": "recall=0.5"}, "^cost and rate each choose"),
-        ({"y": FLATS["rent"]}, "X holds a column 'rent'"),
-        ({"y": np.zeros(3)}, "a value a row of X: 3 and 120"),
+        ({"y": FLATS["rent"]}, "X has a column 'rent'"),
+        ({"y": np.zeros(3)}, "one value per row of X, got 3 and 120"),
         ({"table": FLATS.to_numpy()}, "be a data frame .* got ndarray; estimators .* take arrays"),
         ({"table": [FLATS.to_numpy()]}, "must be a data frame"),
         ({"target": "rent", "missing": "NA"}, r"a list, such as \['NA'\], got 'NA'"),
         ({"target": "rent", "kinds": ["floor"]}, "kinds must map columns to kinds, as"),
         (
             {"target": "rent", "kinds": {"rooms": "duration"}},
-            "^column 'rooms' must hold durations, got .*: leave kind",
+            "^column 'rooms' must hold durations, got .*: omit kind",
         ),
     ],
 )
@@ -259,7 +259,7 @@ def test_judging_says_how_far_it_is(monkeypatch):
     with listening(Watching()):
         how = {"target": "rent", "method": "linear", "test_fraction": 0.25}
         bayesprop.fit(FLATS[["rooms", "rent"]], **how)
-    shares, places = zip(*Watching.shown["judging by 30 rows"], strict=True)
+    shares, places = zip(*Watching.shown["evaluating on 30 rows"], strict=True)
     assert sorted(set(places)) == ["baselines", "predictions", "scores"]
     assert list(shares) == sorted(shares)
     assert (shares[0], shares[-1] < 1.0) == (0.0, True)
@@ -279,7 +279,7 @@ def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableM
     classes = bayesprop.fit(FLATS, **how)
     for option in ("interval", "quantiles"):
         with pytest.raises(
-            ValueError, match=f"{option} is for numbers .*this model predicts classes"
+            ValueError, match=f"{option} is for numbers .*this model predicts unordered classes"
         ):
             classes.predict(FLATS, **{option: 0.9})
 

@@ -41,7 +41,7 @@ def settings_of(fit: Fit) -> dict[str, Any]:
     by_name = _assigned(fit.settings)
     for name in by_name:
         if name in by_option or name in ("random_state", "target_kind", "exposure", "order"):
-            raise InputError(f"--set {name}: this is what {OPTIONS[name]} says; give that alone")
+            raise InputError(f"--set {name}: {OPTIONS[name]} sets this: give only {OPTIONS[name]}")
     return by_option | by_name
 
 

@@ -120,14 +120,12 @@ class NumberAnswers:
         return dict(zip((target, "±"), self._figures(record), strict=False))
 
     def words(self, one: Predictive, unit: str) -> str:
-        """Word the answer of one row and its doubt, in two parts."""
+        """Word the prediction of one row and its uncertainty, in two parts."""
         record = {name: float(values[0]) for name, values in self.columns(one).items()}
         mean, std, epistemic, noise = self._figures(record)
         unit = "" if self.form else unit
-        return (
-            f"{mean} ± {std}{' ' * bool(unit)}{unit}: ± {epistemic} is what the model does not "
-            f"know, ± {noise} is noise"
-        )
+        parts = f"± {epistemic} is epistemic, ± {noise} is noise"
+        return f"{mean} ± {std}{' ' * bool(unit)}{unit}: {parts}"
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ class ClassAnswers:
         return {target: class_text(record[self.label])}
 
     def words(self, one: ClassPredictive, unit: str) -> str:  # noqa: ARG002
-        """Word the answer of one row and its doubt, in two parts."""
+        """Word the prediction of one row and its uncertainty, in two parts."""
         proba = one.proba[0]
         likeliest = np.argsort(-proba, kind="stable")[:_WORDED_CLASSES]
         shares = [f"{self.classes[k]} ({proba[k]:.0%})" for k in likeliest]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
 _NO_DOUBT = (
-    "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
+    "every candidate scores 0: the model has no epistemic uncertainty, and the choice is random"
 )
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
