@@ -78,5 +78,5 @@ def test_what_groups_cannot_be_is_refused():
     with pytest.raises(ValueError, match="labels of one kind"):
         default.fit(X, y, groups=np.array([1, "a"] * 12, object))
     for other, target in ((BayesianLinearRegressor(), y), (PBPClassifier(n_epochs=1), y > 0.0)):
-        with pytest.raises(ValueError, match=r"groups must be None for .* leaves no rows out"):
+        with pytest.raises(ValueError, match=r"groups must be None for .* holds out no rows"):
             other.fit(X, target, groups=who)

@@ -1,4 +1,4 @@
-"""What a model does not know of some candidates, read from any estimator.
+"""Epistemic uncertainty of candidates, computed from any estimator.
 
 An estimator of ours tells what a measurement would teach (epistemic) from what it would not
 (noise). Another scikit-learn estimator only has `predict(X, return_std=True)` or `predict_proba`:

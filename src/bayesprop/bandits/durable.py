@@ -147,7 +147,7 @@ class DurableBandit:
         return self._in_turn(lambda: self._change("select", context))
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
-        """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
+        """Record a choice of an arm, made by any policy, to be settled with its reward."""
         return self._in_turn(lambda: self._change("note", context, action))
 
     def settle(self, decision: Decision | int, reward: float) -> Self:

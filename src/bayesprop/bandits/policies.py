@@ -162,12 +162,12 @@ class Bandit(ABC):
         return self._taken(row, int(choices.numbers[place]), probability)
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
-        """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
+        """Record a choice of an arm, made by any policy, to be settled with its reward."""
         number = self.arms.number(action)
         return self._taken(self._row(context), number, None)
 
     def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
-        """Learn what an arm paid in a context; whoever chose it, and whenever.
+        """Learn the reward of an arm in a context, chosen by any policy at any time.
 
         Rewards of this bandit's own decisions are better given to `settle`, which counts each once.
         """

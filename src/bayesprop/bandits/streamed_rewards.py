@@ -158,7 +158,7 @@ class StreamedRewards(Rewards):
         self.guards_, self._square = codec.from_json(StreamedContents, stored.header["about"])
 
     def _network_inputs(self, choices: Choices) -> np.ndarray:
-        """Return the inputs of the network: one row of which arms are outputs, or one an arm."""
+        """Return the inputs of the network: one row with arms as outputs, or one row per arm."""
         x = _inputs(choices)
         return self._scaled(x[:1] if choices.arms.features is None else x)
 

@@ -1,4 +1,4 @@
-"""What goes to stdout (results) and to stderr (warnings, failures, how far a computation is).
+"""Output to stdout (results) and stderr (warnings, failures, progress).
 
 Light, because `--help` imports it.
 """
@@ -162,7 +162,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 class Failure(NamedTuple):
-    """What the shell and the user are told, a line for each problem."""
+    """Exit code and message of a failure, one line for each problem."""
 
     exit_code: int
     message: str
@@ -385,7 +385,7 @@ class TerminalListener(Listener):
 
 @contextmanager
 def listening(options: WithRemarks, *, has_bars: bool = True) -> Iterator[TerminalListener]:
-    """Let a person at the terminal be told what verbs within do."""
+    """Print progress and remarks of the verbs within at the terminal."""
     listener = TerminalListener(options.words, quiet=options.quiet, has_bars=has_bars)
     with verbs_tell(listener):
         yield listener

@@ -79,7 +79,7 @@ def _show(options: Fit, model: TableModel, listener: TerminalListener) -> None:
         return
     n_rows = notes.rows["train"]
     if notes.held_out is None and not fitted.judged.remarks:
-        note(f"no rows were held out of {n_rows}: the fit is not judged")
+        note(f"no rows were held out of {n_rows}: the model is not evaluated")
     elif notes.held_out is not None:
         title = f"{about['target']}: {notes.judged_by}"
         print_scores(title, notes.held_out, notes.unit, notes.errors)

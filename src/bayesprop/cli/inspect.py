@@ -1,4 +1,4 @@
-"""`inspect`: what a model file holds, how its fit went, what reproduces it."""
+"""`inspect`: describe a model file, its fit, and the command that reproduces it."""
 
 from __future__ import annotations
 

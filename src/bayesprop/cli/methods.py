@@ -1,4 +1,4 @@
-"""`methods`: what there is to choose from."""
+"""`methods`: list the methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report`: one HTML page that judges a model on a table."""
+"""`report`: write an HTML report of a model on a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayesprop.table_model.model import open_model
 
 
 def run(options: Report) -> None:
-    """Judge a model on every row of a table that has a target, and write the page."""
+    """Evaluate a model on every row of a table that has a target, and write the report."""
     check_output(options.out, "--out", [options.table, options.model])
     with listening(options) as listener:
         n_rows = ask(open_model(options.model).report, options)

@@ -1,4 +1,4 @@
-"""`update`: what was measured since goes into a model's file."""
+"""`update`: learn new rows and save the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayesprop.table_model.model import TableModel, open_model
 
 
 def run(options: Update) -> None:
-    """Judge the model on the measured rows, let it learn them, save it."""
+    """Evaluate the model on the new rows, learn them, save the model."""
     out = options.out or options.model
     check_output(out, "--out", [options.table, *options.known])
     busy = f"waiting for another program that replaces {out}"

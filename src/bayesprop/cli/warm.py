@@ -1,4 +1,4 @@
-"""`warm`: compile now what the first fit on a machine would wait for."""
+"""`warm`: compile in advance the functions that the first fit would compile."""
 
 from __future__ import annotations
 

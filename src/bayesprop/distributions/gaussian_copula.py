@@ -297,7 +297,7 @@ def _bounded(loadings: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "d k"]:
 
 
 def _blocks(X: Float[np.ndarray, "n d"]) -> Int[np.ndarray, " d"]:
-    """Count off runs of columns of 0 and 1 of which a row has one at most; others are alone."""
+    """Count off runs of 0/1 columns with at most one 1 per row; other columns are alone."""
     ones = X == 1.0
     is_flag = np.all(ones | (X == 0.0) | np.isnan(X), axis=0) & ones.any(axis=0)
     block, taken = np.zeros(X.shape[1], int), np.ones(len(X), bool)

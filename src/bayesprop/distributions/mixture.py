@@ -338,7 +338,7 @@ class MixturePredictive(Predictive):
         return result.reshape(np.shape(values))
 
     def _pieces(self) -> Iterator[slice]:
-        """Divide the elements, of which outputs of one row are neighbours."""
+        """Split the elements into blocks; the outputs of one row are adjacent."""
         room = max(1, _MOST_COMPONENTS // (len(self.dof) * _N_NODES + len(self.share)))
         for first in range(0, self.mean.size, room):
             yield slice(first, first + room)

@@ -398,7 +398,7 @@ def _groups_of_rows(
     """Return numbers of groups; ValueError unless one a row, for a method that they change."""
     if not issubclass(estimator.method_class, LeavesGroupsOut):
         raise ValueError(
-            f"groups must be None for {type(estimator).__name__}, which leaves no rows out to judge"
+            f"groups must be None for {type(estimator).__name__}, which holds out no rows"
             " itself: its fit does not change with them"
         )
     groups = np.asarray(column_or_1d(groups))

@@ -255,7 +255,7 @@ def _lead(own: Loss, other: Loss, group: np.ndarray | None) -> Lead | None:
 
 
 def in_words(lead: Lead, unit: str = "") -> str:
-    """Write a lead, whoever has it: "CRPS by 0.12 ± 0.05 MPa"."""
+    """Word the size of a difference: "CRPS by 0.12 ± 0.05 MPa"."""
     gap, error = alike([abs(lead.by.gain), lead.by.error], lead.by.error, 1)
     suffix = {"nats": " nats a row", "y": f" {unit}" if unit else ""}.get(lead.unit, "")
     return f"{lead.loss} by {gap} ± {error}{suffix}"

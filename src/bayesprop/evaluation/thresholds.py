@@ -238,7 +238,7 @@ def _among_new(rate: Rate, counts: Counts, place: int) -> tuple[float, float]:
 
 
 def binomial_interval(k: float, n: float) -> tuple[float, float]:
-    """Return the exact 95 % interval of a share of which k of n were seen (Clopper, Pearson)."""
+    """Return the exact 95 % interval of a share, given k of n (Clopper, Pearson)."""
     low = special.betaincinv(k, n - k + 1.0, _TAILS[0]) if k > 0 else 0.0
     high = special.betaincinv(k + 1.0, n - k, _TAILS[1]) if k < n else 1.0
     return float(low), float(high)

@@ -110,7 +110,7 @@ class Drafts(Protocol):
 
 
 class LeavesGroupsOut:
-    """A method that is judged by rows left out, and where rows have groups by groups left out."""
+    """A method that holds out rows in its fit, or whole groups if rows have groups."""
 
 
 @runtime_checkable

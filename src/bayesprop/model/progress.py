@@ -100,7 +100,7 @@ class Progress:
             self.cuts.append(f"{self._ended()}: {where}")
 
     def refuse(self, reason: str) -> None:
-        """Raise what ends a computation of which nothing can be kept."""
+        """Raise the exception that ends a computation without a result."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         raise NothingLearntError(f"{self._ended()}: {reason}")

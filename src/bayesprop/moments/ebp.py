@@ -164,7 +164,7 @@ def log_probability(
 
 
 class Absorbed(NamedTuple):
-    """All layers after one row, and what is to be told of it."""
+    """All layers after one row, and the information on its update."""
 
     h: tuple[Float[Array, "i o"], ...]
     log_z: Float[Array, ""]

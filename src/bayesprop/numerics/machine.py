@@ -174,7 +174,7 @@ def aligned_zeros(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
 
 
 def aligned_parts(*sizes: int) -> list[np.ndarray]:
-    """Return zeros of float32, one allocation of which every part begins with a cache line."""
+    """Return zeros of float32 in one allocation; every part begins with a cache line."""
     ends = [*accumulate(round_up(size, CACHE_LINE // 4) for size in sizes)]
     room = aligned_zeros(ends[-1], np.float32)
     return [room[at : at + size] for at, size in zip([0, *ends], sizes, strict=False)]

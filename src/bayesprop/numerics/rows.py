@@ -1,4 +1,4 @@
-"""Rows of data: inputs, targets, weights and groups, in the units of whoever carries them."""
+"""Rows of data: inputs, targets, weights and groups, in the units of their owner."""
 
 from __future__ import annotations
 

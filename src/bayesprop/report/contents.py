@@ -185,7 +185,7 @@ def collect(
     models: Mapping[str, Any],
     metadata: Mapping[str, Any],
 ) -> Contents[Any]:
-    """Judge a fitted regressor of one output, or a classifier.
+    """Collect the contents of the report of a regressor of one output, or of a classifier.
 
     estimator
         Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and

@@ -139,7 +139,7 @@ def moments(support: tuple[float, float]) -> View:
 
 
 def probabilities(predicted: ClassPredictive) -> View:
-    """Average the probability of the positive one of two classes, or of that which moves most."""
+    """Average the probability of the positive class, or of the class that changes most."""
     names = list(map(str, predicted.classes))
 
     def curve(averages: Float[np.ndarray, "k g"]) -> Curve:

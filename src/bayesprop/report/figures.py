@@ -1,4 +1,4 @@
-"""The pictures that judge predictions; ink is data, blue the model, orange a warning.
+"""Pictures of the evaluation; ink is data, blue the model, orange a warning.
 
 Of numbers first, then of classes, of two also of the positive one, and of costs. Those of what
 moves a prediction: `effect_figures.py`; of the fit: `fit_course.py`.

@@ -57,7 +57,7 @@ class CostCurve:
 
 @dataclass(frozen=True)
 class TwoClasses:
-    """The positive class among the judged rows.
+    """The positive class among the evaluated rows.
 
     share
         Of it among the rows; what average precision is by chance.

@@ -1,4 +1,4 @@
-"""Rows worth a look: those the model is least sure of, and the answers that were most wrong."""
+"""The most uncertain rows, and the rows with the largest errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All rows of a table of which a sample has said what its columns mean, learnt as a stream."""
+"""Learn all rows of a table as a stream, encoded as a sample determines."""
 
 from __future__ import annotations
 

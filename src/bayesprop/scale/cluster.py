@@ -95,7 +95,7 @@ class Workers:
         self.are_of_dask = hasattr(executor, "get_executor")
 
     def submit(self, job: Any, *arguments: Any) -> Any:
-        """Run a job by whoever is free; return its future."""
+        """Run a job on any free worker; return its future."""
         if self.executor is None:
             return _at_once(job, arguments)
         if not self.are_of_dask:

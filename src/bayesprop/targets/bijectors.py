@@ -277,7 +277,7 @@ class Arsinh(TargetMap):
 
     @classmethod
     def of_unit(cls, unit: float) -> Self:
-        """Return a map of which nothing is learnt, for numbers of about a unit."""
+        """Return a map without learnt parameters, for numbers of order one."""
         return cls(0.25 * unit, unit, 0.75 * unit, 1.0)
 
     @property

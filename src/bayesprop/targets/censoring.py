@@ -90,7 +90,7 @@ class Tendency(NamedTuple):
 
 
 class IntervalMap(TargetMap):
-    """A map of which some targets take an interval of scores and not a point.
+    """A map that takes some targets to an interval of scores instead of a point.
 
     Where in its interval a training target lies is drawn from what the inputs tell of it: data
     augmentation of a probit with known thresholds (Albert & Chib 1993), or of a tobit (Chib 1992),
@@ -127,7 +127,7 @@ class IntervalMap(TargetMap):
 
 @dataclass(frozen=True, eq=False)
 class CensoredMap(IntervalMap):
-    """A map of which targets at a limit lie anywhere beyond its threshold, others where h is.
+    """A map that takes targets at a limit beyond a threshold, and other targets to h.
 
     A latent number is seen where it is between thresholds, as Tobin's (1958; of two limits Rosett
     & Nelson 1975).
@@ -248,7 +248,7 @@ def are_many(rows: np.ndarray, times: float = 1.0) -> bool:
 
 
 def zero_inflated(kind: str, most: float) -> CensoredMap:
-    """Return a map of numbers from 0 to the most that they can be, of which nothing is learnt."""
+    """Return a map of numbers from 0 to their maximum, without learnt parameters."""
     return CensoredMap(kind, Arsinh.of_unit(most if np.isfinite(most) else 1.0), 0.0, most)
 
 
@@ -279,7 +279,7 @@ def learn_limits(ridge: Ridge, y: Float[np.ndarray, " n"]) -> CensoredMap:
         needed = int(np.ceil(max(FEW_ROWS, SHARE_OF_ROWS * len(y))))
         raise ValueError(
             f"y must have its least or its largest value in {needed} rows or more for "
-            f"target_kind={CENSORED!r}, as a limit beyond which nothing is told apart, got "
+            f"target_kind={CENSORED!r}, as a censoring limit, got "
             f"{least:g} in {np.sum(y == least)} and {most:g} in {np.sum(y == most)}: take 'numbers'"
         )
     limits = least if is_low else -np.inf, most if is_high else np.inf

@@ -228,7 +228,7 @@ class _Tally(NamedTuple):
         return self.ends[kept]
 
     def through(self, knots: Float[np.ndarray, " k"]) -> CountScores:
-        """Return scores of places, between any two of which a new row may lie."""
+        """Return the scores of a grid of places, between which a new row may lie."""
         n_below = np.append(0.0, np.cumsum(self.rows))
         below = n_below[np.searchsorted(self.ends, knots, side="right")]
         between = np.maximum(np.diff(below, prepend=0.0), _UNSEEN)

@@ -101,7 +101,7 @@ def guessed_kind(
     *,
     is_percent: bool = False,
 ) -> str:
-    """Return one of `KINDS`: numbers where nothing speaks clearly for another.
+    """Return one of `KINDS`: numbers unless another kind is clearly better.
 
     Whole numbers from 0 on are counts, unless a ridge tells them apart on rows left out, as it does
     sums of other columns. Other numbers from 0 on, a fiftieth of them 0, are nonnegative if a ridge

@@ -1,4 +1,4 @@
-"""What a ridge says of rows that it has not seen: a cheap judge between units of a target."""
+"""Held-out predictions of a ridge regression: a fast criterion for the units of a target."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Ridge(NamedTuple):
 
 
 def curves(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
-    """Return columns of which a ridge is a kernel ridge: a line, and a curve far smoother than x.
+    """Return columns whose ridge is a kernel ridge: linear, and a curve much smoother than x.
 
     The squared exponential kernel of three times the distance of standardised rows, and a linear
     one; cubic in the rows.

@@ -44,7 +44,7 @@ _N_PAIRS = 32
 
 
 class Rule(TypedDict):
-    """What both codes are told of a pass."""
+    """Settings of a pass for both implementations."""
 
     inference: Inference
     targets: Targets
