@@ -25,14 +25,15 @@ from bayesprop.moments.pbp.factors import (
 from bayesprop.moments.pbp.loops import (
     F_M,
     F_V,
+    M,
+    V,
     absorb,
+    count_tiny,
     propagate,
     set_output_gradient,
 )
 from bayesprop.moments.pbp.state import (
-    BLOCK,
     LEAST_INFORMATION,
-    N_QUANTITIES,
     Inference,
     Packed,
     PBPInfo,
@@ -41,10 +42,11 @@ from bayesprop.moments.pbp.state import (
     flat,
     layout,
     start_in_prior,
+    units_room,
 )
 from bayesprop.numerics import LOG_2PI
-from bayesprop.numerics.compiled import called, compiled, inlined
-from bayesprop.numerics.machine import aligned_zeros, round_up, side_by_side
+from bayesprop.numerics.compiled import called, compiled, disjoint, inlined
+from bayesprop.numerics.machine import aligned_zeros, side_by_side
 
 _CHUNK_ROWS = 16_384
 
@@ -99,12 +101,15 @@ def absorb_rows(
         None for numbers with Gaussian noise, NaN among them with `may_miss` where one was not seen;
         for classes seen through a probit what `probit.room_for` returns.
     """
+    disjoint()
+    mean, var = weights[M], weights[V]
     log_z, share, undone, kept, n = 0.0, 0.0, 0, 0, order.size
     if sep is not None:
         undone += first_cavity(weights, noise, sep)
+    tiny = count_tiny(var)
     for t in range(n):
         row = order[t]
-        propagate(layers, weights, units, outputs, x, row)
+        propagate(layers, mean, var, units, outputs, x, row)
         if sep is not None:
             start_datum(weights, noise, sep, t == n - 1)
         if label is None:
@@ -114,7 +119,7 @@ def absorb_rows(
             sums, points = label
             classes = probit.meet_class(outputs, sums, points, y, row, counts[row])
             log_z, share = log_z + classes[0], share + classes[1]
-        undone += absorb(layers, weights, units, outputs, x, row)
+        undone += absorb(layers, mean, var, units, outputs, tiny)
         if sep is not None:
             undone += next_cavity(weights, noise, sep)
     return log_z, share, undone, kept
@@ -131,8 +136,10 @@ def refresh(layers, weights, prior, variational, start_counts, least_information
 @compiled
 def predict_rows(layers, weights, units, outputs, x, m, v):
     """Write the mean and variance of every output at every row of x."""
+    disjoint()
+    mean, var = weights[M], weights[V]
     for row in range(x.shape[0]):
-        propagate(layers, weights, units, outputs, x, row)
+        propagate(layers, mean, var, units, outputs, x, row)
         for k in range(m.shape[1]):
             m[row, k], v[row, k] = outputs[F_M, k], outputs[F_V, k]
 
@@ -293,7 +300,7 @@ def expected_entropies(
 def room_for(layers: Int[np.ndarray, "l 5"]) -> tuple[np.ndarray, np.ndarray]:
     """Return memory for all quantities of the hidden units, and `outputs`."""
     n_in, n_out, _, _, units = layers[-1].tolist()
-    return aligned_zeros(units + round_up(n_in, BLOCK) * N_QUANTITIES), np.zeros((4, n_out))
+    return aligned_zeros(units + units_room(n_in)), np.zeros((4, n_out))
 
 
 def checked(name: str, table: np.ndarray, n_columns: int) -> np.ndarray:

@@ -187,7 +187,7 @@ class Packed(NamedTuple):
 N_IN, N_OUT, WIDTH, WEIGHTS, UNITS = range(5)
 """Columns of `layout`: inputs, units or outputs; of a hidden layer the units filled up to whole
 registers, of the last its inputs with the bias; where the weights begin, and the inputs."""
-BLOCK, N_QUANTITIES, _REGISTER = 64, 8, 8
+BLOCK, N_QUANTITIES, _REGISTER = 64, 9, 8
 """Hidden units computed at a time, and numbers that are kept of each."""
 
 
@@ -199,9 +199,14 @@ def layout(sizes: tuple[int, ...]) -> Int[np.ndarray, "l 5"]:
         is_last = depth == len(sizes)
         width = n_in + 1 if is_last else round_up(n_out, _REGISTER)
         layers.append((n_in, n_out, width, start, units))
-        start += width * (n_out if is_last else n_in + 1)
-        units += round_up(n_in, BLOCK) * N_QUANTITIES if depth > 2 else 0
+        start += width * (n_out if is_last else round_up(n_in + 1, 2))
+        units += units_room(n_in)
     return np.array(layers)
+
+
+def units_room(n_in: int) -> int:
+    """Return how many numbers are kept of the inputs of a layer, the bias and one more."""
+    return round_up(n_in + 2, BLOCK) * N_QUANTITIES
 
 
 def _parts(
