@@ -126,14 +126,6 @@ def absorb_rows(
 
 
 @compiled
-def refresh(layers, weights, prior, variational, start_counts, least_information, guarded):
-    """Refresh every prior factor: see `refresh_prior_factors`."""
-    return refresh_prior_factors(
-        layers, weights, prior, variational, start_counts, least_information, guarded
-    )
-
-
-@compiled
 def predict_rows(layers, weights, units, outputs, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     disjoint()
@@ -238,7 +230,7 @@ def refreshed(
     counts = not start_in_prior(inference, targets)
     variational = counts and len(packed.layers) > 2
     least = 0.0 if counts else LEAST_INFORMATION[targets]
-    kept, uninformed = refresh(
+    kept, uninformed = refresh_prior_factors(
         packed.layers, packed.weights, packed.prior, variational, counts, least, guarded
     )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)

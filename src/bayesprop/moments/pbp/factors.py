@@ -13,7 +13,7 @@ import math
 from bayesprop.moments.pbp.fast_math import exp2
 from bayesprop.moments.pbp.loops import SMALLEST_VAR, M, V, layer_of
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, MOST_FROM_ONE_WEIGHT
-from bayesprop.numerics.compiled import called, inlined
+from bayesprop.numerics.compiled import called, compiled, inlined
 
 SITE_SHAPE, SITE_RATE, SITE_PREC, SITE_PREC_MEAN = range(2, 6)
 """Rows of `weights` after the moments: what the prior factors say of the weights."""
@@ -150,7 +150,7 @@ def _to_noise_cavity(noise, average, n_weights, k, removed):
         noise[0, k], noise[1, k] = shape, rate
 
 
-@called
+@compiled
 def refresh_prior_factors(
     layers, weights, prior, variational, start_counts, least_information, guarded
 ):

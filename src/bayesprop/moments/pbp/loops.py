@@ -114,18 +114,13 @@ def propagate(layers, mean, var, units, outputs, x, row):
                     units[b + _Z_V],
                 )
                 square_a, square_b = z_a * z_a + v_a, z_b * z_b + v_b
-                if depth == 0:  # inputs are certain
-                    for j in range(n):
-                        m_a, m_b = mean[place_a + j], mean[place_b + j]
-                        by_v = var[place_a + j] * square_a + var[place_b + j] * square_b
-                        units[at + j + _Z_M] += m_a * z_a + m_b * z_b
-                        units[at + j + _Z_V] += by_v
-                    continue
                 for j in range(n):
                     m_a, m_b = mean[place_a + j], mean[place_b + j]
                     by_v = var[place_a + j] * square_a + var[place_b + j] * square_b
+                    if depth > 0:  # else the inputs are certain
+                        by_v += m_a * m_a * v_a + m_b * m_b * v_b
                     units[at + j + _Z_M] += m_a * z_a + m_b * z_b
-                    units[at + j + _Z_V] += (m_a * m_a * v_a + m_b * m_b * v_b) + by_v
+                    units[at + j + _Z_V] += by_v
             _activate(units, at, n, 1.0 / math.sqrt(n_in + 1.0))
     n_in, n_out, _, at, before = layer_of(layers, last)
     scale = 1.0 / math.sqrt(n_in + 1.0)
