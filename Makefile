@@ -43,6 +43,7 @@ test-avx2: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/hooks/words.py
 	$(BIN)/pyright
 
 format: $(READY)

@@ -134,7 +134,7 @@ def _why(rows: pl.DataFrame, name: str, others: list[str]) -> str:
 
 
 def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: EncodedRows) -> list[Message]:
-    """Return what is to be said of columns that alone tell the target, of at most three.
+    """Return remarks on columns that alone predict the target, at most three.
 
     frame, rows
         The rows to learn from, as they are in the table and as numbers.

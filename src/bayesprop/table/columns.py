@@ -289,7 +289,7 @@ def _fit_numbers(series: pl.Series, column: NumericColumn) -> FittedColumn:
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
-    """Drop a column, or leave it to whoever knows whether its gaps tell something."""
+    """Drop a column, unless its missingness may predict the target."""
     code = "constant_but_for_gaps" if column.missing else "constant"
     dropped = FittedColumn.dropped(code, column.name, value=value)
     return dropped._replace(column=column if column.missing else None, is_constant=True)

@@ -1,4 +1,4 @@
-"""Which rows of a table a fit learns from, and which judge it: at random, by group or by time."""
+"""Split the rows of a table into training and held-out rows: random, by group or by time."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Division(NamedTuple):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows there are to learn from and to judge by."""
+        """Numbers of training rows and held-out rows."""
         return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
 
     def encoded(self, encoding: TableEncoding) -> tuple[EncodedRows, EncodedRows]:

@@ -1,4 +1,4 @@
-"""Durations: text such as 1:30:00 told from times of day, read as seconds, and written again."""
+"""Durations: distinguish text such as 1:30:00 from times of day, read and write seconds."""
 
 from __future__ import annotations
 

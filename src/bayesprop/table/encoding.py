@@ -186,7 +186,7 @@ class TableEncoding:
 
     @property
     def limits(self) -> list[float]:
-        """Numbers of the target beyond which nothing is told apart."""
+        """Censoring limits of the target."""
         return [] if self.marks is None else self.marks.limits
 
     @property

@@ -171,7 +171,7 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Names of columns, of which a few are shown; or the first one as it is."""
+    """Names of columns, of many only a few; or the first name unquoted."""
 
     names: tuple[str, ...]
 
@@ -274,7 +274,7 @@ class TableWarning(UserWarning):
 
 
 def warn(message: Message) -> None:
-    """Issue a message as a TableWarning of whoever called the caller."""
+    """Issue a message as a TableWarning at the caller of the caller."""
     warnings.warn(TableWarning(message), stacklevel=3)
 
 

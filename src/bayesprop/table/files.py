@@ -281,7 +281,7 @@ def _escaped(name: str) -> str:
 
 
 def _quietly(read: Callable[[bytes], pl.DataFrame], content: bytes) -> pl.DataFrame:
-    """Read a file; what a panic of the reader would write on the terminal is said in its error."""
+    """Read a file; a panic of the reader becomes an error instead of terminal output."""
     try:
         terminal = os.dup(2)
     except OSError:  # closed

@@ -56,7 +56,7 @@ def rows_of(text: str, separator: str, where: str, n_before: int = 0) -> Iterato
 
 
 def first_rows(text: str, separator: str, n_rows: int) -> list[list[str]]:
-    """Return the fields of the first rows; what cannot be read is told where all of them are."""
+    """Return the fields of the first rows; unreadable text raises where all rows are read."""
     fields = []
     try:
         for row in islice(rows_of(text, separator, ""), n_rows):

@@ -277,7 +277,7 @@ def target_numbers(target: pl.Series, marks: Marks | None = None) -> pl.Series:
 
 
 def is_limited(target: pl.Series) -> bool:
-    """Whether a target is numbers of which some are limits."""
+    """Whether a target has numbers and limits."""
     if not has_limits(target):
         return False
     values = limits_as_values(cleaned(target))

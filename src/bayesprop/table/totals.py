@@ -29,7 +29,7 @@ another unit."""
 
 
 class Totals(NamedTuple):
-    """What is to be said of a last row, and whether it is surely none."""
+    """A remark on the last row, and whether it is certainly a total."""
 
     remark: Message
     is_sure: bool

@@ -67,7 +67,7 @@ def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Se
 
 
 def names_in(texts: Iterable[str], columns: Sequence[str]) -> list[str]:
-    """Return names, of which a text may be several with commas between; one of a column is one."""
+    """Return names; a text may list several with commas, unless it is the name of a column."""
     return [
         name.strip() for text in texts for name in ([text] if text in columns else text.split(","))
     ]
@@ -199,7 +199,7 @@ def typed(text: pl.Series) -> pl.Series:
 
 
 def are_codes(known: pl.Series) -> bool:
-    """Whether text is digits of one length of which some begin with 0."""
+    """Whether text is digits of one length, some with a leading 0."""
     return bool(
         known.str.contains(_CODE).all()
         and known.str.starts_with("0").any()
@@ -208,7 +208,7 @@ def are_codes(known: pl.Series) -> bool:
 
 
 def are_big_names(series: pl.Series, most_unique: float) -> bool:
-    """Whether whole numbers, of which some are beyond 2^53, name things.
+    """Whether whole numbers, some beyond 2^53, are names.
 
     So where floats would merge some of them, or where they occur again.
 

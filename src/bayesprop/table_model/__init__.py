@@ -1,1 +1,1 @@
-"""A table's model: fitted, judged, saved and asked in the words of the table, not of a matrix."""
+"""The model of a table: fit, evaluate, save and predict with tables instead of matrices."""

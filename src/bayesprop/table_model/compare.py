@@ -313,7 +313,7 @@ def compare(
     plot: str | Path | None = None,
     **rows: Any,
 ) -> Compared:
-    """Fit several methods with their defaults and judge them on the same held-out rows.
+    """Fit several methods with their defaults and evaluate them on the same held-out rows.
 
     Best first, by log loss or, of numbers, by CRPS; scikit-learn's boosting and, on small tables,
     its Gaussian process stand beside them. A method that fails does not stop the others.
@@ -475,7 +475,7 @@ def _trial(
 def _judged_again(
     of: _Table, encoding: TableEncoding, trials: Sequence[Trial], judged: Mapping[str, Judged]
 ) -> list[JudgedAgain]:
-    """Judge the best method as `fit` does, on new groups and later rows, if columns ask for it."""
+    """Evaluate the best method on new groups and later rows, if columns suggest it, as `fit`."""
     if not judged:
         return []
     best = summarise_trials(trials, list(judged), of.task, 0.0)[0].method

@@ -95,14 +95,14 @@ class Evaluation(dict[str, dict[str, float]]):
 
 
 def evaluation(model: TableModel, rows: EncodedRows) -> Evaluation:
-    """Judge a table's model, and the baselines that it holds, on some rows."""
+    """Evaluate the model of a table, and its stored baselines, on some rows."""
     models = beside(model, rows, model.notes.baselines)
     done = decided(model.notes.rule, model.positive, models["model"], rows.y)
     return Evaluation(models, rows, done)
 
 
 class Judged(NamedTuple):
-    """What came of judging a fit on rows that it has not seen.
+    """Evaluation of a fit on held-out rows.
 
     baselines
         What any model should beat, fitted to the rows learnt.
@@ -215,7 +215,7 @@ def judged_in_folds(
     make: Callable[[], Any],
     positive: int | None,
 ) -> Judged:
-    """Judge every row by a fit to the other folds; none where the time is too short for that."""
+    """Evaluate by cross-validation; no evaluation if the time limit is too short."""
     text = f"evaluating {len(division.frame)} rows in {N_FOLDS} folds"
     with current_listener().doing(text, time_share=_FOLDS_TIME) as going:
         try:

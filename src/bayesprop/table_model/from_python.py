@@ -64,7 +64,7 @@ def fit(
     checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> TableModel:
-    """Fit a model to a person's table, and judge it on rows that it has not seen.
+    """Fit a model to a table, and evaluate it on held-out rows.
 
     Columns may be numbers, text, categories, dates, `12%` and `€ 1,200`, with gaps: they are
     understood as `bayesprop fit` understands them. `print` of what is returned says how, what was

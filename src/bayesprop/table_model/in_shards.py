@@ -137,7 +137,7 @@ class PartitionedRows(AllRows):
     table: Any
 
     def remark(self, estimator: Any) -> str:
-        """Say which rows were learnt, and by which the fit was chosen and judged."""
+        """Word which rows were learnt, and on which the fit was selected and evaluated."""
         return (
             f"learnt {estimator.fit_report_.n_rows} rows in {len(self.table.frames)} partitions, "
             f"after a sample of {len(self.places)} of {self.table.n_rows} rows, on which the fit "

@@ -1,4 +1,4 @@
-"""From a table to a judged model: which rows, what they mean, the fit, and how good it is."""
+"""From a table to an evaluated model: split, encoding, fit, scores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FITTING, FITTING_BEFORE_FOLDS = 0.7, 0.4
 
 
 class Fitted(NamedTuple):
-    """What one run of `fit` has learnt, and how it was judged.
+    """The result of one run of `fit`, with its evaluation.
 
     share
         Of the rows that were held out; 0 where all are learnt.
@@ -90,7 +90,7 @@ class Fitted(NamedTuple):
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows it has learnt, and how many judge it that it has not."""
+        """Numbers of training rows and held-out rows."""
         judged = self.judged.rows
         n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
         return {"train": self.n_streamed or len(self.train.y), "held_out": n}
@@ -139,7 +139,7 @@ class Fitted(NamedTuple):
 
     @property
     def on_judging(self) -> list[str]:
-        """What the report page says of how the fit was judged, and what does as well."""
+        """Remarks of the report page on the evaluation and on better or equal models."""
         said = list(self.judged.remarks)
         if self.title and self.title != f"{self.rows['held_out']} held-out rows":
             said.insert(0, f"evaluated on {self.title}")
@@ -149,7 +149,7 @@ class Fitted(NamedTuple):
 
 
 def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None = None) -> Fitted:
-    """Divide a table, choose what its columns mean, fit, judge; InputError or TableError in a line.
+    """Split a table, encode its columns, fit, evaluate; InputError or TableError in one line.
 
     all_rows
         Of a large table, whose sample `frame` is.
@@ -277,7 +277,7 @@ def _of_sample(all_rows: AllRows | None) -> AbstractContextManager[None]:
 
 
 def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
-    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
+    """Whether 10 % of the rows would be too few, and no other evaluation was requested."""
     choices = request.test_fraction, request.test, request.time, request.shards
     is_chosen = any(a is not None for a in choices)
     return not is_chosen and len(parts.frame) < _FEW_ROWS
@@ -290,7 +290,7 @@ def own_rows(
     group: str | None,
     all_rows: AllRows | None = None,
 ) -> EncodedRows:
-    """Read rows to judge by; InputError where there are none, or they are those learnt."""
+    """Read rows for evaluation; InputError if there are none, or if they are the training rows."""
     frame = read_any(table, encoding.text_columns, missing=encoding.missing)
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
@@ -305,7 +305,7 @@ def own_rows(
 
 
 def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
-    """Say which rows judge a fit."""
+    """Word the rows that a fit is evaluated on."""
     rows = judged.rows
     if rows is None:
         return ""

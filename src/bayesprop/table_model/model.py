@@ -219,7 +219,7 @@ class TableModel:
         *,
         allow_missing_columns: bool = False,
     ) -> TableModel:
-        """Return a model that has learnt the rows of a table, on which it is judged first.
+        """Return a model updated with the rows of a table, after an evaluation on them.
 
         Methods that learn row by row (pbp, ebp, linear, logistic) need nothing else; the others are
         fitted anew to all rows. The notes hold the metrics before: `notes.updates[-1]["before"]`.

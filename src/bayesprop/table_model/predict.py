@@ -209,7 +209,7 @@ def _answers(
 
 
 def _rule(model: TableModel, request: PredictRequest) -> Rule | None:
-    """Return how to decide: as asked now, else as the fit was told, else not at all."""
+    """Return the decision rule: of this call, else of the fit, else None."""
     positive, asked = model.positive, request.asked
     check_two_classes(model.encoding.classes, asked.option)
     if model.encoding.classes and request.calibrate is not None and asked.rate is None:

@@ -25,7 +25,7 @@ DEFAULT_METHOD, FRAME = "default", "the frame"
 
 @dataclass(frozen=True, kw_only=True)
 class RowRequest(HoldOut):
-    """Which rows and columns of a table a fit learns from, and which judge it.
+    """The rows and columns of a table for training, and the rows for evaluation.
 
     Without a share to hold out, few rows are judged in folds.
 
@@ -68,7 +68,7 @@ class RowRequest(HoldOut):
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(RowRequest):
-    """A fit: by which method, judged by which rows, and how two classes are told apart.
+    """A fit: its method, its rows for evaluation, and its decision rule for two classes.
 
     settings
         Hyper-parameters of the method.

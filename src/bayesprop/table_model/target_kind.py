@@ -49,7 +49,7 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
 
 
 def outside_support(task: Any, y: np.ndarray, target: str) -> list[Message]:
-    """Say how many targets to judge by are none that the model's kind of target can be."""
+    """Word how many evaluated targets are impossible for the target kind of the model."""
     target_map = getattr(task, "map", None)
     if target_map is None or target_map.holds(y).all():
         return []

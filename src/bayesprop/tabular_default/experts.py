@@ -261,7 +261,7 @@ def _or_nearby(
     *,
     include_noise: bool,
 ) -> Float[np.ndarray, "s n o"]:
-    """Let one draw in so many, the same at all rows, be of what was measured nearby: its mean."""
+    """Replace one draw in so many, the same at all rows, by the mean of the nearest targets."""
     y, var, share = beside
     total = share.sum(axis=0)
     each = np.divide(share, total, out=np.zeros_like(share), where=total > 0.0)

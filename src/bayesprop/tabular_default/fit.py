@@ -108,7 +108,7 @@ class Numbers:
         progress: Progress,
         parts: Parts | None,
     ) -> tuple[NumberState, FitInfo]:
-        """Train; held-out rows choose what experts may say, and whether targets nearby join."""
+        """Train; held-out rows choose the experts, and whether the nearest targets are used."""
         table, n_least = Table.of(*rows, parts), 1
         if rows.group is not None:
             rng, n_least = np.random.default_rng([seed % 2**32, 6]), 2
@@ -241,7 +241,7 @@ def fit(
 def _has_time_for_neighbours(progress: Progress, n_outputs: int) -> bool:
     has_time = not progress.is_over and progress.seconds_left >= n_outputs * _NEARBY_SECONDS
     if not has_time:
-        progress.cut("without rows nearby")
+        progress.cut("without neighbours")
     return has_time
 
 

@@ -112,7 +112,7 @@ class Places(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a training run is told: float64. See `EnsembleSettings`."""
+    """Settings of a training run, float64. See `EnsembleSettings`."""
 
     n_steps: float
     step_size: float

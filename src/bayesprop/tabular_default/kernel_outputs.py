@@ -31,7 +31,7 @@ from bayesprop.tabular_default.kernel_network import (
 
 
 class Aside(NamedTuple):
-    """What is told of a member besides its moments.
+    """Properties of a member in addition to its moments.
 
     deviations
         One behind the other, n_deviations of n_weights; a deviation has the weights of a layer,

@@ -49,7 +49,7 @@ ROWS_OF_ALL_STEPS, LEAST_SHARE_OF_STEPS = 2_000, 0.25
 
 
 def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> EnsembleSettings:
-    """Sizes that fit the table, any of which can be overridden by name.
+    """Choose sizes by the number of rows and inputs; each can be overridden by name.
 
     Up to 5000 rows one hidden layer of 50, six members and batches of 64; then two layers, two
     members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model

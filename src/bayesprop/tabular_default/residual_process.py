@@ -257,7 +257,7 @@ class Local(NamedTuple):
 
 
 def unit(predicted: Predictive, doubt: float) -> Float[np.ndarray, " n"]:
-    """Return the unit of g, of which the epistemic variance is part up to a limit."""
+    """Return the unit of g, which includes the epistemic variance up to a limit."""
     var = predicted.noise_var + np.minimum(predicted.epistemic_var, doubt)
     return np.maximum(var, _LEAST_VAR) ** SCALE_POWER
 

@@ -96,7 +96,7 @@ class Table(NamedTuple):
         return self._replace(weight=each, n_total=max(n_total, _LEAST_TOTAL))
 
     def at(self, kept: Bool[np.ndarray, " n"]) -> Table:
-        """Take some rows, each of which counts as often as before."""
+        """Select some rows; each row keeps its weight."""
         table = self.counting(kept)
         group, fold = (part if part is None else part[kept] for part in (self.group, self.fold))
         x, y, weight = (part[kept] for part in table[:3])
