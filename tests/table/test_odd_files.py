@@ -161,3 +161,11 @@ def test_names_of_json_lines_are_counted_before_they_are_columns(tmp_path):
     with pytest.raises(TableError) as found:
         read_table(str(path))
     assert found.value.problems[0].code == "file.too_many_cells"
+
+
+def test_more_columns_than_can_be_understood_are_refused_at_once(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(f"c{i}" for i in range(32_769)) + "\n" + "1," * 32_768 + "1\n")
+    with pytest.raises(TableError) as found:
+        read_table(str(path))
+    assert found.value.problems[0].code == "header.too_many"

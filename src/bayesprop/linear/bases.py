@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bayesprop.model.task import Standardiser
 from bayesprop.numerics.evidence import FIXED, Groups
+from bayesprop.numerics.machine import free_memory
 
 EVIDENCE, ARD = "evidence", "ard"
 _LARGEST = 1e100
@@ -219,6 +220,17 @@ def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray
     joint = np.ones((len(phi), phi.shape[1] + 1))
     joint[:, 1:] = phi
     return joint
+
+
+def check_memory(n_matrices: int, n_weights: int) -> None:
+    """Raise ValueError where matrices of all weights by all weights would not fit into memory."""
+    needed, free = 8.0 * n_matrices * n_weights**2, free_memory()
+    if needed > free:
+        raise ValueError(
+            f"the covariance of {n_weights} weights must fit into memory, and takes "
+            f"{needed / 2**30:.3g} GiB while it is learnt, of which {free / 2**30:.3g} are free: "
+            "reduce the columns or the classes, or use closed-form-vi without hidden layers"
+        )
 
 
 def _checked(phi: ArrayLike, n_rows: int) -> Float[np.ndarray, "n k"]:

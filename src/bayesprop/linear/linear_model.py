@@ -22,6 +22,7 @@ from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
+_N_MATRICES = 6  # that learning holds at once, of all weights by all weights: by tracemalloc
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
 """From rows and their weights to a basis; None stands for the inputs themselves."""
 
@@ -87,6 +88,7 @@ class LinearModel:
         if before is None:
             basis = self.learn_basis(rows.x, rows.weight, rng)
             n_columns = bases.design(basis, rows.x[:1]).shape[1]
+            bases.check_memory(_N_MATRICES, n_columns)
             statistics = sums.init(n_columns, self.n_outputs)
         else:
             basis, statistics = before.state.basis, before.state.statistics

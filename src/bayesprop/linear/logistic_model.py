@@ -20,7 +20,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
-from bayesprop.numerics.machine import chunks, free_memory
+from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"
@@ -92,7 +92,7 @@ class LogisticModel:
         started, best, log_evidence = time.perf_counter(), None, 0.0
         data = Rows(bases.design(None, rows.x), rows.y, rows.weight)
         k = data.x.shape[1]
-        _check_memory(_N_MATRICES[self.posterior], self.n_logits, k)
+        bases.check_memory(_N_MATRICES[self.posterior], self.n_logits * k)
         prec = self.prior.start(k)
         try:
             if before is not None:
@@ -201,18 +201,6 @@ class LogisticModel:
         """Raise ValueError unless the precisions of prior and posterior are positive."""
         if not (state.prior_prec > 0.0).all() or not np.isfinite(state.posterior.root).all():
             raise ValueError("the precisions of prior and posterior must be > 0")
-
-
-def _check_memory(n_matrices: int, n_logits: int, n_columns: int) -> None:
-    """Raise ValueError where the matrices of a search would not fit into memory."""
-    needed, free = 8.0 * n_matrices * (n_logits * n_columns) ** 2, free_memory()
-    if needed > free:
-        raise ValueError(
-            f"{n_logits} logits of {n_columns} weights each must fit into memory: their covariance "
-            f"takes {needed / 2**30:.3g} GiB while it is searched for, and {free / 2**30:.3g} GiB "
-            "are free: reduce the columns or the classes, or use ClosedFormVIClassifier with "
-            "hidden_layer_sizes=()"
-        )
 
 
 def _advice(found: logistic.Fitted, best: logistic.Maximised | None, max_steps: int) -> list[str]:

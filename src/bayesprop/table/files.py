@@ -28,7 +28,7 @@ import polars as pl
 import polars.selectors as cs
 
 from bayesprop.table.errors import Message, TableError, listed, listing, one_line, quoted
-from bayesprop.table.headers import column_names
+from bayesprop.table.headers import check_number, column_names
 from bayesprop.table.values import as_integers
 
 PART = "::"
@@ -295,23 +295,25 @@ def _quietly(read: Callable[[bytes], pl.DataFrame], content: bytes) -> pl.DataFr
             os.close(terminal)
 
 
-def json_records(content: bytes) -> pl.DataFrame:
+def json_records(content: bytes, where: str) -> pl.DataFrame:
     """Read a list of objects, an object a row; or one object a line."""
     try:
         records = json.loads(content)
     except json.JSONDecodeError:
-        return json_lines(content)
+        return json_lines(content, where)
     if not (isinstance(records, list) and all(isinstance(one, dict) for one in records)):
         raise TableError(Message.of("file.json"))
     names = dict.fromkeys(name for one in records for name in one)
+    check_number(names, where)
     check_cells(len(records) * len(names))
     columns = ((name, [one.get(name) for one in records]) for name in names)
     return pl.DataFrame([pl.Series(*column, strict=False) for column in columns])
 
 
-def json_lines(content: bytes) -> pl.DataFrame:
+def json_lines(content: bytes, where: str) -> pl.DataFrame:
     """Read one object a line; every name of any line is a column of all."""
     names = {found[1] for found in _JSON_NAME.finditer(content)}
+    check_number(names, where)
     check_cells((content.count(b"\n") + 1) * len(names))
     return pl.read_ndjson(content, infer_schema_length=None)
 
@@ -322,8 +324,10 @@ READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
     **dict.fromkeys(
         (".feather", ".arrow", ".ipc"), lambda content, _: _quietly(pl.read_ipc, content)
     ),
-    **dict.fromkeys((".jsonl", ".ndjson"), lambda content, _: json_lines(content)),
-    ".json": lambda content, _: json_records(content),
+    **dict.fromkeys(
+        (".jsonl", ".ndjson"), lambda content, place: json_lines(content, quoted(place.path))
+    ),
+    ".json": lambda content, place: json_records(content, quoted(place.path)),
     **dict.fromkeys(SPREADSHEETS, excel),
     **dict.fromkeys(DATABASES, lambda _, place: database(place.part, place.path)),
     FOLDER: lambda _, place: folder_of_parquet(place.path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from bayesprop.table.lines import SIGNS, Row, fields_of, first_rows, rows_of, se
 from bayesprop.table.values import MISSING
 
 _COMMENT = "#"
+_MOST_COLUMNS = 32_768
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _LINES_OF_A_TABLE = 20  # looked at below what may be a title
 _LOOKED_AT = 1000  # rows in which a word of the first line is looked for
@@ -171,8 +172,16 @@ def is_note(row: Row, separator: str, n_columns: int) -> bool:
     return separator not in text and text not in MISSING and not _is_number(text)
 
 
+def check_number(names: Sized, where: str) -> None:
+    """Refuse a table of more columns than can be understood one by one."""
+    if len(names) > _MOST_COLUMNS:
+        own = {"where": where, "n": len(names), "most": _MOST_COLUMNS}
+        raise TableError(Message.of("header.too_many", **own))
+
+
 def column_names(names: Sequence[str], where: str) -> list[str]:
     """Return unique names; those that had to be made of repeated ones come as TableWarning."""
+    check_number(names, where)
     double = sorted(name for name, n in Counter(names).items() if name and n > 1)
     unique = unique_names(names)
     if double:

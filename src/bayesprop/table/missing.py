@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import polars as pl
+import polars.selectors as cs
 
 from bayesprop.table.errors import Message, counted, joined, listing, quoted
 from bayesprop.table.values import DOUBTFUL, MARKS, MISSING, cleaned, is_number, without
@@ -53,13 +54,13 @@ def decided(
     if missing is not None:
         return is_missing(frame, missing), []
     columns, remarks = [], []
-    for column in frame:
-        if column.dtype == pl.String and column.name not in keep:
-            text = cleaned(column)
-            if text.is_in(MARKS).any():
-                gone = _missing_in(text, is_typed=is_typed)
-                columns.append(without(text, gone))
-                remarks += _said(text, gone, is_typed=is_typed)
+    texts = frame.select(cs.string() - cs.by_name(*keep, require_all=False))
+    has_marks = texts.select(pl.all().str.strip_chars().is_in(MARKS).any())  # of all at once
+    for name in [one.name for one in has_marks if one.any()]:
+        text = cleaned(frame[name])
+        gone = _missing_in(text, is_typed=is_typed)
+        columns.append(without(text, gone))
+        remarks += _said(text, gone, is_typed=is_typed)
     return frame.with_columns(columns), joined(remarks)
 
 

@@ -28,7 +28,14 @@ from bayesprop.table.files import (
     read_file,
     unpacked,
 )
-from bayesprop.table.headers import Header, column_names, header_of, is_note, without_comments
+from bayesprop.table.headers import (
+    Header,
+    check_number,
+    column_names,
+    header_of,
+    is_note,
+    without_comments,
+)
 from bayesprop.table.lines import (
     SIGNS,
     Row,
@@ -41,7 +48,7 @@ from bayesprop.table.lines import (
 )
 from bayesprop.table.missing import TAKEN_FOR_MISSING, decided
 from bayesprop.table.text_codec import decoded
-from bayesprop.table.values import cleaned, typed
+from bayesprop.table.values import typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 KINDS = ".csv, .tsv, .parquet, .feather, .json, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
@@ -149,14 +156,16 @@ def parse(
     separator = separator or separator_of(body)
     body = with_double_quotes(body, separator)
     header = header_of(body, separator, where, n_before)
+    check_number(header.names, where)
     frame, problems = _fast(header.below, separator, len(header.names)), []
     if frame is None:
         frame, problems = _exact(header, separator, where)
     if frame.is_empty() and not problems:
         problems.append(Message.of("file.header_only", where=where))
     names = column_names(header.names, where)
-    fields = [cleaned(one).alias(name) for one, name in zip(frame, names, strict=True)]
-    frame = _without_missing(pl.DataFrame(fields), text, missing)
+    frame = frame.select(pl.all().str.strip_chars().replace("", None))
+    frame.columns = names
+    frame = _without_missing(frame, text, missing)
     named = zip(header.names, frame, strict=True)
     columns = [column for own, column in named if own or column.null_count() < len(frame)]
     others = [column for column in columns if column.name not in (text or ())]
@@ -263,7 +272,14 @@ def _all_typed(
     problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
     if with_commas:
         warn(Message.of("file.decimal_commas", *with_commas))
-    return {column.name: typed(column) for column in pointed}, problems
+    texts = pl.DataFrame(pointed)  # all at once: a call a column takes long where these are many
+    whole = texts.select(pl.all().cast(pl.Int64, strict=False))
+    may_be_codes = texts.select(pl.all().str.starts_with("0").any())
+    numbers = {}
+    for text, one, codes in zip(texts, whole, may_be_codes, strict=True):
+        is_whole = one.null_count() == text.null_count() < len(text) and not codes.any()
+        numbers[text.name] = one if is_whole else typed(text)
+    return numbers, problems
 
 
 def _with_decimal_points(text: pl.Series) -> pl.Series:
