@@ -26,7 +26,7 @@ _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt
 
 
 def scores_for(*, classes: bool) -> dict[str, Callable[..., Values]]:
-    """Return how unsure predictions are, larger is less sure, by name; the first by default."""
+    """Return measures of uncertainty by name; the first is the default."""
     if classes:
         return {
             "entropy": lambda p: p.entropy,
@@ -37,7 +37,7 @@ def scores_for(*, classes: bool) -> dict[str, Callable[..., Values]]:
 
 
 def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = None) -> Values:
-    """How unsure each prediction is; larger is less sure.
+    """Uncertainty of each prediction.
 
     by
         Of numbers `std`, of a new observation, or `epistemic`, the part of it that more data would
@@ -60,7 +60,7 @@ def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = Non
 
 
 def uncertainty(estimator: Estimator, X: Inputs, by: str | None = None) -> Values:
-    """How unsure a fitted estimator is of every row of X, some rows at a time.
+    """Uncertainty of a fitted estimator for every row of X, in blocks of rows.
 
     estimator
         One of this library, or of scikit-learn with `predict_proba` or
@@ -77,7 +77,7 @@ def uncertainty(estimator: Estimator, X: Inputs, by: str | None = None) -> Value
 
 
 class RiskCoverage(NamedTuple):
-    """What is lost on the rows that are answered, as fewer of the unsure ones are; n rows.
+    """Loss on the answered rows as a function of their number, most certain first; n rows.
 
     coverage
         Share of the rows that is answered: 1/n, 2/n, ... 1, the surest first.

@@ -245,7 +245,7 @@ def hints(kind: type) -> dict[str, Part]:
 
 
 def _items(kind: Part, n: int) -> list[Part]:
-    """Say what each of n parts of a tuple or a list is to be."""
+    """Return the annotation of each of n parts of a tuple or a list."""
     if isinstance(kind, tuple | list):
         return [*kind]
     arguments = get_args(kind) or (None, ...)
@@ -310,7 +310,7 @@ def _size(axis: str, found: int, axes: dict[str, int]) -> int:
 
 
 class _ArrayKind(NamedTuple):
-    """What an annotation asks of an array: the names of its axes, and its kinds of number."""
+    """Axes and kinds of number that an annotation requires of an array."""
 
     axes: tuple[str, ...]
     dtypes: tuple[np.dtype, ...]

@@ -44,7 +44,7 @@ _ROUNDING = 1e-9  # of a product that should be a whole number
 
 @dataclass(eq=False, kw_only=True)
 class _Conformal(ABC):
-    """What both have: an estimator, a promise, one learnt number, and the file that keeps them."""
+    """Base of both: an estimator, a nominal coverage, one learnt number, and their file."""
 
     estimator: Estimator = field(kw_only=False)
     coverage: float = 0.9

@@ -1,4 +1,4 @@
-"""How good a prediction was: accuracy, proper scores, calibration; in the original units of y.
+"""Metrics of predictions: accuracy, proper scores, calibration; in the units of y.
 
 Every function takes a prediction and what was observed at the same rows: a Predictive and numbers,
 or a ClassPredictive and labels. Lower is better except for accuracy, log-likelihood and coverage.
@@ -157,7 +157,7 @@ def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
 
 
 def is_mostly_one_class(y: np.ndarray) -> bool:
-    """Say whether a class has more than 90 % of the rows, so that accuracy says little."""
+    """Return whether a class has more than 90 % of the rows, so that accuracy is uninformative."""
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
@@ -352,7 +352,7 @@ class Ranked(NamedTuple):
 
     @property
     def n_units(self) -> int:
-        """How many groups there are, or rows without one."""
+        """Number of groups, or of rows without groups."""
         return int(np.max(self.unit)) + 1
 
     def counts(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a model file holds.
+    """Contents of a model file.
 
     plain
         The fitted estimator; of a file, one that predicts without scikit-learn.
@@ -55,7 +55,7 @@ class SavedModel:
 
     @classmethod
     def of(cls, estimator: EstimatorBase, table: TableEncoding, metadata: JsonObject) -> SavedModel:
-        """Say of a model in memory what its file would say."""
+        """Return the contents of the file of a model in memory."""
         method, _ = method_and_task(estimator)
         about = {"schema": SCHEMA, "method": method, "versions": library_versions()}
         return cls(estimator, table, metadata, about)

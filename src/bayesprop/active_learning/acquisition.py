@@ -1,4 +1,4 @@
-"""How much a measurement at each candidate is worth: the acquisitions.
+"""Acquisition functions: the value of a measurement at each candidate.
 
 MacKay (1992), "Information-based objective functions for active data selection"; Houlsby et al.
 (2011), "Bayesian active learning for classification and preference learning"; Hernández-Lobato &
@@ -87,7 +87,7 @@ def mutual_information(doubt: Doubt) -> Float[np.ndarray, " n"]:
 def expected_entropy_reduction(
     candidates: Functions, reference: Functions
 ) -> Float[np.ndarray, " n"]:
-    """How much a measurement would tell about new measurements at the reference rows, nats.
+    """Information of a measurement about new measurements at the reference rows, nats.
 
     The mean over reference rows of I[y; y_ref | x, x_ref, data] = -log(1 - corr²) / 2 (MacKay
     1992, section 4.2; Bickford Smith et al. 2023, eq. 9), summed over targets. Unlike the mutual

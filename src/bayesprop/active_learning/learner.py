@@ -59,7 +59,7 @@ class Learnt(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What a file holds of a learner besides its estimator; see `ActiveLearner`."""
+    """Stored state of a learner without its estimator; see `ActiveLearner`."""
 
     acquisition: str
     batch: str

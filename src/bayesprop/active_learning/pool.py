@@ -60,7 +60,7 @@ def checked_costs(costs: ArrayLike | None, n: int) -> Float[np.ndarray, " n"]:
 
 
 def checked_allowed(allowed: Allowed, X: Inputs) -> Bool[np.ndarray, " n"]:
-    """Say of every candidate whether it may be chosen; a function is asked about all of them."""
+    """Return whether each candidate may be chosen; a function gets all candidates at once."""
     if allowed is None:
         return np.ones(len(X), dtype=bool)
     mask = np.asarray(allowed(X) if callable(allowed) else allowed)
@@ -73,7 +73,7 @@ def checked_allowed(allowed: Allowed, X: Inputs) -> Bool[np.ndarray, " n"]:
 
 
 def equals(X: Inputs, place: int) -> Bool[np.ndarray, " n"]:
-    """Say which candidates repeat one, gaps included."""
+    """Return which candidates repeat another one, including its missing values."""
     rows = np.asarray(X)
     row = rows[place]
     return ((rows == row) | ((rows != rows) & (row != row))).all(axis=1)

@@ -237,7 +237,7 @@ def _n_columns(n_features: int, arms: Arms) -> int:
 
 
 def _owners(choices: Choices) -> Int[np.ndarray, " n"]:
-    """Say whose regression a row belongs to: with features, there is one."""
+    """Return the regression that a row belongs to; with features, there is one."""
     numbers = choices.numbers
     return numbers if choices.arms.features is None else np.zeros(len(numbers), int)
 

@@ -64,7 +64,7 @@ class Decision(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a file holds of a bandit, besides its policy and what its rewards have learnt.
+    """Stored state of a bandit, without its policy and its reward model.
 
     pending_id, pending_arm, pending_context
         Decisions whose rewards have not come yet.

@@ -34,7 +34,7 @@ _SEEDS = 2**32
 
 
 class RefittedContents(NamedTuple):
-    """What a file holds besides the last fit: the memory, counts, and guards that fired.
+    """Stored state in addition to the last fit: the memory, counts, and guards that fired.
 
     n_seen, n_fitted, n_fits
         Rows that came so far, and until the last fit; how many fits there were.

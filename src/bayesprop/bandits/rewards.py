@@ -1,4 +1,4 @@
-"""What a bandit believes about rewards: the contract of every reward model.
+"""The interface of reward models of bandits.
 
 A reward model meets rows, a context and the number of the arm that was chosen in it, and what they
 paid. It says what it expects of every arm in a context, and how sure it is, by moments or by draws

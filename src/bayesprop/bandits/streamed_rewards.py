@@ -34,7 +34,7 @@ _SCALED_BY = 20  # rows that settle the scale of the inputs
 
 
 class StreamedContents(NamedTuple):
-    """What a file holds besides the stream: guards that fired, mean square of the first inputs."""
+    """Stored state in addition to the stream: guards, mean square of the first inputs."""
 
     guards: dict[str, int]
     mean_square: float

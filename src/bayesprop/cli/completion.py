@@ -1,4 +1,4 @@
-"""What the shell completes: methods, data sets, columns of a table, model files.
+"""Shell completion of methods, data sets, columns of a table, and model files.
 
 Whatever goes wrong completes nothing: there is nobody to tell.
 """

@@ -169,7 +169,7 @@ class Failure(NamedTuple):
 
 
 def describe(error: BaseException) -> Failure:
-    """Say what went wrong, in one line or one for each problem of a table, and the exit code."""
+    """Return the exit code and message of an error, one line for each problem of a table."""
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return Failure(INTERRUPTED, "interrupted")
     if hasattr(error, "format_message"):  # how every usage error of the parser speaks

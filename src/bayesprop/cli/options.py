@@ -1,4 +1,4 @@
-"""How the fields of an action are declared: options, switches, arguments; checks of values."""
+"""Declarations of the fields of an action: options, switches, arguments; checks of values."""
 
 from __future__ import annotations
 

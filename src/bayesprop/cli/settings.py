@@ -1,4 +1,4 @@
-"""What the options of a fit ask for, read: rows and columns, and hyper-parameters."""
+"""Parse the options of a fit: rows, columns and hyper-parameters."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is predicted: means, variances, densities and quantiles of numbers; probabilities."""
+"""Predictive distributions: moments, densities, quantiles of numbers; probabilities."""

@@ -68,7 +68,7 @@ class ClassPredictive(Prediction):
 
     @property
     def mutual_information(self) -> Float[np.ndarray, " n"]:
-        """What the label would tell about the weights, nats: the epistemic part of the entropy.
+        """Mutual information of label and weights, nats: the epistemic part of the entropy.
 
         Entropy of the mean less the mean of the entropies (Houlsby et al. 2011, eq. 2), at least
         zero.

@@ -1,4 +1,4 @@
-"""How inputs go together, so that a missing one is drawn from what is known and not believed.
+"""Gaussian copula of the inputs, to impute missing inputs from observed ones.
 
 A Gaussian copula of factors: z = W u + sqrt(1 - |W|²) e with u ~ N(0, I) and e ~ N(0, I), and
 column j of a row is the quantile Q_j(Phi(z_j)) of what training rows hold in it. Given the columns
@@ -39,7 +39,7 @@ _SEED = 20_150_706
 
 @dataclass(frozen=True, eq=False)
 class GaussianCopula:
-    """What columns hold, and how they go together.
+    """Marginals of the columns, and their copula.
 
     knots
         Values of every column in rising order, each standing for as many rows as another, (q, d).
@@ -126,7 +126,7 @@ class GaussianCopula:
         return filled
 
     def _fill(self, filled: Float[np.ndarray, "n c d"], u: Float[np.ndarray, "... c r"]) -> None:
-        """Fill the gaps of some rows in place."""
+        """Impute the missing values of some rows in place."""
         gap, d = np.isnan(filled[:, 0]), len(self.loadings)
         z = self._scores_of_gaps(filled[:, 0], gap, special.ndtri(u[..., :d]))
         place = np.minimum((special.ndtr(z) * len(self.knots)).astype(int), len(self.knots) - 1)
@@ -177,7 +177,7 @@ class GaussianCopula:
 
 
 class KnownInputs:
-    """How inputs and targets go together: learnt from some training rows when first asked for.
+    """Copula of inputs and targets, learnt from some training rows at its first use.
 
     Built by `of_rows`, or of what was learnt already.
     """

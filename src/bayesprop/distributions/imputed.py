@@ -1,4 +1,4 @@
-"""What is predicted for rows with gaps: a mixture over ways to fill them, from any method.
+"""Predictions for rows with missing values: a mixture over imputations, for any method.
 
 What a gap adds to a variance is counted as noise, not as epistemic: more rows would not remove it.
 Measuring the input would, on average; `gap_share` is how much of the variance that is.

@@ -1,4 +1,4 @@
-"""What several models predict, each for rows of its own, as one prediction of all rows."""
+"""One prediction of all rows from several models, each for its own rows."""
 
 from __future__ import annotations
 

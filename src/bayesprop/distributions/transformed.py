@@ -45,7 +45,7 @@ class _Places(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class TransformedPredictive(Predictive):
-    """What `latent` predicts of z, in units of y = g(z). Built by `of`."""
+    """The predictive distribution `latent` of z in units of y = g(z). Built by `of`."""
 
     latent: Predictive
     map: TargetMap

@@ -137,7 +137,7 @@ def last_step(estimator: Estimator) -> Estimator:
 
 
 def checked_values(y: ArrayLike, *, classes: bool) -> np.ndarray:
-    """Return what was measured; ValueError where a regressor would learn what are no numbers."""
+    """Return targets as an array; ValueError if those of a regressor are not numbers."""
     values = np.asarray(y)
     if classes or values.dtype.kind in "biuf":
         return values

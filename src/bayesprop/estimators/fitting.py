@@ -65,7 +65,7 @@ _LARGEST_WEIGHT = 1e100
 
 
 class LazyRandomState:
-    """What `check_random_state` gives for a seed, made when something is drawn.
+    """The generator of `check_random_state` for a seed, created at the first draw.
 
     NumPy takes 70 µs to make it, longer than many a method learns a row, and most draw nothing for
     one.

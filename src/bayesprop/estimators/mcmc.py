@@ -124,7 +124,7 @@ class _Params(EstimatorBase):
 
 
 class _Chains:
-    """What both estimators tell of their chains."""
+    """Diagnostics and chains of both estimators."""
 
     diagnostics_ = of_fitted("learned.state.diagnostics")
 

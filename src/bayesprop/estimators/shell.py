@@ -1,4 +1,4 @@
-"""What every regressor and every classifier does, once; scikit-learn's classes are made of these.
+"""Base classes of regressors and classifiers, from which scikit-learn's classes are made.
 
 An estimator is hyper-parameters, which say what `Method` they make, over `RegressorBase` or
 `ClassifierBase`. Nothing here imports scikit-learn before it is used, so that a saved model
@@ -243,7 +243,7 @@ class EstimatorBase(ABC, BaseEstimator):
         n_samples: int = 1000,
         random_state: int = 0,
     ) -> Any:
-        """Hand draws at the rows X to ArviZ, for its plots and checks; ImportError without it.
+        """Return draws at the rows X for the plots and checks of ArviZ; ImportError without it.
 
         `posterior_predictive` has new observations `y` (1, n_samples, n[, o]), classes by their
         places in `classes_`; `posterior` the functions `f`, where there is `sample_y`;

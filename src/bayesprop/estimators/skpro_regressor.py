@@ -24,7 +24,7 @@ _FAR = 1.0 - 1e-8
 
 
 class PredictiveDistribution(BaseDistribution):
-    """What a method predicts, row by row, as skpro asks for it.
+    """The predictive distribution of a method, with the interface of skpro.
 
     predictive
         Of as many rows as `index` and outputs as `columns`; of one row where there are none.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was removed from an estimator.
+    """Result of pruning an estimator.
 
     share, by_layer
         As asked for.
@@ -79,7 +79,7 @@ def with_params(kind: type[EstimatorBase], stored: JsonObject) -> EstimatorBase:
 
 
 class FitContents(NamedTuple):
-    """What a file holds of a fit, but for hyper-parameters and the method's own state."""
+    """Stored parts of a fit other than hyper-parameters and the state of the method."""
 
     task: Task
     encoding: Encoding

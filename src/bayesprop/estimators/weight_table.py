@@ -12,7 +12,7 @@ from bayesprop.distributions.predictive import check_coverage
 
 
 class Columns(NamedTuple):
-    """What all weights but the intercept multiply: (column - mean) / scale, by their names."""
+    """Factors of all weights but the intercept: (column - mean) / scale, by name."""
 
     names: list[str]
     mean: Float[np.ndarray, " k"]

@@ -1,1 +1,1 @@
-"""How good predictions are, and what to decide by them."""
+"""Evaluation of predictions: calibration, scores, baselines, thresholds."""

@@ -28,7 +28,7 @@ def side(leads: Sequence[Lead]) -> str:
 
 
 def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this model") -> str:
-    """Say who of a model and a rival is better, and by which scores."""
+    """Word which of a model and a rival is better, and by which scores."""
     clear = [lead for lead in rival.leads if lead.by.is_clear]
     better, worse = (
         join([in_words(lead, unit) for lead in clear if (lead.by.gain > 0.0) == is_ahead])
@@ -44,7 +44,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
 
 
 def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[Said]:
-    """Say what predicts better than "model", or as well: a constant, a line, reference models.
+    """Word which models are better than "model", or equal: constant, linear, reference models.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
     the model is advised within one standard error (Breiman et al. 1984, section 3.4.3), where it is

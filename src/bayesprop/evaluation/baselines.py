@@ -193,7 +193,7 @@ def _learn_target(
 
 
 class _StoredBaselines(NamedTuple):
-    """What a file holds of baselines: the simple ones."""
+    """Baselines stored in a model file: the simple ones."""
 
     constant: ConstantBaseline | FrequencyBaseline
     line: LinearBaseline | LogisticBaseline | None

@@ -53,7 +53,7 @@ class Promise(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """How many right and wrong answers were given with each confidence."""
+    """Numbers of right and wrong predictions by confidence."""
 
     edges: Float[np.ndarray, " bins_plus_one"]
     right: Int[np.ndarray, " bins"]

@@ -1,4 +1,4 @@
-"""What a table would be given to otherwise: scikit-learn's gradient boosting and Gaussian process.
+"""Reference models for comparison: scikit-learn's gradient boosting and Gaussian process.
 
 Each at its defaults, or with what its documentation tells a user to do; nothing tuned to a table.
 """
@@ -169,7 +169,7 @@ def sampled(n_rows: int, X: Inputs, y: np.ndarray) -> tuple[Inputs, np.ndarray]:
 
 
 class Plans(NamedTuple):
-    """What is fitted to a table, and sentences on what is left out or sampled."""
+    """Fitted reference models, and sentences on omitted or sampled ones."""
 
     each: tuple[Plan, ...]
     notes: tuple[str, ...]

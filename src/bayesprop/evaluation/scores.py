@@ -29,7 +29,7 @@ _TITLES: dict[str, str] = {
 
 
 class Metric(NamedTuple):
-    """What is shown of a metric.
+    """Name, unit and direction of a metric.
 
     unit
         "y" (the unit of the target), "nats", "share" or "".
@@ -143,7 +143,7 @@ def _of_classes(
 
 
 class Comparison(NamedTuple):
-    """How far a mean score of the model is ahead of another's on the same rows, and its s.e."""
+    """Mean difference of a score from another model on the same rows, and its s.e."""
 
     gain: float
     error: float
@@ -190,7 +190,7 @@ class Rival(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What a sentence calls it."""
+        """Name of the rival in a sentence."""
         return f"{self.name} (scikit-learn)" if self.is_reference else _TITLES[self.name]
 
 

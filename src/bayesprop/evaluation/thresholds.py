@@ -34,7 +34,7 @@ class UnreachableError(ValueError):
 
 @dataclass(frozen=True)
 class Costs:
-    """What mistakes cost, in any one unit; a right answer costs nothing.
+    """Costs of errors, in any common unit; a right prediction costs nothing.
 
     fn
         Of a row of the class that is not flagged.
@@ -88,7 +88,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Rate:
-    """What a threshold is to reach on rows whose class is known.
+    """Target rate of a threshold on rows whose class is known.
 
     kind
         "recall": at least that share of the rows of the class is flagged, by the highest such
@@ -203,12 +203,12 @@ class Rule:
         )
 
     def flags(self, p: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-        """Say which rows are flagged."""
+        """Return which rows are flagged."""
         return p >= self.threshold
 
     @property
     def asked(self) -> str:
-        """What was asked for, as it is typed."""
+        """The costs or the rate, as typed."""
         return str(self.costs or self.rate)
 
     def validate(self) -> None:
@@ -245,7 +245,7 @@ def binomial_interval(k: float, n: float) -> tuple[float, float]:
 
 
 class AtThreshold(NamedTuple):
-    """What a threshold did on rows whose class is known.
+    """Result of a threshold on rows whose class is known.
 
     found, missed, false_alarms, rest
         Rows: flagged and of the class, of the class only, flagged only, neither.

@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong, as a headline, which is hedged unless it is clear.
+    """A deviation from calibration, with a headline that is hedged unless it is clear.
 
     size
         A distance in probability; small where it is below `limit`.
@@ -122,7 +122,7 @@ def _is_rare(predicted: ClassPredictive, y: np.ndarray) -> bool:
 def judge(
     pit: Float[np.ndarray, " n"], stretch: float, shares: Sequence[float] | None = None
 ) -> Verdict:
-    """Say whether PIT values are those of intervals that keep their promise.
+    """Assess the calibration of intervals by PIT values.
 
     stretch
         Factor by which the 90 % intervals would have to grow to hold 90 % of the rows.

@@ -1,1 +1,1 @@
-"""What is inferred: layers, priors, likelihoods, predictives."""
+"""The contract of methods: tasks, states, progress, fit reports."""

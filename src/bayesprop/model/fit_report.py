@@ -1,4 +1,4 @@
-"""What a fit met on its way: guards that fired, the course of training, evidence, advice."""
+"""Report of a fit: guards that fired, training curves, evidence, advice."""
 
 from __future__ import annotations
 

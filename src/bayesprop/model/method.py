@@ -1,4 +1,4 @@
-"""What the shell asks of a method, and the abilities that a method may have. Types only.
+"""The interface of methods, and their optional abilities. Types only.
 
 A method is built from hyper-parameters for one task and a number of inputs: a frozen dataclass of
 pure functions of a state, in standardised units. It knows nothing of units, labels or files.
@@ -56,7 +56,7 @@ class Parts(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What learning leaves: the state, an account of it, and passes or steps in all."""
+    """Result of learning: the state, its report, and the number of passes or steps."""
 
     state: PyTree
     report: FitReport
@@ -164,7 +164,7 @@ class Combines(Protocol):
 
 @runtime_checkable
 class Merges(Combines, Protocol):
-    """What rows say can be taken out of its posteriors, so that they multiply (`merge`)."""
+    """A method whose likelihood factors can be multiplied, so that models merge (`merge`)."""
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt: the same basis and precisions, no row."""

@@ -1,4 +1,4 @@
-"""How far a long computation is, and whether it must end: one value that goes along with it.
+"""Progress of a long computation, and whether it must stop: one value passed along.
 
 A method is handed it and reports where it passes anyway: an epoch, a member, a block of draws.
 Whoever started the computation decides what comes of that: a bar, lines, a deadline.

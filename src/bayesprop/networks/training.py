@@ -40,7 +40,7 @@ _DRAW_VALUES = 8_000_000
 
 
 class Trained(NamedTuple):
-    """What training leaves.
+    """Result of training.
 
     trace
         One value an epoch: loss, mean_log_likelihood (nats a row, standardised units), kl (nats);
@@ -240,7 +240,7 @@ class TrainedNetwork:
         )
 
     def advice(self, trained: Trained) -> list[str]:
-        """Say what a person should know about the training, in sentences."""
+        """Word the warnings of a training run."""
         if not trained.n_undone:
             return []
         return [

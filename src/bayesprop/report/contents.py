@@ -111,7 +111,7 @@ def weights_of(estimator: Any, names: Sequence[str]) -> Weights | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents(Generic[Details]):
-    """What a page says, whether numbers or classes are predicted.
+    """Contents of a page, for numbers and classes.
 
     target, unit, source, created
         In the user's own words; empty where nothing is known.
@@ -279,7 +279,7 @@ def collect(
 
 
 def _kind_notes(estimator: Any) -> tuple[str, ...]:
-    """Say how the target was mapped, or its classes are ordered, if they are."""
+    """Word the kind of the target, or the order of its classes, if there is one."""
     task: Any = getattr(estimator, "task_", None)
     if getattr(task, "order", None) is not None:
         order = " < ".join(str(task.labels[place]) for place in task.order)

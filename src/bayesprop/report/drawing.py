@@ -123,7 +123,7 @@ def banded(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
 
 
 def shares(promise: Promise, words: str) -> list[str]:
-    """Say of each level, or group, what came true, and the range that chance explains."""
+    """Word the actual share of each level or group, and its range of chance."""
     return [
         f"{words.format(percent(promised), percent(actual))} "
         f"(chance: {percent(low)} to {percent(high)})"

@@ -118,7 +118,7 @@ class Curve(NamedTuple):
 
 
 class View(NamedTuple):
-    """What is averaged, k numbers of every predicted row, and the curve made of the averages.
+    """The averaged quantities, k per predicted row, and the curve of their averages.
 
     n_classes
         Whose square the doubt about a row may take, as an integral over all of them; 1 of numbers.

@@ -1,4 +1,4 @@
-"""How a fit went: a sentence, the counts of its guards, its course and its chains in pictures."""
+"""The section on the fit: a sentence, counts of guards, curves and chains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def fit_sentence(fit: FitReport) -> str:
-    """Say what the fit was: rows, epochs, time, evidence."""
+    """Word the size of the fit: rows, epochs, time, evidence."""
     evidence = [
         f"{_EVIDENCE.get(name, label(name))} {number(value, 4)} nats"
         for name, value in sorted(fit.log_evidence.items(), reverse=True)

@@ -1,4 +1,4 @@
-"""What a report says of predicted classes alone: their scores, doubtful rows, every class.
+"""Report sections for classes only: scores, uncertain rows, every class.
 
 Of two classes also the positive one: ranking, costs, what a threshold does.
 """
@@ -40,7 +40,7 @@ _CONFORMAL = 0.9
 
 @dataclass(frozen=True)
 class CostCurve:
-    """What a hundred rows cost at each threshold, and where 95 of 100 tables of such rows lie.
+    """Cost of 100 rows at each threshold, with a 95 % band over tables of such rows.
 
     best
         Threshold of least cost on these rows, and that cost: in hindsight, so it flatters.
@@ -84,7 +84,7 @@ class TwoClasses:
 
     @property
     def how(self) -> str:
-        """Say where the threshold comes from, and how sure it is."""
+        """Word the origin of the threshold, and its uncertainty."""
         rule = self.rule
         if rule is None:
             return "No costs or rate were given: a row is flagged if the class is more probable."
@@ -160,7 +160,7 @@ def _cost_curve(
 
 
 class ClassScore(NamedTuple):
-    """How well one class is found.
+    """Recall and precision of one class.
 
     n_actual, n_answered
         Rows that are of the class, and rows that are said to be.
@@ -191,7 +191,7 @@ class Confused(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassDetails:
-    """What the report of a classifier says besides.
+    """Contents of the report for classifiers only.
 
     classes
         Names of the classes, from the lowest to the highest where they have an order.
@@ -343,7 +343,7 @@ def answers(predicted: ClassPredictive, y: np.ndarray) -> list[Answer]:
 
 
 def conformal(predicted: ClassPredictive, y: Shaped[np.ndarray, " n"]) -> str:
-    """Say which classes a set must hold, and how large sets are; nothing of too few rows."""
+    """Word the conformal sets and their sizes; "" for too few rows."""
     if len(y) < split_conformal.least_rows(_CONFORMAL):
         return ""
     proba = np.asarray(predicted.proba, np.float64)

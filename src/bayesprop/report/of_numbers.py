@@ -1,4 +1,4 @@
-"""What a report says of predicted numbers alone: their scores, doubtful rows, spread of errors."""
+"""Report sections for numbers only: scores, uncertain rows, spread of errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ErrorGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberDetails:
-    """What the report of a regressor says besides.
+    """Contents of the report for regressors only.
 
     median_error
         Median absolute error, y.
@@ -116,7 +116,7 @@ def answers(predicted: Predictive, y: Float[np.ndarray, " n"]) -> list[Answer]:
 
 
 def conformal(predicted: Predictive, y: Float[np.ndarray, " n"]) -> str:
-    """Say which intervals mean ± so many std hold the promise; nothing of too few rows."""
+    """Word the conformal intervals mean ± c std; "" for too few rows."""
     if len(y) < split_conformal.least_rows(_CONFORMAL):
         return ""
     std = predicted.std

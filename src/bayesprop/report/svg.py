@@ -68,7 +68,7 @@ _REFERENCE = re.compile(r"#([\w.-]+)")
 
 
 def with_values(artist: Artist, texts: Sequence[str]) -> None:
-    """Say of each mark of an artist, in order, what the pointer shows over it."""
+    """Set the tooltip of each mark of an artist, in order."""
     artist.set_gid(_VALUES + json.dumps(list(texts)))
 
 

@@ -18,7 +18,7 @@ _NBSP = "\N{NO-BREAK SPACE}"
 
 
 class Answer(NamedTuple):
-    """What was predicted for a row, in words, and what came.
+    """Prediction and actual value of a row, in words.
 
     text
         The mean and the 90 % interval; or the most probable classes.
@@ -80,7 +80,7 @@ def unlike_training(
     features: tuple[Feature, ...],
     least: float | None = None,
 ) -> tuple[str, ...]:
-    """Say in what a row is unlike the training rows: what is missing, then the furthest values.
+    """Word how a row differs from the training rows: missing values, then the furthest values.
 
     z
         Its standardised values.

@@ -20,7 +20,7 @@ from bayesprop.sampling.mcmc import Chains
 
 MOST_R_HAT = 1.01
 LEAST_ESS_A_CHAIN = 100.0
-"""What Vehtari et al. (2021), section 4, ask for before a result is used."""
+"""Recommended thresholds of Vehtari et al. (2021), section 4."""
 
 LEAST_DRAWS = 4
 MOST_TRACED = 500
@@ -129,7 +129,7 @@ def traced(of: PyTree, found: Diagnostics | None, most: int = MOST_TRACED) -> di
 
 
 def advice(found: Diagnostics) -> list[str]:
-    """Say what to do about chains that cannot be trusted; empty where they can."""
+    """Return advice on chains that have not converged; empty if they have."""
     sentences = []
     n_chains = len(found.acceptance)
     if found.n_divergent:

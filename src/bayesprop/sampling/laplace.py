@@ -106,7 +106,7 @@ class LaplaceModel:
 
 
 class Fit(NamedTuple):
-    """How well the network at the mode fits, under its own noise.
+    """Fit of the network at the mode, with its own noise.
 
     log_likelihood
         Sum over rows, nats.

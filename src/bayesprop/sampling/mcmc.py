@@ -38,7 +38,7 @@ _WALK_ACCEPTANCE = 0.234
 
 
 class Chains(NamedTuple):
-    """What the chains drew after warm-up; c chains of s draws.
+    """Draws of the chains after warm-up; c chains of s draws.
 
     draws
         The positions' pytree with two leading axes, (c, s, ...).
@@ -70,7 +70,7 @@ class Chains(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a chain is run.
+    """Settings of a chain.
 
     n_warmup, n_draws, thin
         Steps of adaptation, draws that are kept, and steps for each of them.

@@ -73,7 +73,7 @@ class AllRows:
         return frame, cls(table, places, aside, seed)
 
     def remark(self, estimator: Any) -> str:
-        """Say which rows a fitted estimator has learnt, and what comes from the sample."""
+        """Word which rows an estimator has learnt, and which parts come from the sample."""
         of = f"a sample of {len(self.places)} of {self.table.n_rows} rows"
         if not self.are_learnt_by(estimator):
             names = (

@@ -60,7 +60,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, path: str | Path, estimator: Any, start: Any, **others: Any) -> Checkpoint:
-        """Say what a fit depends on beside its rows.
+        """Return the settings that a fit depends on, in addition to its rows.
 
         start
             The fitted estimator that was given, or None.

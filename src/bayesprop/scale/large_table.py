@@ -339,7 +339,7 @@ class EncodedPart(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a look at all rows says of them."""
+    """Statistics of all rows from one pass."""
 
     n_rows: int
     has_gaps: bool

@@ -58,7 +58,7 @@ class Shard(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a look at a shard says; `labels` of classes only."""
+    """Statistics of a shard from one pass; `labels` for classes only."""
 
     n_rows: int
     n_columns: int
@@ -66,7 +66,7 @@ class Look(NamedTuple):
 
 
 class Account(NamedTuple):
-    """How many encoded rows a shard has, their weight, and a digest of them if it is asked for."""
+    """Number and weight of the encoded rows of a shard, and their digest if requested."""
 
     n_rows: int
     weight: float

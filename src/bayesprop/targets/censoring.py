@@ -54,7 +54,7 @@ _RULES = {
 
 
 class Tendency(NamedTuple):
-    """What a ridge says of the scores: normal about `intercept` + x @ `slopes`, standardised x."""
+    """Ridge regression of scores: normal about `intercept` + x @ `slopes`, standardised x."""
 
     slopes: Float[np.ndarray, " d"]
     intercept: float

@@ -194,7 +194,7 @@ def learnt_scores(
 
 
 class _Tally(NamedTuple):
-    """How many rows have which value.
+    """Numbers of rows by value.
 
     ends
         Of values, rising: just above what the rows of a value are.
