@@ -228,7 +228,7 @@ def check_memory(n_matrices: int, n_weights: int) -> None:
     if needed > free:
         raise ValueError(
             f"the covariance of {n_weights} weights must fit into memory, and takes "
-            f"{needed / 2**30:.3g} GiB while it is learnt, of which {free / 2**30:.3g} are free: "
+            f"{needed / 2**30:.3g} GiB while it is learnt; {free / 2**30:.3g} GiB are free: "
             "reduce the columns or the classes, or use closed-form-vi without hidden layers"
         )
 

@@ -81,7 +81,7 @@ class AllRows:
             )
             return f"learnt from {of}: this method does not stream ({names} do)"
         once = ", each once" if issubclass(estimator.method_class, Streams) else ""
-        judged = ["what columns mean", "the held-out rows", "the baselines"]
+        judged = ["the encoding", "the held-out rows", "the baselines"]
         if issubclass(estimator.method_class, LeavesGroupsOut):
             judged.append("the calibration of the networks")
         which = f"{', '.join(judged[:-1])} and {judged[-1]} come from {of}"
