@@ -80,6 +80,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "bandits",
         "conformal",
         "abstention",
+        "table_model",
     },
     "matplotlib": {"report", "distributions"},  # of these what a notebook asks for
     "numba": {"numerics", "simd"},

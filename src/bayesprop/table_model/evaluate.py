@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -120,7 +119,7 @@ class Judged(NamedTuple):
     rows: EncodedRows | None = None
     models: Mapping[str, Any] | None = None
     scores: Scores | None = None
-    errors: Mapping[str, float] = MappingProxyType({})
+    errors: Mapping[str, float] = {}
     remarks: tuple[str, ...] = ()
 
 

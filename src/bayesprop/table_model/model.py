@@ -105,7 +105,8 @@ class TableModel:
         the fit was told how. What is unlike the table of the fit comes as TableWarning.
 
         table
-            A data frame, whose index is kept; or a file or data set, predicted into polars.
+            A data frame, whose index is kept; or a file, a data set, a dict by column (one row) or
+            a list of dicts, predicted into polars.
         interval
             Shares of new observations that intervals hold. None: 0.9; numbers only.
         quantiles

@@ -52,11 +52,16 @@ def read_source(
 def from_frame(frame: Any) -> pl.DataFrame:
     """Return a frame of any kind that narwhals knows as a table; the index is no column.
 
-    What pandas calls a category is one, even of numbers; a column of mixed kinds is text.
-    InputError where it is no frame.
+    What pandas calls a category is one, even of numbers; a column of mixed kinds is text. Also rows
+    as dicts, or one of them. InputError where it is no frame.
     """
     import narwhals as nw
 
+    if (rows := _dicts(frame)) is not None:
+        names = dict.fromkeys(name for row in rows for name in row)
+        return pl.DataFrame(
+            [pl.Series(str(one), [row.get(one) for row in rows], strict=False) for one in names]
+        )
     if nw.dependencies.is_pandas_like_dataframe(frame):
         names = column_names([str(column) for column in frame.columns], "table")
         return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
@@ -64,6 +69,14 @@ def from_frame(frame: Any) -> pl.DataFrame:
         return nw.from_native(frame, eager_only=True).to_polars()
     except TypeError as error:
         raise InputError(Message.of("source.kind", got=type(frame).__name__)) from error
+
+
+def _dicts(rows: Any) -> list[dict[Any, Any]] | None:
+    """Return rows that are dicts, or one of them, as a list; None for anything else."""
+    if isinstance(rows, dict):
+        return [rows]
+    are_dicts = isinstance(rows, list) and rows and all(isinstance(one, dict) for one in rows)
+    return rows if are_dicts else None
 
 
 def read_any(

@@ -1,0 +1,310 @@
+"""Estimators of scikit-learn for raw tables: `X` is a frame with words, dates, categories, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Shaped
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+)
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.table_model.from_python import fit
+from bayesprop.table_model.sources import from_frame
+
+if TYPE_CHECKING:
+    from bayesprop.distributions.categorical import ClassPredictive
+    from bayesprop.distributions.predictive import Predictive
+    from bayesprop.table_model.model import TableModel
+
+Columns = str | Sequence[str]
+
+
+class _TableEstimator(BaseEstimator):
+    """What both tasks share: the frame goes to `bayesprop.fit`, whose model answers."""
+
+    _task: ClassVar[str]
+    feature_names_in_: Shaped[np.ndarray, " d"]
+    n_features_in_: int
+    model_: TableModel
+
+    def __sklearn_tags__(self) -> Any:
+        """Text, categories and missing values are supported; sparse input is not."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit to a frame.
+
+        X
+            (n, d): a frame of pandas, polars or another library that narwhals reads, or an array.
+        y
+            (n,) numbers or classes; rows without one are left out.
+        sample_weight
+            (n,) weights of the rows, 0 or above, in place of the column `weights`.
+        groups
+            (n,) names of groups, in place of the column `group`: error bars are for new groups.
+
+        Raises ValueError, in one line that names the column or parameter.
+        """
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        table = _frame(X, ensure_min_samples=2)
+        self.feature_names_in_ = np.array(table.columns, object)
+        self.n_features_in_ = len(table.columns)
+        asked = self.get_params(deep=False)
+        beside = {"weights": (sample_weight, "sample_weight"), "group": (groups, "groups")}
+        for parameter, (values, name) in beside.items():
+            if values is None:
+                continue
+            if asked[parameter] is not None:
+                raise ValueError(f"{parameter} and {name} say the same: give one of them")
+            asked[parameter] = _free(name, table.columns)
+            own = pl.Series(asked[parameter], column_or_1d(values))
+            check_consistent_length(table, own)
+            table = table.with_columns(own)
+        if sample_weight is not None and not (table[asked["weights"]] != 0).any():
+            raise ValueError("every sample_weight is zero: at least one row needs one above 0")
+        seed, settings = asked.pop("random_state"), asked.pop("settings")
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        y = y if hasattr(y, "iloc") and y.ndim == 1 else pl.Series(column_or_1d(y, warn=True))
+        check_consistent_length(table, y)
+        known = np.asarray(y.dropna() if hasattr(y, "iloc") else y.drop_nulls())
+        assert_all_finite(known, input_name="y")
+        self._check_target(known)
+        y = y.rename(_free(y.name or "y", table.columns))
+        model = fit(table, y, seed=int(seed), task=self._task, **asked, **(settings or {}))
+        self.model_ = model
+        return self
+
+    def _check_target(self, known: np.ndarray) -> None:
+        """Raise ValueError unless these can be targets."""
+        type_of_target(known, raise_unknown=True)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Shaped[np.ndarray, " k"]:
+        """Return the names of the encoded columns, which are the inputs of the method."""
+        check_is_fitted(self)
+        if input_features is not None and [*input_features] != [*self.feature_names_in_]:
+            raise ValueError("input_features is not equal to feature_names_in_")
+        return np.array(self.model_.encoding.feature_names, object)
+
+    def _table(self, X: Any) -> pl.DataFrame:
+        """Return the rows to predict as a table; of an array, columns are known by their places."""
+        check_is_fitted(self)
+        table, n = _frame(X, [*self.feature_names_in_]), self.n_features_in_
+        if not _is_frame(X) and len(table.columns) != n:
+            name, got = type(self).__name__, len(table.columns)
+            raise ValueError(f"X has {got} features, but {name} is expecting {n} features as input")
+        return table
+
+
+class TableRegressor(RegressorMixin, _TableEstimator):
+    """Regression on a raw table, as an estimator of scikit-learn.
+
+    `X` is a frame: words, dates, durations, categories and gaps are encoded as `bayesprop.fit`
+    encodes them, anew in every fold of a cross-validation.
+
+    Parameters
+    ----------
+    method : str, optional
+        One of the methods that `bayesprop methods` lists; None: the default.
+    settings : mapping, optional
+        Hyper-parameters of the method, such as {"n_epochs": 40}.
+    target_kind, exposure, unit, weights, drop, group, time, missing, kinds
+        As `bayesprop.fit` takes them; columns are columns of `X`.
+    test_fraction : float
+        Share of the rows held out to evaluate `model_`; 0: none.
+    random_state : int, RandomState or None
+        Seed of every random draw.
+
+    Attributes
+    ----------
+    model_ : TableModel
+        The fitted model, with `save`, `report`, `suggest` and `update`; `print` describes it.
+    feature_names_in_, n_features_in_
+        Names of the columns of `X`, and their number.
+    """
+
+    _task: ClassVar = REGRESSION
+
+    def __init__(
+        self,
+        *,
+        method: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        target_kind: str | None = None,
+        exposure: str | None = None,
+        unit: str | None = None,
+        weights: str | None = None,
+        drop: Columns = (),
+        group: str | None = None,
+        time: str | None = None,
+        missing: Sequence[Any] | None = None,
+        kinds: Mapping[str, str] | None = None,
+        test_fraction: float = 0.0,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.method = method
+        self.settings = settings
+        self.target_kind = target_kind
+        self.exposure = exposure
+        self.unit = unit
+        self.weights = weights
+        self.drop = drop
+        self.group = group
+        self.time = time
+        self.missing = missing
+        self.kinds = kinds
+        self.test_fraction = test_fraction
+        self.random_state = random_state
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """Return the predictive distribution of every row.
+
+        X
+            (n, d): a frame with the columns of the fit in any order, an array with all of them in
+            their order, or a dict by column (one row) or a list of dicts.
+        """
+        table = self._table(X)
+        return self.model_.predict_dist(table)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predictive mean, (n,), or with `return_std` also the standard deviation."""
+        predictive = self.predict_dist(X)
+        return (predictive.mean, predictive.std) if return_std else predictive.mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n 2"]:
+        """Return the bounds of the central interval that holds a new y with this probability."""
+        return self.predict_dist(X).interval(coverage)
+
+
+class TableClassifier(ClassifierMixin, _TableEstimator):
+    """Classification of the rows of a raw table, as an estimator of scikit-learn.
+
+    `X` is a frame: words, dates, durations, categories and gaps are encoded as `bayesprop.fit`
+    encodes them, anew in every fold of a cross-validation.
+
+    Parameters
+    ----------
+    method : str, optional
+        One of the methods that `bayesprop methods` lists; None: the default.
+    settings : mapping, optional
+        Hyper-parameters of the method, such as {"n_epochs": 40}.
+    target_kind, order, positive, cost, weights, drop, group, time, missing, kinds
+        As `bayesprop.fit` takes them; columns are columns of `X`. With `cost`, `predict` returns
+        the cheaper of two classes instead of the more probable one.
+    test_fraction : float
+        Share of the rows held out to evaluate `model_`; 0: none.
+    random_state : int, RandomState or None
+        Seed of every random draw.
+
+    Attributes
+    ----------
+    model_ : TableModel
+        The fitted model, with `save`, `report`, `suggest` and `update`; `print` describes it.
+    classes_ : (K,) ndarray
+        Labels in the order of the columns of `predict_proba`.
+    feature_names_in_, n_features_in_
+        Names of the columns of `X`, and their number.
+    """
+
+    _task: ClassVar = CLASSIFICATION
+
+    def __init__(
+        self,
+        *,
+        method: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        target_kind: str | None = None,
+        order: Sequence[Any] | None = None,
+        positive: Any = None,
+        cost: str | Mapping[str, float] | None = None,
+        weights: str | None = None,
+        drop: Columns = (),
+        group: str | None = None,
+        time: str | None = None,
+        missing: Sequence[Any] | None = None,
+        kinds: Mapping[str, str] | None = None,
+        test_fraction: float = 0.0,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.method = method
+        self.settings = settings
+        self.target_kind = target_kind
+        self.order = order
+        self.positive = positive
+        self.cost = cost
+        self.weights = weights
+        self.drop = drop
+        self.group = group
+        self.time = time
+        self.missing = missing
+        self.kinds = kinds
+        self.test_fraction = test_fraction
+        self.random_state = random_state
+
+    def _check_target(self, known: np.ndarray) -> None:
+        check_classification_targets(known)
+
+    @property
+    def classes_(self) -> Shaped[np.ndarray, " K"]:
+        """Labels in the order of the columns of `predict_proba`."""
+        return np.array(self.model_.encoding.classes)
+
+    def predict_dist(self, X: Any) -> ClassPredictive:
+        """Return the predictive distribution of every row; X as `TableRegressor` takes it."""
+        table = self._table(X)
+        return self.model_.predict_dist(table)
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+        """Return the probability of every class, in the order of `classes_`."""
+        return self.predict_dist(X).proba
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
+        """Return the most probable class of every row; with `cost`, the cheaper one."""
+        predictive, model = self.predict_dist(X), self.model_
+        if model.notes.rule is None or model.positive is None:
+            return predictive.label
+        flagged = model.notes.rule.flags(predictive.proba[:, model.positive.place])
+        return self.classes_[np.where(flagged, model.positive.place, 1 - model.positive.place)]
+
+
+def _is_frame(X: Any) -> bool:
+    """Whether columns have names: a frame, a dict of one row or a list of dicts."""
+    first = X[0] if isinstance(X, list) and X else X
+    return not issparse(X) and (isinstance(first, dict) or hasattr(X, "columns"))
+
+
+def _frame(X: Any, names: Sequence[str] = (), ensure_min_samples: int = 1) -> pl.DataFrame:
+    """Return X as a table; the columns of an array are called as in the fit, else x0, x1, ..."""
+    if _is_frame(X):
+        return from_frame(X)
+    own: Any = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
+    X = check_array(X, **own)
+    if len(names) != X.shape[1]:
+        names = [f"x{k}" for k in range(X.shape[1])]
+    pairs = zip(names, X.T, strict=True)
+    return pl.DataFrame([pl.Series(name, own.tolist(), strict=False) for name, own in pairs])
+
+
+def _free(name: Any, taken: Sequence[str]) -> str:
+    """Return a name that no column has."""
+    name = str(name)
+    while name in taken:
+        name += "_"
+    return name
