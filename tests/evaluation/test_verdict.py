@@ -45,6 +45,16 @@ def test_faults_are_named(true_std, shift, says):
         assert "times as wide" in verdict.details[0]
 
 
+def test_a_headline_names_the_level_where_90_percent_hold():
+    shares = (np.arange(400) + 0.5) / 400
+    folded = np.interp(shares, [0.0, 0.7, 0.9, 1.0], [0.0, 0.5, 0.9, 1.0])
+    u = 0.5 + 0.5 * folded * np.where(np.arange(400) % 2, 1, -1)
+    verdict = judge(u, 1.0)
+    assert "Too cautious: the 50" in verdict.headline.replace("\N{NO-BREAK SPACE}", " ")
+    assert "contain 70" in verdict.headline
+    assert "nearly right" in verdict.details[0]
+
+
 def test_wrong_tails_and_wrong_shapes_are_named():
     rng = np.random.default_rng(5)
     tails = rng.standard_t(2, 4000) / 1.6

@@ -29,6 +29,8 @@ _Z_HINT, _Z_CLEAR = 2.241, 2.576
 _SMALL = 0.03
 _COARSE, _COARSE_RATIO = 0.06, 0.5
 _CROSSING = 2.0
+_NAMED = (0.5, 0.25, 0.75, 0.95)
+"""Levels of which a headline names the worst, where coverage at 90 % is nearly right."""
 _SMALL_RATIO = 0.25
 _GROUP_VAR, _MAX_GROUPS = 5.0, 10
 
@@ -278,19 +280,17 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
         detail = "Coverage is too low at some levels and too high at others: see its figure."
         return Fault(headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
+    name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
+    worst = max(_NAMED, key=lambda level: abs(np.mean(folded <= level) - level))
+    what = f"the {percent(worst)} intervals contain {percent(np.mean(folded <= worst))} of the rows"
     detail = "Coverage at 90 % is nearly right; the figure of coverage shows the other levels."
-    if np.isfinite(stretch) and (stretch > 1.0) == too_narrow:
+    if np.isfinite(stretch) and stretch != 1.0 and (stretch > 1.0) == too_narrow:
         detail = (
             f"To contain 90 % of these rows, the intervals would have to be {number(stretch, 2)}"
             " times as wide."
         )
-    name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    return Fault(
-        f"{name.capitalize()}: the intervals are too {width}.",
-        detail,
-        distance,
-        is_clear,
-    )
+        what = f"the intervals are too {width}"
+    return Fault(f"{name.capitalize()}: {what}.", detail, distance, is_clear)
 
 
 def _excess_coverage(folded: np.ndarray) -> np.ndarray:
