@@ -281,8 +281,9 @@ def _width(folded: np.ndarray, stretch: float) -> Fault | None:
         return Fault(headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    worst = max(_NAMED, key=lambda level: abs(np.mean(folded <= level) - level))
-    what = f"the {percent(worst)} intervals contain {percent(np.mean(folded <= worst))} of the rows"
+    shares = {level: float(np.mean(folded <= level)) for level in _NAMED}
+    worst = max(shares, key=lambda level: abs(shares[level] - level))
+    what = f"the {percent(worst)} intervals contain {percent(shares[worst])} of the rows"
     detail = "Coverage at 90 % is nearly right; the figure of coverage shows the other levels."
     if np.isfinite(stretch) and stretch != 1.0 and (stretch > 1.0) == too_narrow:
         detail = (
