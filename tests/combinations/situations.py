@@ -94,7 +94,7 @@ MEANINGLESS = [
     Rule(lambda face, task: face == "command line" and task == "several outputs"),
 ]
 REFUSED = [
-    Rule(lambda method, task: task_of(task) not in METHODS[method].homes, "supports only"),
+    Rule(lambda method, task: task_of(task) not in METHODS[method].homes, "(does|supports) .*only"),
     Rule(lambda size: size == "0", "0 sample|no rows"),
     Rule(lambda face, task: face == "bayesprop.fit" and task == "several outputs", "one column"),
     Rule(lambda face, dtype: face == "estimator" and dtype == "categorical", "holds text, categor"),
