@@ -122,3 +122,21 @@ def test_costs_decide():
     careful = TableClassifier(method="logistic", positive="dear", cost=costs).fit(X, KIND)
     flagged = careful.predict_proba(X)[:, 1] > 1.0 / 11.0
     assert [*careful.predict(X)] == [*np.where(flagged, "dear", "cheap")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("n_epochs=3", "must be a mapping"),
+        ({"seed": 3}, "'seed' is an argument"),
+        ({"foo": 1}, "no such"),
+    ],
+)
+def test_settings_are_those_of_the_method(settings, says):
+    with pytest.raises(ValueError, match=says):
+        TableRegressor(method="linear", settings=settings).fit(X, Y)
+
+
+def test_a_dict_is_one_row(line):
+    with pytest.raises(ValueError, match="'area' holds several values"):
+        line.predict({"area": [1.0, 2.0], "town": ["Ulm", "Bonn"]})

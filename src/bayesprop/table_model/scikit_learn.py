@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -27,18 +29,27 @@ from bayesprop.table_model.sources import from_frame
 if TYPE_CHECKING:
     from bayesprop.distributions.categorical import ClassPredictive
     from bayesprop.distributions.predictive import Predictive
-    from bayesprop.table_model.model import TableModel
 
 Columns = str | Sequence[str]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _TableEstimator(BaseEstimator):
     """What both tasks share: the frame goes to `bayesprop.fit`, whose model answers."""
 
     _task: ClassVar[str]
-    feature_names_in_: Shaped[np.ndarray, " d"]
-    n_features_in_: int
-    model_: TableModel
+
+    method: str | None = None
+    settings: Mapping[str, Any] | None = None
+    target_kind: str | None = None
+    weights: str | None = None
+    drop: Columns = ()
+    group: str | None = None
+    time: str | None = None
+    missing: Sequence[Any] | None = None
+    kinds: Mapping[str, str] | None = None
+    test_fraction: float = 0.0
+    random_state: int | np.random.RandomState | None = 0
 
     def __sklearn_tags__(self) -> Any:
         """Text, categories and missing values are supported; sparse input is not."""
@@ -74,15 +85,24 @@ class _TableEstimator(BaseEstimator):
             if asked[parameter] is not None:
                 raise ValueError(f"{parameter} and {name} say the same: give one of them")
             asked[parameter] = _free(name, table.columns)
-            own = pl.Series(asked[parameter], column_or_1d(values))
+            own = pl.Series(asked[parameter], column_or_1d(values).tolist(), strict=False)
             check_consistent_length(table, own)
             table = table.with_columns(own)
         if sample_weight is not None and not (table[asked["weights"]] != 0).any():
             raise ValueError("every sample_weight is zero: at least one row needs one above 0")
         seed, settings = asked.pop("random_state"), asked.pop("settings")
+        if settings is not None and not isinstance(settings, Mapping):
+            example = "such as {'n_epochs': 40}"
+            raise ValueError(f"settings must be a mapping, {example}; got {settings!r}")
+        if wrong := sorted({*(settings or {})} & {*signature(fit).parameters}):
+            raise ValueError(
+                f"settings must be hyper-parameters of the method; {wrong[0]!r} is an argument of "
+                "bayesprop.fit: leave it out of the settings"
+            )
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        y = y if hasattr(y, "iloc") and y.ndim == 1 else pl.Series(column_or_1d(y, warn=True))
+        if not (hasattr(y, "iloc") and y.ndim == 1):
+            y = pl.Series(column_or_1d(y, warn=True).tolist(), strict=False)
         check_consistent_length(table, y)
         known = np.asarray(y.dropna() if hasattr(y, "iloc") else y.drop_nulls())
         assert_all_finite(known, input_name="y")
@@ -113,6 +133,7 @@ class _TableEstimator(BaseEstimator):
         return table
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableRegressor(RegressorMixin, _TableEstimator):
     """Regression on a raw table, as an estimator of scikit-learn.
 
@@ -142,36 +163,8 @@ class TableRegressor(RegressorMixin, _TableEstimator):
 
     _task: ClassVar = REGRESSION
 
-    def __init__(
-        self,
-        *,
-        method: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        target_kind: str | None = None,
-        exposure: str | None = None,
-        unit: str | None = None,
-        weights: str | None = None,
-        drop: Columns = (),
-        group: str | None = None,
-        time: str | None = None,
-        missing: Sequence[Any] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        test_fraction: float = 0.0,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.method = method
-        self.settings = settings
-        self.target_kind = target_kind
-        self.exposure = exposure
-        self.unit = unit
-        self.weights = weights
-        self.drop = drop
-        self.group = group
-        self.time = time
-        self.missing = missing
-        self.kinds = kinds
-        self.test_fraction = test_fraction
-        self.random_state = random_state
+    exposure: str | None = None
+    unit: str | None = None
 
     def predict_dist(self, X: Any) -> Predictive:
         """Return the predictive distribution of every row.
@@ -193,6 +186,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
         return self.predict_dist(X).interval(coverage)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableClassifier(ClassifierMixin, _TableEstimator):
     """Classification of the rows of a raw table, as an estimator of scikit-learn.
 
@@ -225,38 +219,9 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
 
     _task: ClassVar = CLASSIFICATION
 
-    def __init__(
-        self,
-        *,
-        method: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        target_kind: str | None = None,
-        order: Sequence[Any] | None = None,
-        positive: Any = None,
-        cost: str | Mapping[str, float] | None = None,
-        weights: str | None = None,
-        drop: Columns = (),
-        group: str | None = None,
-        time: str | None = None,
-        missing: Sequence[Any] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        test_fraction: float = 0.0,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.method = method
-        self.settings = settings
-        self.target_kind = target_kind
-        self.order = order
-        self.positive = positive
-        self.cost = cost
-        self.weights = weights
-        self.drop = drop
-        self.group = group
-        self.time = time
-        self.missing = missing
-        self.kinds = kinds
-        self.test_fraction = test_fraction
-        self.random_state = random_state
+    order: Sequence[Any] | None = None
+    positive: Any = None
+    cost: str | Mapping[str, float] | None = None
 
     def _check_target(self, known: np.ndarray) -> None:
         check_classification_targets(known)

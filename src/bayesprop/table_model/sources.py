@@ -74,6 +74,11 @@ def from_frame(frame: Any) -> pl.DataFrame:
 def _dicts(rows: Any) -> list[dict[Any, Any]] | None:
     """Return rows that are dicts, or one of them, as a list; None for anything else."""
     if isinstance(rows, dict):
+        several = [
+            one for one in rows if isinstance(rows[one], list | tuple | np.ndarray | pl.Series)
+        ]
+        if several:
+            raise InputError(Message.of("source.row", several[0]))
         return [rows]
     are_dicts = isinstance(rows, list) and rows and all(isinstance(one, dict) for one in rows)
     return rows if are_dicts else None
