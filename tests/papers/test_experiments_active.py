@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_rows import made
 
 from papers import compare, pbp_active_curves, pbp_table2, uci
 from papers.pbp_table2 import COLUMNS, Config
@@ -57,3 +58,21 @@ def test_curves_take_the_runs_of_the_table(reproduce, tmp_path):
     assert len(starts) == 2  # both collections start alike
     text = (tmp_path / "pbp-table2.md").read_text()
     assert "| yacht | 2 | 5.388±0.339 |" in text
+
+
+def test_active_collection_is_held_against_the_words_of_the_paper():
+    """Pairs in closed form: gains of 1 ± 1, so that n pairs are sqrt(n - 1) standard errors."""
+    table = [
+        made(
+            {"dataset": dataset, "method": "pbp", "collection": collection, "repeat": repeat},
+            {"rmse": [9.0, 5.0 - gain * (1 + (-1) ** repeat) * (collection == "active")]},
+        )
+        for dataset, gain, n in (("yacht", 1, 4), ("energy", 1, 10), ("naval", -1, 10))
+        for repeat in range(n)
+        for collection in ("active", "random")
+    ]
+    expected = {"energy": 3.0, "naval": -3.0, "yacht": 3.0**0.5}
+    assert pbp_table2.gains(table, "pbp") == pytest.approx(expected)
+    text = pbp_table2.section(table)
+    assert "two standard errors or more on energy, and more on naval. Of the paper's four" in text
+    assert "that is energy (gains in standard errors: energy +3.0, yacht +1.7)" in text

@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import Any, Literal, NamedTuple
@@ -77,7 +77,8 @@ class Plan(NamedTuple):
     target_acceptance
         Of NUTS and HMC; nearer to 1: smaller steps, fewer divergences.
     n_leapfrog
-        Steps of an HMC trajectory.
+        Most steps of an HMC trajectory; each draws its number from 1 to this, all equally likely,
+        for one length resonates with the density's periods (Neal 2011, section 5.3.2).
     """
 
     sampler: Sampler = "nuts"
@@ -265,8 +266,7 @@ def _draw(
         if isinstance(tuning, _Scale):
             step, step_size = _walk_step(density, tuning), tuning.size
         else:
-            algorithm, own = _algorithm(plan)
-            step, step_size = algorithm(density, **tuning, **own).step, tuning["step_size"]
+            step, step_size = _hamiltonian_step(density, plan, tuning), tuning["step_size"]
         infos: PyTree
         state, infos = jax.lax.scan(
             lambda state, key: step(key, state), state, jax.random.split(key, plan.thin)
@@ -280,12 +280,31 @@ def _draw(
     return warm, drawn._replace(draws=jax.vmap(unravel)(drawn.draws))
 
 
-def _algorithm(plan: Plan) -> tuple[Any, dict[str, Any]]:
-    """Return an algorithm of BlackJAX and the setting that it alone has."""
+def _algorithm(plan: Plan) -> Any:
+    """Return BlackJAX's NUTS, or its HMC with trajectories of random length."""
     import blackjax
 
-    own = {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
-    return getattr(blackjax, plan.sampler), own
+    if plan.sampler == "nuts":
+        return blackjax.nuts
+    kernel = blackjax.hmc.build_kernel()
+
+    def jittered(key: Array, state: PyTree, *given: Any) -> tuple[PyTree, PyTree]:
+        # Drawn without regard to the state: each length by itself leaves the density as it is.
+        key_length, key = jax.random.split(key)
+        return kernel(
+            key, state, *given, jax.random.randint(key_length, (), 1, plan.n_leapfrog + 1)
+        )
+
+    return replace(blackjax.hmc, build_kernel=lambda: jittered)
+
+
+def _hamiltonian_step(
+    density: Callable[[Array], Array], plan: Plan, tuning: dict[str, Array]
+) -> Callable[[Array, PyTree], tuple[PyTree, PyTree]]:
+    kernel = _algorithm(plan).build_kernel()
+    return lambda key, state: kernel(
+        key, state, density, tuning["step_size"], tuning["inverse_mass_matrix"]
+    )
 
 
 def _warm_hamiltonian(
@@ -295,13 +314,11 @@ def _warm_hamiltonian(
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
-    algorithm, own = _algorithm(plan)
     warm_up = blackjax.window_adaptation(
-        algorithm,
+        _algorithm(plan),
         density,
         target_acceptance_rate=plan.target_acceptance,
         adaptation_info_fn=get_filter_adapt_info_fn(),
-        **own,
     )
     adapted, _ = warm_up.run(key, start, plan.n_warmup)  # pyright: ignore[reportCallIssue]
     names = ("step_size", "inverse_mass_matrix")
