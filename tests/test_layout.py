@@ -42,7 +42,9 @@ ALLOWED = {
     },
     "catalogue": {"estimators"},
     "store": {"catalogue", "estimators", "sealed", "table", "model"},
-    "active_learning": {"estimators", "store", "sealed", "distributions", "numerics"},
+    "active_learning": {
+        "estimators", "store", "sealed", "distributions", "targets", "numerics",
+    },
     "bandits": {
         "estimators", "store", "sealed", "catalogue", "model", "targets", "networks", "numerics",
     },

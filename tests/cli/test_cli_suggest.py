@@ -37,6 +37,26 @@ def test_suggestions_are_shown_or_written(cli, house_model, candidates, tmp_path
     assert (pl.read_csv(out)["area"] <= 90.0).all()
 
 
+def test_suggestions_for_a_goal(cli, house_model, houses, candidates):
+    words = ("suggest", house_model, candidates, "--maximise", "--measured", houses)
+    told = cli(*words, "--json").json
+    assert told["acquisition"] == "log-expected-improvement"
+    assert told["best"] > 0.0
+    shown = cli(*words, "--why").out
+    assert "score: log of the expected gain over the best so far" in shown
+    assert "chance" in shown.splitlines()[1]
+    for one in told["suggestions"]:
+        assert f"row {one['row']}: {one['why']}".replace("\xa0", " ") in shown
+    reached = cli(*words[:3], "--minimise", "--target-value", 0, "--json").json
+    assert (reached["acquisition"], reached["best"]) == ("probability-of-improvement", 0.0)
+    for wrong, said in (
+        (("--maximise", "--minimise"), "exclude each other"),
+        (("--target-value", 3), "--target-value requires --maximise or --minimise"),
+        (("--maximise",), "needs the value to beat"),
+    ):
+        assert said in cli(*words[:3], *wrong).err
+
+
 def test_an_update_is_told_and_noted(cli, house_model, houses, tmp_path):
     model, measured = shutil.copy(house_model, tmp_path / "m.bayesprop"), tmp_path / "new.csv"
     measured.write_text(as_csv(house_rows(15, seed=11)))

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import bayesprop
 from bayesprop import ActiveLearner, GaussianPredictive, PBPRegressor
+from bayesprop.active_learning.goal import Goal
 from bayesprop.estimators.shell import RegressorBase
 from bayesprop.table.errors import TableWarning
 from house_table import as_csv, house_rows
@@ -96,6 +98,61 @@ def test_reference_rows_and_frames_of_pandas(model: bayesprop.TableModel):
     assert all(0.0 < one["score"] < 1.0 for one in suggested.records)
     with pytest.raises(ValueError, match=r"^reference requires acquisition='expected-entropy"):
         model.suggest(table, reference=HOUSES)
+
+
+@pytest.mark.filterwarnings("ignore:.*Oslo")
+@pytest.mark.parametrize("goal", ["max", "min"])
+def test_suggestions_for_a_goal_are_those_of_the_learner(model: bayesprop.TableModel, goal: Any):
+    """The best so far is the best mean at all rows, those that judged the fit, too."""
+    X, measured = model.encode(CANDIDATES).X, model.encode(HOUSES).X
+    means = model.estimator.predict(measured)
+    best = means.max() if goal == "max" else means.min()
+    suggested = model.suggest(CANDIDATES, 3, goal=goal)
+    learner = ActiveLearner(model.estimator, "log-expected-improvement", update="stream")
+    chosen = learner.query(X, 3, goal=Goal(goal, float(best)))
+    assert (suggested.acquisition, suggested.unit) == ("log-expected-improvement", "log kEUR")
+    assert suggested.best == pytest.approx(best)
+    assert [one["row"] for one in suggested.records] == (chosen.indices + 1).tolist()
+    again = model.suggest(CANDIDATES, 3, goal=goal, measured=HOUSES)
+    assert [one["score"] for one in again.records] == pytest.approx(chosen.scores)
+    for one in suggested.records:
+        ahead = (one["mean"] - best) * (1.0 if goal == "max" else -1.0)
+        assert one["expected_gain"] >= max(ahead, 0.0)
+        assert (one["chance"] > 0.5) == (ahead > 0.0)
+        assert f"with a chance of {one['chance']:.2g}" in one["why"]
+
+
+@pytest.mark.filterwarnings("ignore:.*Oslo")
+def test_a_value_to_reach_and_a_model_file(model: bayesprop.TableModel, tmp_path: Any):
+    model.save(tmp_path / "m")
+    opened = bayesprop.load(tmp_path / "m")
+    (one,) = opened.suggest(CANDIDATES, 1, goal="max", target_value=900.0).records
+    part = opened.predict_dist(CANDIDATES)
+    chance = stats.norm.sf((900.0 - part.mean) / np.sqrt(part.epistemic_var))
+    assert one["score"] == one["chance"] == pytest.approx(chance.max())
+    assert "It beats the value asked for, 900.0 kEUR" in one["why"]
+    bound = opened.suggest(CANDIDATES, 1, goal="min", acquisition="confidence-bound")
+    assert bound.best is None
+    assert "chance" not in bound.records[0]
+    with pytest.raises(ValueError, match=r"^goal needs the value to beat: .* by measured, or"):
+        opened.suggest(CANDIDATES, goal="max")
+
+
+def test_what_a_goal_refuses(model: bayesprop.TableModel):
+    for asked, words in (
+        ({"goal": "most"}, "^goal must be max or min, got 'most'"),
+        ({"target_value": 3.0}, "^target_value requires goal$"),
+        ({"measured": HOUSES}, "^measured requires goal$"),
+        ({"acquisition": "thompson"}, "^acquisition='thompson' requires goal$"),
+        ({"goal": "max", "acquisition": "mutual-information"}, "^goal seeks the best row"),
+        ({"goal": "max", "target_value": 3.0, "measured": HOUSES}, "^give measured or target_val"),
+        ({"goal": "max", "target_value": np.inf}, "^target_value must be a finite number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.suggest(CANDIDATES, **asked)
+    iris = bayesprop.fit("iris", method="logistic", test_fraction=0)
+    with pytest.raises(ValueError, match=r"^goal requires a target of numbers, and species holds"):
+        iris.suggest("iris", goal="max")
 
 
 @pytest.mark.parametrize("batch", ["auto", "fantasy"])

@@ -15,6 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.active_learning.doubt import Doubt, Functions
+from bayesprop.active_learning.goal import (
+    Seek,
+    confidence_bound,
+    log_expected_improvement,
+    probability_of_improvement,
+)
 from bayesprop.numerics.machine import chunks
 
 Score = Callable[[Doubt], Float[np.ndarray, " n"]]
@@ -22,6 +28,8 @@ Score = Callable[[Doubt], Float[np.ndarray, " n"]]
 
 NUMBERS, CLASSES = "numbers", "classes"
 RANDOM, EXPECTED_ENTROPY_REDUCTION = "random", "expected-entropy-reduction"
+LOG_EXPECTED_IMPROVEMENT, THOMPSON = "log-expected-improvement", "thompson"
+PROBABILITY, CONFIDENCE_BOUND = "probability-of-improvement", "confidence-bound"
 
 
 class Acquisition(NamedTuple):
@@ -33,6 +41,10 @@ class Acquisition(NamedTuple):
         Whether the estimator must divide its doubt into epistemic and noise.
     score
         None where the doubt at a candidate is not enough to know it.
+    seek
+        The score where a goal is sought.
+    goal
+        Whether it needs a goal, True, or can have none, False; None: either.
     """
 
     name: str
@@ -41,6 +53,13 @@ class Acquisition(NamedTuple):
     targets: tuple[str, ...]
     needs_parts: bool
     score: Score | None
+    seek: Seek | None = None
+    goal: bool | None = False
+
+    @property
+    def beats(self) -> bool:
+        """Whether it depends on a value to beat."""
+        return self.name in (LOG_EXPECTED_IMPROVEMENT, PROBABILITY)
 
 
 def predictive_variance(doubt: Doubt) -> Float[np.ndarray, " n"]:
@@ -135,28 +154,48 @@ _TABLE = (
         EXPECTED_ENTROPY_REDUCTION, "what the measurement would tell about the reference rows",
         "nats", (NUMBERS,), True, None,
     ),
-    Acquisition(RANDOM, "chance, the baseline", "", _BOTH, False, None),
+    Acquisition(RANDOM, "chance, the baseline", "", _BOTH, False, None, goal=None),
+    Acquisition(
+        LOG_EXPECTED_IMPROVEMENT, "log of the expected gain over the best so far", "log y",
+        (NUMBERS,), False, None, log_expected_improvement, goal=True,
+    ),
+    Acquisition(
+        PROBABILITY, "chance that the function beats the best so far", "",
+        (NUMBERS,), False, None, probability_of_improvement, goal=True,
+    ),
+    Acquisition(
+        CONFIDENCE_BOUND, "how good the function may be, two standard deviations from its mean",
+        "y", (NUMBERS,), False, None, confidence_bound, goal=True,
+    ),
+    Acquisition(
+        THOMPSON, "how good the function is in a draw", "y", (NUMBERS,), True, None, goal=True,
+    ),
 )  # fmt: skip
 ACQUISITIONS: dict[str, Acquisition] = {line.name: line for line in _TABLE}
 
 
-def find(name: str, *, targets: str, tells_parts: bool) -> Acquisition:
+def find(name: str, *, targets: str, tells_parts: bool, has_goal: bool = False) -> Acquisition:
     """Return the acquisition of a name; ValueError where it does not suit the estimator.
 
     targets
         What the estimator predicts: numbers or classes.
     tells_parts
         Whether it divides its doubt into epistemic and noise.
+    has_goal
+        Whether the largest or smallest value is sought.
     """
     suited = [
         line.name
         for line in _TABLE
-        if targets in line.targets and (tells_parts or not line.needs_parts)
+        if targets in line.targets
+        and (tells_parts or not line.needs_parts)
+        and line.goal in (None, has_goal)
     ]
     if name not in suited:
         undivided = "" if tells_parts else " that does not tell epistemic doubt from noise"
+        goal = " and a goal" if has_goal else ""
         raise ValueError(
             f"acquisition must be one of {', '.join(suited)} for an estimator of {targets}"
-            f"{undivided}; got {name!r}"
+            f"{undivided}{goal}; got {name!r}"
         )
     return ACQUISITIONS[name]

@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop.active_learning.acquisition import (
+    CONFIDENCE_BOUND,
     EXPECTED_ENTROPY_REDUCTION,
+    LOG_EXPECTED_IMPROVEMENT,
+    PROBABILITY,
     RANDOM,
+    THOMPSON,
     Acquisition,
     Score,
     expected_entropy_reduction,
 )
 from bayesprop.active_learning.doubt import Doubt, Functions, can_be_drawn, doubt_of, functions_of
+from bayesprop.active_learning.goal import Belief, Goal, Seek, belief_of, score, to_beat
 from bayesprop.active_learning.pool import distinct, equals, stacked, take
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.estimators.any_estimator import (
@@ -32,12 +37,13 @@ from bayesprop.estimators.any_estimator import (
     Estimator,
     Inputs,
     predictive_of,
+    predictives_of,
     unwrapped,
 )
 
 BATCHES = ("fantasy", "k-means++", "top")
-SHORTLIST = 16_384
-_TRIALS = 16
+SHORTLIST, SHORTLIST_OF_DRAWS = 16_384, 4096
+_TRIALS, _TINY = 16, 1e-150
 
 Learn = Callable[[Inputs, np.ndarray], Estimator]
 """From rows and their values to a copy of the estimator that has learnt them too."""
@@ -70,6 +76,8 @@ class Query:
         Of random choices, draws and ties.
     learn
         Teaches a copy of the estimator rows that are imagined.
+    goal
+        What is sought, its value to beat known where the acquisition needs one; None: information.
     """
 
     estimator: Estimator
@@ -81,11 +89,30 @@ class Query:
     seed: int
     n_draws: int
     learn: Learn
+    goal: Goal | None = None
 
     @property
     def name(self) -> str:
         """Of the acquisition."""
         return getattr(self.acquisition, "name", "")
+
+    @property
+    def is_logarithm(self) -> bool:
+        """Whether scores are logarithms, from which that of the cost is taken."""
+        return self.name == LOG_EXPECTED_IMPROVEMENT
+
+    def worth(self, scores: np.ndarray, places: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return scores per cost."""
+        cost = self.cost[places]
+        return scores - np.log(cost) if self.is_logarithm else scores / cost
+
+    def scores(self, estimator: Estimator, X: Inputs) -> Float[np.ndarray, " n"]:
+        """Score rows on their own by what an estimator predicts of them."""
+        if self.goal is None:
+            return self.score(doubt_of(estimator, X))
+        seek = cast(Seek, cast(Acquisition, self.acquisition).seek)
+        parts = predictives_of(estimator, X)
+        return np.concatenate([score(seek, cast(Any, part), self.goal) for part in parts])
 
     def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
         """Score candidates by the doubt about them."""
@@ -101,7 +128,9 @@ def scores_of(query: Query) -> Float[np.ndarray, " n"]:
         n = len(query.X)
         parts = np.split(np.arange(n), range(CHUNK_ROWS, n, CHUNK_ROWS))
         return np.concatenate([expected_entropy_reduction(*_places(query, p)) for p in parts])
-    return query.score(doubt_of(query.estimator, query.X))
+    if query.name == THOMPSON:
+        return _draws(query, 1)[:, 0]
+    return query.scores(query.estimator, query.X)
 
 
 def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) -> Chosen:
@@ -123,6 +152,10 @@ def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) ->
         return Chosen(places, scores[places], scores)
     if batch == "k-means++":
         return _by_kmeans(query, scores, worth, order, n)
+    if query.name == THOMPSON:
+        return _by_thompson(query, scores, n)
+    if query.goal is not None and can_be_drawn(query.estimator):
+        return _by_draws(query, query.goal, scores, order, n)
     if can_be_drawn(query.estimator):
         return _by_conditioning(query, scores, order, n)
     return _by_learning(query, scores, n)
@@ -133,12 +166,18 @@ def _worth(query: Query, scores: np.ndarray) -> np.ndarray:
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise ValueError(f"the score of row {row} is not a number; look at its values")
-    if (query.cost != 1.0).any() and (scores < 0.0).any():
+    has_costs = bool((query.cost != 1.0).any())
+    if has_costs and query.name in (CONFIDENCE_BOUND, THOMPSON):
+        raise ValueError(
+            f"{query.name} has no score for each unit of cost: take {LOG_EXPECTED_IMPROVEMENT}, "
+            "or leave costs out"
+        )
+    if has_costs and not query.is_logarithm and (scores < 0.0).any():
         raise ValueError(
             f"costs divide scores, which must not be negative then; got {scores.min():g}: take "
             "mutual-information, or leave costs out"
         )
-    return np.where(query.allowed, scores / query.cost, -np.inf)
+    return np.where(query.allowed, query.worth(scores), -np.inf)
 
 
 def _order(query: Query, worth: np.ndarray) -> np.ndarray:
@@ -157,13 +196,13 @@ def _places(query: Query, places: np.ndarray) -> tuple[Functions, Functions]:
     return both.some(slice(n)), both.some(slice(n, None))
 
 
-def _shortlist(query: Query, order: np.ndarray, n: int) -> np.ndarray:
+def _shortlist(query: Query, order: np.ndarray, n: int, most: int = SHORTLIST) -> np.ndarray:
     """Places to choose among: all different ones, or the best half of so many and a random half.
 
     A random part of a large pool holds rows nearly as good as the best of each kind (stochastic
     greedy query, Mirzasoleiman et al. 2015).
     """
-    half = max(SHORTLIST // 2, 8 * n)
+    half = max(most // 2, 8 * n)
     if len(order) <= 2 * half:
         return np.array(list(distinct(query.X, order)))
     rng = np.random.default_rng((query.seed, 2))
@@ -202,7 +241,7 @@ def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
     picks, then, values = [], [], []
     alone = scores
     while True:
-        best = int(_order(query, np.where(free, scores / query.cost, -np.inf))[0])
+        best = int(_order(query, np.where(free, query.worth(scores), -np.inf))[0])
         picks.append(best)
         then.append(float(scores[best]))
         if len(picks) == n:
@@ -212,7 +251,65 @@ def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
         is_class = isinstance(predicted, ClassPredictive)
         values.append(predicted.label if is_class else predicted.mean)
         estimator = query.learn(take(query.X, np.array(picks)), np.concatenate(values))
-        scores = query.score(doubt_of(estimator, query.X))
+        scores = query.scores(estimator, query.X)
+
+
+def _draws(query: Query, n: int) -> Float[np.ndarray, "m n"]:
+    """Draw n functions jointly at all rows, y, the sign such that more is better."""
+    model, inputs = unwrapped(query.estimator, query.X)
+    drawn = cast(Any, model).sample_y(inputs, n, random_state=query.seed)
+    return cast(Goal, query.goal).sign * np.asarray(drawn).reshape(len(query.X), n)
+
+
+def _by_thompson(query: Query, scores: np.ndarray, n: int) -> Chosen:
+    """Choose the best row of one joint draw after another, none twice (Thompson 1933)."""
+    free, picks, then = query.allowed.copy(), [], []
+    for drawn in _draws(query, n).T:
+        best = int(_order(query, np.where(free, drawn, -np.inf))[0])
+        picks.append(best)
+        then.append(float(drawn[best]))
+        free &= ~equals(query.X, best)
+    return Chosen(np.array(picks), np.array(then), scores)
+
+
+def _by_draws(query: Query, goal: Goal, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    """Choose greedily for a goal, over shared draws of the function at the rows chosen before.
+
+    The gain of a row is that over the best of these in each draw, its own value integrated in
+    closed form given theirs (Wilson, Hutter & Deisenroth 2018; Rao-Blackwell): the function counts
+    as Gaussian there. A confidence bound keeps its mean (Desautels et al. 2014).
+    """
+    seek = cast(Seek, cast(Acquisition, query.acquisition).seek)
+    places = _shortlist(query, order, n, SHORTLIST_OF_DRAWS)
+    X, rng = take(query.X, places), np.random.default_rng((query.seed, 3))
+    belief = belief_of(cast(Any, predictive_of(query.estimator, X)))
+    mean, std = belief.moments
+    features = functions_of(query.estimator, X, n_draws=query.n_draws, seed=query.seed).features
+    length = np.maximum(np.linalg.norm(features[:, 0], axis=1), _TINY)
+    features = features[:, 0] * (std / length)[:, None]  # of z, correlated as y is to first order
+    first = best = to_beat(belief, goal)
+    share = np.full((query.n_draws, 1), 1.0 / query.n_draws)
+    drawn = np.broadcast_to(mean, (query.n_draws, len(mean)))
+    free, picks, then = np.ones(len(places), dtype=bool), [0], [scores[places[0]]]
+    while len(picks) < n:
+        last = picks[-1]
+        free[last] = False
+        along = features[last] / max(float(np.linalg.norm(features[last])), _TINY)
+        reach, normals = features @ along, rng.standard_normal(share.shape)
+        drawn, features = drawn + normals * reach, features - reach[:, None] * along
+        std = np.linalg.norm(features, axis=1)[None]
+        best = goal.sign * np.maximum(goal.sign * best, goal.sign * drawn[:, [last]])
+        now = Belief(share, drawn, std, belief.map)
+        if query.name == CONFIDENCE_BOUND:
+            score = seek(Belief(np.ones((1, 1)), mean[None], std, belief.map), goal, first)
+        elif query.name == PROBABILITY:  # that no row before has done it, and this one does
+            score = seek(now._replace(share=share * (best == first)), goal, first)
+        else:
+            score = seek(now, goal, best)
+        score = np.minimum(score, scores[places])  # which of a mixture the Gaussian may exceed
+        picks.append(int(np.argmax(np.where(free, query.worth(score, places), -np.inf))))
+        then.append(score[picks[-1]])
+    return Chosen(places[picks], np.array(then), scores)
 
 
 def _by_kmeans(

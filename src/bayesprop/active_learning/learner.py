@@ -20,6 +20,7 @@ from bayesprop.active_learning import batches
 from bayesprop.active_learning.acquisition import CLASSES, NUMBERS, Acquisition, Score
 from bayesprop.active_learning.batches import BATCHES, Chosen, Query
 from bayesprop.active_learning.doubt import can_be_drawn
+from bayesprop.active_learning.goal import Goal, best_of
 from bayesprop.active_learning.pool import (
     Allowed,
     checked_allowed,
@@ -160,6 +161,7 @@ class ActiveLearner:
         costs: ArrayLike | None = None,
         allowed: Allowed = None,
         reference: Inputs | ArrayLike | None = None,
+        goal: Goal | None = None,
     ) -> Chosen:
         """Choose the n rows of the pool to measure next: indices, scores, best first.
 
@@ -171,26 +173,36 @@ class ActiveLearner:
             (N,) of True and False, or a function of the pool that returns it.
         reference
             (m, d) rows whose predictions matter; for "expected-entropy-reduction" alone.
+        goal
+            Whether the largest or smallest value is sought, and the value to beat; its best of None
+            is the best mean at the rows learnt. For the acquisitions that seek it, and "random".
 
         Raises NotFittedError before the first `teach`, except for random choices, and ValueError
         where fewer than n different rows are allowed.
         """
-        query = self._query(pool, costs, allowed, reference)
+        query = self._query(pool, costs, allowed, reference, goal)
         check_int("n", n)
+        if goal is not None and self.batch == "k-means++":
+            raise ValueError("k-means++ has no batch for a goal: take fantasy, top or auto")
         scores = batches.scores_of(query)
         batch = self.batch
         if batch == "auto":
-            batch = "fantasy" if can_be_drawn(self.estimator_) else "k-means++"
+            by_value = goal is not None or can_be_drawn(self.estimator_)
+            batch = "fantasy" if by_value else "k-means++"
         chosen = batches.choose(query, scores, int(n), batch)
         self._n_queries += 1
         self._top_score = float(np.max(scores[query.allowed]))
         return chosen
 
     def scores(
-        self, pool: Inputs | ArrayLike, *, reference: Inputs | ArrayLike | None = None
+        self,
+        pool: Inputs | ArrayLike,
+        *,
+        reference: Inputs | ArrayLike | None = None,
+        goal: Goal | None = None,
     ) -> Float[np.ndarray, " n"]:
         """Score every row of the pool on its own, in the unit of the acquisition."""
-        return batches.scores_of(self._query(pool, None, None, reference))
+        return batches.scores_of(self._query(pool, None, None, reference, goal))
 
     def teach(self, X: Inputs | ArrayLike, y: ArrayLike, *, cost: float | None = None) -> Self:
         """Learn measured rows, by a fit to all rows or by streaming the new ones.
@@ -293,14 +305,17 @@ class ActiveLearner:
         streams_classes = self.update == "stream" and is_classifier(self.estimator)
         if self.classes is not None and not streams_classes:
             raise ValueError('classes are for a classifier with update="stream"; leave them out')
-        self._acquisition()
+        named = acquisitions.ACQUISITIONS.get(str(self.acquisition))
+        self._acquisition(has_goal=named is not None and bool(named.goal))
 
-    def _acquisition(self) -> Acquisition | Score:
+    def _acquisition(self, *, has_goal: bool) -> Acquisition | Score:
         if not isinstance(self.acquisition, str):
+            if has_goal:
+                raise ValueError("a goal is for a named acquisition that seeks it, not your own")
             return self.acquisition
-        targets = CLASSES if is_classifier(self.estimator) else NUMBERS
+        about = {"targets": CLASSES if is_classifier(self.estimator) else NUMBERS}
         parts = tells_parts(self.estimator)
-        return acquisitions.find(self.acquisition, targets=targets, tells_parts=parts)
+        return acquisitions.find(self.acquisition, **about, tells_parts=parts, has_goal=has_goal)
 
     def _query(
         self,
@@ -308,8 +323,9 @@ class ActiveLearner:
         costs: ArrayLike | None,
         allowed: Allowed,
         reference: Inputs | ArrayLike | None,
+        goal: Goal | None,
     ) -> Query:
-        acquisition = self._acquisition()
+        acquisition = self._acquisition(has_goal=goal is not None)
         name = getattr(acquisition, "name", "")
         wants_reference = name == acquisitions.EXPECTED_ENTROPY_REDUCTION
         if wants_reference != (reference is not None):
@@ -333,7 +349,17 @@ class ActiveLearner:
             seed=int(seed.generate_state(1)[0]),
             n_draws=self.n_draws,
             learn=self._taught,
+            goal=goal and self._with_best(goal, needs_best=getattr(acquisition, "beats", False)),
         )
+
+    def _with_best(self, goal: Goal, *, needs_best: bool) -> Goal:
+        """Return a goal with its value to beat; ValueError where it is needed and not known."""
+        goal.check()
+        if goal.best is not None or not needs_best:
+            return goal
+        if self.X_ is None:
+            raise ValueError("goal.best must be the value to beat: no measured rows are kept")
+        return goal._replace(best=best_of(self.estimator_, named(self.X_, self._columns), goal))
 
     def _taught(self, X: Inputs, y: np.ndarray) -> Estimator:
         """Return a copy of the estimator that has learnt further rows."""

@@ -343,7 +343,8 @@ class Compare(Learning, WithJson, WithRemarks):
 class Suggest(OfTable, OfModel, WithSeed):
     """Choose the rows of a table whose measurement would improve the model most.
 
-    Each row is chosen as if the rows above it had been measured, so that the rows differ.
+    With --maximise or --minimise, choose the rows that may beat the best row so far. Each row is
+    chosen as if the rows above it had been measured, so that the rows differ.
     """
 
     summary: ClassVar = "Choose the rows of a table to measure next."
@@ -351,6 +352,8 @@ class Suggest(OfTable, OfModel, WithSeed):
         "bayesprop suggest m.bayesprop candidates.csv --n 5 --why",
         "bayesprop suggest m.bayesprop candidates.csv --cost price --where 'heat <= 80'",
         "bayesprop suggest m.bayesprop candidates.csv --n 20 --out next.csv --json",
+        "bayesprop suggest m.bayesprop candidates.csv --maximise --measured trials.csv",
+        "bayesprop suggest m.bayesprop candidates.csv --maximise --target-value 95",
     )
 
     table: str = argument(
@@ -360,10 +363,20 @@ class Suggest(OfTable, OfModel, WithSeed):
     )
     n: int = option("Number of rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
     why: bool = switch("Print the reason for each row.", "--why")
-    acquisition: str = option(
-        "Acquisition function: mutual-information, epistemic-variance, predictive-variance, "
-        "predictive-entropy, expected-entropy-reduction or random.",
-        default="mutual-information",
+    maximise: bool = switch("Seek the largest value of the target.", "--maximise")
+    minimise: bool = switch("Seek the smallest value of the target.", "--minimise")
+    target_value: float | None = option(
+        "Value of the target to reach. Default: the best value predicted at the measured rows.",
+        metavar="VALUE",
+    )
+    measured: str | None = option(
+        "Table of the rows measured so far, for --maximise or --minimise.", metavar="TABLE"
+    )
+    acquisition: str | None = option(
+        "Acquisition function: mutual-information (default), epistemic-variance, "
+        "predictive-variance, predictive-entropy, expected-entropy-reduction or random. With "
+        "--maximise or --minimise: log-expected-improvement (default), probability-of-improvement "
+        "(default with --target-value), confidence-bound, thompson or random.",
         metavar="NAME",
     )
     batch: str = option(

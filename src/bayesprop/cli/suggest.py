@@ -13,6 +13,7 @@ from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.suggest import Suggestions
 
 MAX_SHOWN_COLUMNS = 5
@@ -28,7 +29,8 @@ def run(options: Suggest) -> None:
         check_kind(out, escape_formulas=options.escape_formulas)
     with listening(options) as listener:
         model = open_model(options.model)
-        suggested = ask(model.suggest, options)
+        goal = goal_of(maximise=options.maximise, minimise=options.minimise)
+        suggested = ask(model.suggest, options, goal=goal)
     if out is not None:
         write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
         rows = f"{len(suggested.records)} suggestions"
@@ -39,31 +41,42 @@ def run(options: Suggest) -> None:
                 "model": str(options.model),
                 "table": options.table,
                 "target": model.encoding.target_name,
-                "acquisition": options.acquisition,
+                "acquisition": suggested.acquisition,
                 "unit": suggested.unit,
+                **({} if suggested.best is None else {"best": suggested.best}),
                 "candidates": suggested.n_candidates,
                 "suggestions": suggested.records,
                 "warnings": listener.warnings,
             }
         )
     elif options.out is None:
-        _show(options, model, suggested)
+        show(model, suggested, with_reasons=options.why)
 
 
-def _show(options: Suggest, model: TableModel, suggested: Suggestions) -> None:
+def goal_of(*, maximise: bool, minimise: bool) -> str | None:
+    """Return what is sought; InputError where it is both."""
+    if maximise and minimise:
+        raise InputError("--maximise and --minimise exclude each other: give one of them")
+    return "max" if maximise else "min" if minimise else None
+
+
+def show(model: TableModel, suggested: Suggestions, *, with_reasons: bool) -> None:
+    """Print the rows, and why."""
     unit, records = suggested.unit, suggested.records
-    about = ACQUISITIONS[options.acquisition].meaning + (f", {unit}" if unit else "")
+    about = ACQUISITIONS[suggested.acquisition].meaning + (f", {unit}" if unit else "")
     title = f"{len(records)} of {suggested.n_candidates} candidates; score: {about}"
     names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
     columns, cells = [], []
     for own, record in zip(suggested.frame.iter_rows(named=True), records, strict=True):
         answer = answers.brief(model.encoding.target_name, record)
+        if "chance" in record:
+            answer["chance"] = f"{record['chance']:.2g}"
         values = [_cell(own[name]) for name in names]
         cells.append([str(record["row"]), *values, *answer.values(), figure(record["score"])])
         columns = ["row", *names, *answer, "score"]
     print_table(title, columns, cells, right=range(len(columns)))
-    for record in records if options.why else []:
+    for record in records if with_reasons else []:
         sentence = f"row {record['row']}: {one_line(record['why'])}"
         print(f"\n{wrapped(sentence)}")
 

@@ -33,7 +33,12 @@ OPTIONS = {
     "random_state": "--seed",
 }
 """Options of hyper-parameters, by which messages name them."""
-_OPTIONS = {**OPTIONS, "kinds": "--kind", "known": "--with"}
+_OPTIONS = {
+    **OPTIONS,
+    "kinds": "--kind",
+    "known": "--with",
+    "goal": "--maximise or --minimise",
+}
 """Options whose names are not those of their arguments."""
 _LISTS = ("drop", "missing", "order", "known")
 """Arguments that take a list."""

@@ -174,7 +174,10 @@ class TableModel:
         table: Any,
         n: int = 5,
         *,
-        acquisition: str = "mutual-information",
+        goal: str | None = None,
+        target_value: float | None = None,
+        measured: Any = None,
+        acquisition: str | None = None,
         batch: str = "auto",
         cost: str | None = None,
         where: str | Sequence[str] = (),
@@ -182,17 +185,29 @@ class TableModel:
         seed: int = 0,
         allow_missing_columns: bool = False,
     ) -> Suggestions:
-        """Choose the rows of a table that the model would learn most from, best first, and say why.
+        """Choose the rows of a table that are worth measuring next, best first, and say why.
 
-        Each is chosen as if those above it had been measured, so that no two say the same.
+        Those that the model would learn most from, or with a goal those that may beat the best so
+        far. Each is chosen as if those above it had been measured, so that no two say the same.
 
         table
             Rows that could be measured, as `predict` takes them.
         n
             Rows to choose.
+        goal
+            "max" or "min": seek the largest or smallest value of the target, its noise left out.
+            None: seek information.
+        target_value
+            With a goal, the value to reach. None: the best mean that the model predicts at
+            `measured`.
+        measured
+            With a goal, the rows measured so far, as `table`. None: those of the fit, while these
+            are in memory.
         acquisition
-            What makes a row worth measuring: "mutual-information", "epistemic-variance",
+            What makes a row worth measuring: "mutual-information" (default), "epistemic-variance",
             "predictive-variance", "predictive-entropy", "expected-entropy-reduction", "random".
+            With a goal "log-expected-improvement" (default), "probability-of-improvement" (with
+            `target_value` the default), "confidence-bound", "thompson", "random".
         batch
             How rows are kept from saying the same: "fantasy", "k-means++", "top" or "auto".
         cost
@@ -209,7 +224,9 @@ class TableModel:
         from bayesprop.table_model.suggest import SuggestRequest, suggest
 
         where = (where,) if isinstance(where, str) else tuple(where)
-        request = SuggestRequest(n, acquisition, batch, cost, where, reference, seed)
+        request = SuggestRequest(
+            n, acquisition, batch, cost, where, reference, seed, goal, target_value, measured
+        )
         return suggest(replace(self, allow_absent=allow_missing_columns), table, request)
 
     def update(

@@ -11,8 +11,21 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float
 
-from bayesprop.active_learning.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
+from bayesprop.active_learning.acquisition import (
+    ACQUISITIONS,
+    EXPECTED_ENTROPY_REDUCTION,
+    LOG_EXPECTED_IMPROVEMENT,
+    PROBABILITY,
+)
 from bayesprop.active_learning.batches import BATCHES, Chosen
+from bayesprop.active_learning.goal import (
+    DIRECTIONS,
+    Goal,
+    best_of,
+    log_expected_improvement,
+    probability_of_improvement,
+    score,
+)
 from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
@@ -49,27 +62,59 @@ class SuggestRequest(NamedTuple):
     """What is asked of suggestions, as `TableModel.suggest` takes it."""
 
     n: int
-    acquisition: str
+    acquisition: str | None
     batch: str
     cost: str | None
     where: Sequence[str]
     reference: Any
     seed: int
+    goal: str | None = None
+    target_value: float | None = None
+    measured: Any = None
+
+    @property
+    def by(self) -> str:
+        """Name of the acquisition: the one asked for, or the usual one."""
+        if self.acquisition is not None:
+            return self.acquisition
+        if self.goal is None:
+            return "mutual-information"
+        return LOG_EXPECTED_IMPROVEMENT if self.target_value is None else PROBABILITY
 
     def check(self) -> None:
         """Refuse what no table is needed for."""
         if not isinstance(self.n, int | np.integer) or self.n < 1:
             raise InputError(Message.of("suggest.n", got=repr(self.n)))
-        if self.acquisition not in ACQUISITIONS:
-            meant = close_to(self.acquisition, ACQUISITIONS)
-            own = {"name": one_line(self.acquisition), "known": ", ".join(ACQUISITIONS)}
+        if self.by not in ACQUISITIONS:
+            meant = close_to(self.by, ACQUISITIONS)
+            own = {"name": one_line(self.by), "known": ", ".join(ACQUISITIONS)}
             raise InputError(Message.of("acquisition.unknown", meant=meant, **own))
+        self._check_goal(ACQUISITIONS[self.by].goal)
         if self.batch not in ("auto", *BATCHES):
             known = ", ".join(("auto", *BATCHES))
             raise InputError(Message.of("batch.unknown", known=known, got=one_line(self.batch)))
-        needs = self.acquisition == EXPECTED_ENTROPY_REDUCTION
+        needs = self.by == EXPECTED_ENTROPY_REDUCTION
         if needs != (self.reference is not None):
             raise InputError(Message.of("reference.alone"))
+
+    def _check_goal(self, needed: bool | None) -> None:
+        if self.goal is None:
+            for name in ("target_value", "measured"):
+                if getattr(self, name) is not None:
+                    raise InputError(Message.of("goal.alone", settings=name))
+            if needed:
+                raise InputError(Message.of("goal.needed", name=self.by))
+            return
+        if self.goal not in DIRECTIONS:
+            raise InputError(Message.of("goal.unknown", got=one_line(str(self.goal))))
+        if needed is False:
+            known = ", ".join(name for name, one in ACQUISITIONS.items() if one.goal is not False)
+            raise InputError(Message.of("goal.other_acquisition", name=self.by, known=known))
+        if self.target_value is not None and self.measured is not None:
+            raise InputError(Message.of("goal.twice"))
+        value = 0.0 if self.target_value is None else self.target_value
+        if not (isinstance(value, int | float) and np.isfinite(value)):
+            raise InputError(Message.of("goal.value", got=one_line(str(value))))
 
 
 class Suggestions(NamedTuple):
@@ -84,12 +129,18 @@ class Suggestions(NamedTuple):
         Of the scores; empty where they have none.
     n_candidates
         Rows of the table.
+    acquisition
+        What the scores are.
+    best
+        With a goal the value to beat, y; None: not known, or no goal.
     """
 
     frame: Any
     records: list[dict[str, Any]]
     unit: str
     n_candidates: int
+    acquisition: str = "mutual-information"
+    best: float | None = None
 
     def _repr_html_(self) -> str:
         return self.frame._repr_html_()
@@ -111,17 +162,44 @@ def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestio
     listener, what = current_listener(), table_name(table)
     with listener.doing(f"reading {what}"):
         candidates = _candidates(request, model, table)
+        goal = _goal(request, model)
     with listener.doing(f"scoring {len(candidates.frame)} candidates"):
-        chosen = _choose(request, model, candidates)
+        chosen = _choose(request, model, candidates, goal)
     no_doubt = [] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT]
     listener.warn([*candidates.warnings, *no_doubt])
-    unit, own = ACQUISITIONS[request.acquisition].unit, model.notes.unit
-    unit = unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
-    records = _records(model, candidates, chosen, unit)
+    unit, own = ACQUISITIONS[request.by].unit, model.notes.unit
+    units = {"y": own, "y²": f"({own})²", "log y": f"log {own}"}
+    unit = units.get(unit, unit) if own else unit
+    records = _records(model, candidates, chosen, unit, goal, request)
     rows, added = candidates.frame[chosen.indices], pl.DataFrame(records)
     names = {name: f"suggested_{name}" for name in added.columns if name in rows.columns}
     frame = like(table, rows.hstack(added.rename(names)), chosen.indices)
-    return Suggestions(frame, records, unit, len(candidates.frame))
+    best = None if goal is None else goal.best
+    return Suggestions(frame, records, unit, len(candidates.frame), request.by, best)
+
+
+def _goal(request: SuggestRequest, model: TableModel) -> Goal | None:
+    """Return what is sought, with the value to beat where it is known."""
+    if request.goal is None:
+        return None
+    if model.encoding.classes:
+        raise InputError(Message.of("goal.classes", model.encoding.target_name))
+    goal = Goal(cast(Any, request.goal), request.target_value)
+    if goal.best is None and (X := _measured(request, model)) is not None:
+        goal = goal._replace(best=best_of(model.estimator, X, goal))
+    if goal.best is None and ACQUISITIONS[request.by].beats:
+        raise InputError(Message.of("goal.no_best"))
+    return goal
+
+
+def _measured(request: SuggestRequest, model: TableModel) -> Float[np.ndarray, "n k"] | None:
+    """Return the measured rows: those that were named, or those of the fit; None: not known."""
+    if request.measured is not None:
+        return model.rows_of(model.read(request.measured), request.measured).X
+    if model.fitted is None:
+        return None
+    judged = model.fitted.judged.rows
+    return np.concatenate([model.fitted.train.X, *([] if judged is None else [judged.X])])
 
 
 def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
@@ -138,14 +216,16 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
     return _Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
 
 
-def _choose(request: SuggestRequest, model: TableModel, candidates: _Candidates) -> Chosen:
+def _choose(
+    request: SuggestRequest, model: TableModel, candidates: _Candidates, goal: Goal | None
+) -> Chosen:
     reference = None
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
         learner = ActiveLearner(
             model.estimator,
-            request.acquisition,
+            request.by,
             batch=cast(Any, request.batch),
             update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
             random_state=request.seed,
@@ -156,11 +236,17 @@ def _choose(request: SuggestRequest, model: TableModel, candidates: _Candidates)
             costs=candidates.cost,
             allowed=candidates.allowed,
             reference=reference,
+            goal=goal,
         )
 
 
 def _records(
-    model: TableModel, candidates: _Candidates, chosen: Chosen, unit: str
+    model: TableModel,
+    candidates: _Candidates,
+    chosen: Chosen,
+    unit: str,
+    goal: Goal | None,
+    request: SuggestRequest,
 ) -> list[dict[str, Any]]:
     """Say of each chosen row, best first, what it scores, on its own too, and why."""
     rows, alone, scaler = np.asarray(chosen.indices), chosen.pool_scores, model.estimator.x_scaler_
@@ -180,13 +266,39 @@ def _records(
             "share_below": float(np.mean(alone < alone[row])),
             **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
             **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
+            **_prospects(one, goal),
         }
         unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
         words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
         sentences = [words, _scores(record, len(alone), unit)]
+        if goal is not None and goal.best is not None:
+            asked = request.target_value is not None
+            sentences.insert(1, _chances(record, goal, model.notes.unit, is_asked=asked))
         sentences += [f"Unlike the training rows in {'; '.join(unlike)}"] if unlike else []
         records.append(record | {"why": ". ".join(sentences) + "."})
     return records
+
+
+def _prospects(one: Any, goal: Goal | None) -> dict[str, float]:
+    """Chance of beating the best so far, and the expected gain over it, in the target's unit."""
+    if goal is None or goal.best is None:
+        return {}
+    chance = score(probability_of_improvement, one, goal)
+    gain = np.exp(score(log_expected_improvement, one, goal))
+    return {"chance": float(chance[0]), "expected_gain": float(gain[0])}
+
+
+def _chances(record: dict[str, Any], goal: Goal, unit: str, *, is_asked: bool) -> str:
+    """Say what may be gained, and whether by its expected value or by the doubt about it."""
+    best, unit = cast(float, goal.best), f"{' ' * bool(unit)}{unit}"
+    ahead = goal.sign * (record["mean"] - best)
+    how = "better" if ahead >= 0.0 else "worse, so that it is tried for its uncertainty"
+    name = "the value asked for" if is_asked else "the best so far"
+    return (
+        f"It beats {name}, {figure(best)}{unit}, with a chance of {record['chance']:.2g}; the "
+        f"expected gain is {figure(record['expected_gain'])}{unit}, and the expected value "
+        f"{figure(abs(ahead))}{unit} {how}"
+    )
 
 
 def _scores(record: dict[str, Any], n: int, unit: str) -> str:
