@@ -46,3 +46,8 @@ def test_times_are_read(text, seconds):
 )
 def test_durations_are_worded(seconds, words):
     assert duration(seconds) == words
+
+
+def test_a_column_says_why(cli, house_model, houses):
+    rows = cli("predict", house_model, houses, "--why").rows
+    assert all(row["why"].startswith("price is predicted as ") for row in rows)

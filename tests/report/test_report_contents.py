@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
+from bayesprop import BayesianLinearRegressor
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes
 from bayesprop.report.contents import collect
@@ -19,6 +20,7 @@ from report_fakes import (
     NUMBERS,
     WINE,
     classifier,
+    encoding,
     given,
     halves,
     regressor,
@@ -249,3 +251,22 @@ def test_a_class_that_the_model_excluded_does_not_break_the_figures():
     assert score(contents, "Mean log-likelihood").errors[0] is None
     assert [lead.loss for lead in contents.line.leads] == ["Brier score"]
     assert contents.verdict.tone == "caution"
+
+
+def test_the_most_uncertain_rows_name_the_columns_that_raise_the_epistemic_part():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((120, 2))
+    y = x[:, 0] + 0.1 * rng.standard_normal(120)
+    x[0, 1] = 9.0
+    model = BayesianLinearRegressor().fit(x, y)
+    judged = table(x, y)
+    contents = collect(
+        estimator=model,
+        encoding=encoding(2),
+        train=judged,
+        test=None,
+        models={"model": model.predict_dist(x)},
+        metadata=METADATA,
+    )
+    assert contents.unsure[0].number == 1
+    assert contents.unsure[0].raised_by == ("x2",)

@@ -111,7 +111,7 @@ def test_messages_name_arguments_and_options_that_exist():
     options = {word for command in commands for one in command.params for word in one.opts}
     table = bayesprop.TableModel
     verbs = [bayesprop.fit, bayesprop.compare, bayesprop.merge, table.predict, table.evaluate]
-    verbs += [table.suggest, table.update, table.report]
+    verbs += [table.suggest, table.update, table.report, table.monitor]
     parameters = {name for verb in verbs for name in signature(verb).parameters}
     words = " ".join(text for forms in _texts().values() for text in forms.values())
     named = set(re.findall(r"\{arg\.(\w+)", words))

@@ -188,7 +188,8 @@ def _show_version(wanted: bool) -> None:
         "bayesprop fit diabetes --out diabetes.bayesprop      (a known data set)",
         "cat new.csv | bayesprop predict houses.bayesprop - | head",
     )
-    + "\n\nExit codes: 0 done, 1 unexpected failure, 2 bad input or usage, 130 interrupted.",
+    + "\n\nExit codes: 0 done, 1 unexpected failure, 2 bad input or usage, 3 alarm of `monitor`, "
+    "130 interrupted.",
 )
 def _bayesprop(
     ctx: typer.Context,
@@ -213,6 +214,7 @@ for _action in (
     further_rows.Update,
     further_rows.Merge,
     actions.Evaluate,
+    actions.Monitor,
     actions.Report,
     actions.Inspect,
     actions.Methods,

@@ -243,6 +243,7 @@ class Predict(OfTable, OfModel):
         "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
         "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95 --columns id,name",
         "bayesprop predict m.bayesprop new.csv --json | jq .mean",
+        "bayesprop predict m.bayesprop new.csv --why --columns id",
         "bayesprop predict m.bayesprop new.csv --calibrate held_out.csv",
         "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
         "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
@@ -286,6 +287,11 @@ class Predict(OfTable, OfModel):
         "every column.",
         metavar="COLS",
         autocompletion=completion.columns,
+    )
+    why: bool = switch(
+        "Add a column that says why: what moves each prediction and what makes it uncertain. About "
+        "a second a row.",
+        "--why",
     )
     escape_formulas: bool = escaping()
     as_json: bool = switch("Print rows as JSON on stdout, one object per line.", "--json")
@@ -401,6 +407,25 @@ class Evaluate(OfTable, OfModel):
     """Evaluate a model on a table that contains the target."""
 
     examples: ClassVar = ("bayesprop evaluate houses.bayesprop later.csv --json",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitor(OfTable, OfModel):
+    """Check whether new rows are like those of the fit, and whether the model still holds.
+
+    Each column is compared with the rows of the fit, missing values too; where the table contains
+    the target, also coverage and scores with those on held-out rows. Exit code 3: an alarm.
+    """
+
+    summary: ClassVar = "Check whether new rows are like those of the fit."
+    examples: ClassVar = (
+        "bayesprop monitor houses.bayesprop this_week.csv",
+        "bayesprop monitor houses.bayesprop this_week.csv --alarm-rate 0.001 --json",
+    )
+
+    alarm_rate: float = option(
+        "Probability of any alarm where nothing has changed, at most.", default=0.01, metavar="RATE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

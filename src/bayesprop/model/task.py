@@ -403,16 +403,17 @@ class Fitted:
     def _over_gaps(self, ask: Callable[[Any, np.ndarray], Any], X: np.ndarray) -> Any:
         """Ask the method about rows in the original units, some with gaps."""
         state, standardised = self.learned.state, self.encoding.standardised
-        return over_gaps(lambda rows: ask(state, standardised(rows)), X, self._known_inputs)
+        return over_gaps(lambda rows: ask(state, standardised(rows)), X, self.known_inputs)
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
         """Return standardised imputations of rows; those of one row follow each other."""
         d = X.shape[1]
-        completions = self._known_inputs.of_columns(d).completions(X)  # the others are targets
+        completions = self.known_inputs.of_columns(d).completions(X)  # the others are targets
         return self.encoding.standardised(completions.reshape(-1, d))
 
     @property
-    def _known_inputs(self) -> GaussianCopula:
+    def known_inputs(self) -> GaussianCopula:
+        """How the columns go together; ValueError where the model was saved without."""
         if self.inputs is None:
             raise ValueError(NO_INPUT_MODEL)
         return self.inputs.model
@@ -428,7 +429,7 @@ class Fitted:
         if not gap.any():
             return X
         filled = X.copy()
-        filled[gap] = self._known_inputs.of_columns(X.shape[1]).completions(X[gap], 1)[:, 0]
+        filled[gap] = self.known_inputs.of_columns(X.shape[1]).completions(X[gap], 1)[:, 0]
         return filled
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:

@@ -19,7 +19,7 @@ from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.effects import Effects, effects, features_of, moments, probabilities
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
-from bayesprop.report.unsure import UnsureRow, describe, sample
+from bayesprop.report.unsure import UnsureRow, describe, sample, with_reasons
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import for_terminal
 from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
@@ -219,6 +219,7 @@ def collect(
         background = estimator.fitted_.filled(background)
     features = features_of(encoding, background)
     drawn = sample(len(y), seed)
+    least_sure = task.least_sure(predicted)
     unsure, wrong, listed = (
         describe(
             task.answers(predicted[at], y[at]),
@@ -229,7 +230,7 @@ def collect(
             predicted.gap_share[at],
         )
         for at, described in (
-            (task.least_sure(predicted), features),
+            (least_sure, features),
             (task.most_wrong(predicted, y), features),
             (drawn, ()),
         )
@@ -268,7 +269,9 @@ def collect(
         verdict=verdict(predicted, y, judged.group),
         conformal="" if test is None else task.conformal(predicted, y),
         effects=effects(estimator.predict_dist, background, features, view, seed=seed),
-        unsure=unsure,
+        unsure=with_reasons(
+            unsure, judged.X[least_sure], getattr(estimator, "fitted_", None), encoding
+        ),
         wrong=wrong,
         listed=listed,
         fit=estimator.fit_report_,

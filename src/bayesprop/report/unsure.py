@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.evaluation.shapley import Explainer, epistemic, raising
 from bayesprop.evaluation.words import join, label, number, percent, value
 from bayesprop.report.effects import Feature
-from bayesprop.table.encoding import EncodedRows
+from bayesprop.table.encoding import EncodedRows, TableEncoding
 
 N_ROWS, MAX_DRAWN = 10, 300
+_N_COMPLETIONS, _MOST_PREDICTED = 4, 20_000
+"""For Shapley values: of every set of columns, and rows in all."""
 _N_VALUES = 3
 _NBSP = "\N{NO-BREAK SPACE}"
 
@@ -41,11 +44,32 @@ class UnsureRow(NamedTuple):
         In the table of the judged rows.
     unusual
         "name = value (+3.1 std)", the most unusual first; std is that of the training rows.
+    raised_by
+        Columns that raise its epistemic uncertainty most.
     """
 
     number: int
     answer: Answer
     unusual: tuple[str, ...]
+    raised_by: tuple[str, ...] = ()
+
+
+def with_reasons(
+    rows: tuple[UnsureRow, ...], X: Float[np.ndarray, "k d"], fitted: Any, encoding: TableEncoding
+) -> tuple[UnsureRow, ...]:
+    """Add the columns that raise the epistemic uncertainty of rows, of as many as time allows.
+
+    X
+        These rows, encoded.
+    """
+    if getattr(fitted, "inputs", None) is None:
+        return rows
+    explainer, explained = Explainer(fitted, encoding, _N_COMPLETIONS), []
+    for row, x in zip(rows, X[: _MOST_PREDICTED // explainer.n_predictions], strict=False):
+        of, average = map(epistemic, explainer.of_row(x))
+        names = [label(explainer.columns[j], 30) for j in raising(of, float(average + of.sum()))]
+        explained.append(row._replace(raised_by=tuple(names)))
+    return (*explained, *rows[len(explained) :])
 
 
 def sample(n: int, seed: int) -> Int[np.ndarray, " p"]:

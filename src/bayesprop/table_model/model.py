@@ -28,7 +28,9 @@ from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
+    from bayesprop.table_model.explain import Explanations
     from bayesprop.table_model.learning import Fitted
+    from bayesprop.table_model.monitor import Monitoring
     from bayesprop.table_model.suggest import Suggestions
 
 _NO_BASELINES = "The model file does not hold the baselines, which need the training rows."
@@ -96,6 +98,7 @@ class TableModel:
         columns: str | Sequence[str] = (),
         out: str | Path | None = None,
         escape_formulas: bool = False,
+        why: bool = False,
         allow_missing_columns: bool = False,
     ) -> Any:
         """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
@@ -129,6 +132,9 @@ class TableModel:
         escape_formulas
             Whether text in a .csv or .tsv file that a spreadsheet would run as a formula, such as
             "=1+1" or "@name", gets an apostrophe in front.
+        why
+            Whether to add column `why`: sentences on what moves a prediction and what makes it
+            uncertain, as `explain` gives them in figures; about a second a row.
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
@@ -141,6 +147,7 @@ class TableModel:
             by=by,
             columns=(columns,) if isinstance(columns, str) else tuple(columns),
             escape_formulas=escape_formulas,
+            why=why,
         )
         model = replace(self, allow_absent=allow_missing_columns)
         predicted = write_predictions(model, table, request, None if out is None else str(out))
@@ -148,13 +155,35 @@ class TableModel:
 
     def predict_dist(self, table: Any, *, allow_missing_columns: bool = False) -> Any:
         """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`."""
-        model = replace(self, allow_absent=allow_missing_columns)
-        encoded = model.encode(model.read(table))
+        return replace(self, allow_absent=allow_missing_columns)._predicted(table)[2]
+
+    def _predicted(self, table: Any) -> tuple[pl.DataFrame, Encoded, Any]:
+        """Read, encode and predict a table."""
+        frame = self.read(table)
+        encoded = self.encode(frame)
         if not len(encoded.X):
             raise InputError(Message.of("predict.no_rows", what=table_name(table)))
-        predictive = predictive_of(model, encoded.X, range(1, 1 + len(encoded.X)))
+        predictive = predictive_of(self, encoded.X, range(1, 1 + len(encoded.X)))
         current_listener().warn(encoded.warnings)
-        return predictive
+        return frame, encoded, predictive
+
+    def explain(self, table: Any, *, allow_missing_columns: bool = False) -> Explanations:
+        """Explain every row: what each column adds to the prediction and to its uncertainty.
+
+        Shapley values, exact for up to eight columns and along 32 orders of more. A column that is
+        not known is drawn given the known ones, as the training rows have them together.
+
+        table
+            As `predict` takes it; about a second a row.
+        allow_missing_columns
+            As of `predict`.
+        """
+        from bayesprop.table_model.explain import explained
+
+        model = replace(self, allow_absent=allow_missing_columns)
+        frame, encoded, predictive = model._predicted(table)
+        with current_listener().doing(f"explaining {len(frame)} rows"):
+            return explained(model, frame, encoded.X, predictive, table)
 
     def evaluate(self, table: Any, *, allow_missing_columns: bool = False) -> Evaluation:
         """Return the metrics of the model and its baselines on a table that holds the target.
@@ -168,6 +197,25 @@ class TableModel:
             evaluated = evaluation(model, rows)
         current_listener().warn(rows.remarks)
         return evaluated
+
+    def monitor(
+        self, table: Any, alarm_rate: float = 0.01, *, allow_missing_columns: bool = False
+    ) -> Monitoring:
+        """Check whether new rows are like those of the fit, and whether the model still holds.
+
+        Each column is compared with the rows of the fit, missing values too; where the table holds
+        the target, also coverage and scores with those on held-out rows. Dates are not compared.
+
+        table
+            At least 20 rows, as `predict` takes them.
+        alarm_rate
+            Probability of any alarm where nothing has changed, at most.
+        allow_missing_columns
+            As of `predict`.
+        """
+        from bayesprop.table_model.monitor import monitor
+
+        return monitor(replace(self, allow_absent=allow_missing_columns), table, alarm_rate)
 
     def suggest(
         self,

@@ -27,6 +27,8 @@ class Notes:
 
     rows
         Counts of rows: "train" and "held_out".
+    missing
+        Share of the training rows that lack a value, of the columns that have such rows.
     updates
         What was noted of every table that the model has learnt since.
     held_out, errors, judged_by
@@ -52,6 +54,8 @@ class Notes:
         self.target_sha256: str = noted("target_sha256", str)
         self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
+        gaps = noted("missing", dict)
+        self.missing = {name: one for name, one in gaps.items() if _is_figure(one) and one < 1}
         self.held_out = _scores(noted("held_out", dict))
         self.baselines = _stored(Baselines.from_dict, notes.get("baselines"))
         constant = self.baselines and self.baselines.models["constant"]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
 
 
-ABSTAINED, ALL = "abstained", "all"
+ABSTAINED, ALL, WHY = "abstained", "all", "why"
 CHUNK_ROWS = 65_536
 
 
@@ -65,6 +65,8 @@ class PredictRequest:
         Of the table, to stand beside predictions.
     escape_formulas
         As `write_table` takes it.
+    why
+        Whether to say of every row why it is predicted so.
     """
 
     interval: Sequence[float] = ()
@@ -75,6 +77,7 @@ class PredictRequest:
     by: str | None = None
     columns: Sequence[str] = ()
     escape_formulas: bool = False
+    why: bool = False
 
     def __post_init__(self) -> None:
         if self.calibrate is not None and self.quantiles:
@@ -147,6 +150,7 @@ class Answering(NamedTuple):
 
     answers: Answers
     abstaining: Abstaining | None
+    why: bool = False
 
     @classmethod
     def of(
@@ -162,18 +166,19 @@ class Answering(NamedTuple):
         """
         is_class = bool(model.encoding.classes)
         abstaining = Abstaining.asked_for(request.abstain_above, request.by, classes=is_class)
-        reasons = () if abstaining is None else (ABSTAINED,)
+        reasons = (*([] if abstaining is None else [ABSTAINED]), *([WHY] if request.why else []))
         rule = _rule(model, request)
         answers = _answers(model, request, rule, (*reasons, *others))
         if isinstance(answers, NumberAnswers) and request.calibrate is not None:
             learnt = _stretches(model, request.calibrate, answers.intervals)
             answers = replace(answers, stretches=learnt)
-        return cls(answers, abstaining)
+        return cls(answers, abstaining, request.why)
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return [*self.answers.names, *([] if self.abstaining is None else [ABSTAINED])]
+        abstained = [] if self.abstaining is None else [ABSTAINED]
+        return [*self.answers.names, *abstained, *([WHY] if self.why else [])]
 
     def of_table(self, *, has_gaps: bool) -> Answering:
         """Say of every row what its missing inputs cost, where a table has gaps."""
@@ -327,6 +332,12 @@ def _predicted(
             with following(going.part(start / len(x), (start + len(part)) / len(x))):
                 predictive = predictive_of(model, part, range(first, first + len(part)))
             predicted = answering.frame(predictive)
+            if answering.why:
+                from bayesprop.table_model.explain import explained
+
+                some = frame.slice(start, len(part))
+                said = explained(model, some, part, predictive).why
+                predicted = predicted.with_columns(pl.Series(WHY, said, dtype=pl.String))
             if columns:
                 yield frame.select(columns).slice(start, len(part)).hstack(predicted)
             else:

@@ -29,6 +29,8 @@ from bayesprop.table_model.sources import from_frame
 if TYPE_CHECKING:
     from bayesprop.distributions.categorical import ClassPredictive
     from bayesprop.distributions.predictive import Predictive
+    from bayesprop.table_model.explain import Explanations
+    from bayesprop.table_model.monitor import Monitoring
 
 Columns = str | Sequence[str]
 
@@ -122,6 +124,22 @@ class _TableEstimator(BaseEstimator):
         if input_features is not None and [*input_features] != [*self.feature_names_in_]:
             raise ValueError("input_features is not equal to feature_names_in_")
         return np.array(self.model_.encoding.feature_names, object)
+
+    def explain(self, X: Any) -> Explanations:
+        """Explain every row: what each column adds to the prediction and to its uncertainty.
+
+        X as `predict_dist` takes it; Shapley values, as of `TableModel.explain`.
+        """
+        table = self._table(X)
+        return self.model_.explain(table)
+
+    def monitor(self, X: Any, alarm_rate: float = 0.01) -> Monitoring:
+        """Check whether rows are like those of the fit, as `TableModel.monitor` does.
+
+        X as `predict_dist` takes it, at least 20 rows.
+        """
+        table = self._table(X)
+        return self.model_.monitor(table, alarm_rate)
 
     def _table(self, X: Any) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""

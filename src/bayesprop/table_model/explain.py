@@ -1,0 +1,215 @@
+"""Why a row is predicted as it is, and why it is uncertain, in figures and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.evaluation.shapley import (
+    MOST_NAMED,
+    Explainer,
+    Quantities,
+    quantities,
+    raising,
+)
+from bayesprop.evaluation.words import join, label, number, percent, value
+from bayesprop.model.progress import current
+from bayesprop.table.encoded import LevelsColumn
+from bayesprop.table.target import class_text
+from bayesprop.table_model.refusals import refusals_of_estimator
+from bayesprop.table_model.sources import like
+
+if TYPE_CHECKING:
+    from bayesprop.table_model.model import TableModel
+
+AVERAGE, UNMEASURED = "(average)", "(missing values)"
+
+
+_LEAST_PART = 0.01
+"""Of a variance, or nats: a part of the uncertainty below it is not explained in words."""
+
+
+class Explanations(NamedTuple):
+    """What every column of n rows contributes to their predictions.
+
+    frame
+        One line a row and column: "row" from 1, "column", "value" as text, and the contributions
+        to every quantity; with them the average, and what missing values add. The lines of a row
+        add up to its prediction.
+    columns
+        Names of the p columns.
+    values
+        Of the table, as text, (n, p).
+    contributions
+        To each quantity, by its name, (n, p), in its unit: "mean", "epistemic_var", "noise_var"; of
+        classes "p(CLASS)", "mutual_information", "expected_entropy" (nats).
+    base
+        Each quantity where no column is known, with what missing values add, (n,).
+    why
+        Sentences on each row.
+    """
+
+    frame: Any
+    columns: tuple[str, ...]
+    values: list[list[str]]
+    contributions: Quantities
+    base: Quantities
+    why: list[str]
+
+    def shap(self, quantity: str) -> Any:
+        """Return the contributions to one quantity as the package shap plots them."""
+        if quantity not in self.contributions:
+            known = ", ".join(self.contributions)
+            raise ValueError(f"quantity must be one of {known}; got {quantity!r}")
+        from shap import Explanation  # pyright: ignore[reportMissingImports]
+
+        return Explanation(
+            self.contributions[quantity],
+            base_values=self.base[quantity],
+            data=np.array(self.values, object),
+            feature_names=list(self.columns),
+        )
+
+
+def explained(
+    model: TableModel,
+    frame: pl.DataFrame,
+    X: Float[np.ndarray, "n d"],
+    predictive: Predictive | ClassPredictive,
+    source: Any = None,
+) -> Explanations:
+    """Explain what was predicted of the rows of a frame, which are encoded as X.
+
+    source
+        The table, whose kind of frame is returned.
+    """
+    progress = current()
+    with refusals_of_estimator(ValueError):
+        explainer = Explainer(model.saved.fitted, model.encoding)
+    predicted, each = quantities(predictive), []
+    for k, x in enumerate(X):
+        progress.report(k, len(X), "explanations")
+        each.append(explainer.of_row(x))
+    contributions, average = (
+        {name: np.array([one[part][name] for one in each]) for name in predicted} for part in (0, 1)
+    )
+    base = {name: predicted[name] - of.sum(axis=1) for name, of in contributions.items()}
+    texts = [_as_text(frame, name) for name in explainer.columns]
+    values = [list(row) for row in zip(*texts, strict=True)]
+    words = _Words(model, explainer, predictive, contributions, average)
+    why = [words.of_row(k, x, values[k]) for k, x in enumerate(X)]
+    own = {name: np.column_stack([average[name], base[name] - average[name], of])
+           for name, of in contributions.items()}  # fmt: skip
+    names = (AVERAGE, UNMEASURED, *explainer.columns)
+    lines = pl.DataFrame(
+        {
+            "row": np.repeat(np.arange(1, 1 + len(X)), len(names)),
+            "column": names * len(X),
+            "value": [text for row in values for text in ("", "", *row)],
+            **{name: of.ravel() for name, of in own.items()},
+        }
+    )
+    is_idle = (pl.col("column") == UNMEASURED) & ~pl.Series(
+        np.repeat(np.isnan(X).any(axis=1), len(names))
+    )
+    lines = lines.filter(~is_idle)
+    frame = like(source, lines, lines["row"].to_numpy() - 1)
+    return Explanations(frame, explainer.columns, values, contributions, base, why)
+
+
+class _Words:
+    """Words explanations of rows; quantities are those of all rows."""
+
+    def __init__(
+        self,
+        model: TableModel,
+        explainer: Explainer,
+        predictive: Any,
+        contributions: Quantities,
+        average: Quantities,
+    ) -> None:
+        self.model, self.explainer, self.predictive = model, explainer, predictive
+        self.predicted = quantities(predictive)
+        self.contributions, self.average = contributions, average
+        self.is_class = isinstance(predictive, ClassPredictive)
+
+    def of_row(self, k: int, x: Float[np.ndarray, " d"], values: Sequence[str]) -> str:
+        """Return the sentences on one row."""
+        cells = [self._cell(j, x, text) for j, text in enumerate(values)]
+        sentences = [self._of_answer(k, cells)]
+        doubts = (
+            {"mutual_information": "Epistemic uncertainty", "expected_entropy": "Noise"}
+            if self.is_class
+            else {"epistemic_var": "Epistemic uncertainty", "noise_var": "Noise"}
+        )
+        sentences += [self._of_doubt(k, name, words, cells) for name, words in doubts.items()]
+        if np.isnan(x).any():
+            removed = sorted(self.explainer.removed(x).items(), key=lambda item: -item[1])
+            each = [
+                f"{label(name, 30)} would remove {percent(share)}"
+                for name, share in removed[:MOST_NAMED]
+            ]
+            sentences.append(f"Of the uncertainty, measuring {join(each)}.")
+        return " ".join(filter(None, sentences))
+
+    def _of_answer(self, k: int, cells: Sequence[str]) -> str:
+        target = label(self.model.encoding.target_name, 30)
+        if self.is_class:
+            answer = class_text(self.predictive.label[k].item())
+            name, write = f"p({answer})", percent
+            begin = f"{target} is {label(answer, 30)} with probability"
+        else:
+            name, write, begin = "mean", value, f"{target} is predicted as"
+        of = self.contributions[name][k]
+        largest = np.argsort(-np.abs(of), kind="stable")[:MOST_NAMED]
+        rest = float(of.sum() - of[largest].sum())
+        each = [f"{cells[j]} ({_signed(of[j])})" for j in largest if of[j] != 0.0]
+        each += [f"the other columns ({_signed(rest)})"] if np.delete(of, largest).any() else []
+        predicted, average = (float(part[name][k]) for part in (self.predicted, self.average))
+        return f"{begin} {write(predicted)}, the average is {write(average)}: {join(each)}."
+
+    def _of_doubt(self, k: int, name: str, words: str, cells: Sequence[str]) -> str:
+        """Name the columns that raise a part of the uncertainty most."""
+        whole, of = float(self.predicted[name][k]), self.contributions[name][k]
+        each = [cells[j] for j in raising(of, whole)]
+        if not each or whole < _LEAST_PART * (1.0 if self.is_class else self.predictive.var[k]):
+            return ""
+        size = f"{number(whole)} nats" if self.is_class else f"± {number(whole**0.5)}"
+        return f"{words} ({size}) is raised most by {join(each)}."
+
+    def _cell(self, j: int, x: Float[np.ndarray, " d"], text: str) -> str:
+        """Write "name = value", and whether it lies where nothing was learnt."""
+        column, own = self.model.encoding.columns[j], self.explainer.place == j
+        name = label(column.name, 30)
+        if not text:
+            return f"{name} missing"
+        cell = f"{name} = {label(text, 30)}"
+        if np.isnan(x[own]).all():
+            return f"{cell} [not in the training rows]"
+        if isinstance(column, LevelsColumn):
+            return cell
+        at = int(np.argmax(own))
+        low, high = self.explainer.inputs.knots[[0, -1], at]
+        if column.kind != "numeric" or low <= x[at] <= high:
+            return cell
+        return f"{cell} [usual: {value(float(low))} to {value(float(high))}]"
+
+
+def _as_text(frame: pl.DataFrame, name: str) -> list[str]:
+    """Return the values of a column as text, empty where they are missing or there is none."""
+    if name not in frame.columns:
+        return [""] * len(frame)
+    values = frame[name]
+    if values.dtype.is_float():
+        return [f"{x:.10g}" if x is not None and x == x else "" for x in values]
+    return values.cast(pl.String, strict=False).fill_null("").to_list()
+
+
+def _signed(amount: float) -> str:
+    return ("+" if amount > 0.0 else "") + number(float(amount))

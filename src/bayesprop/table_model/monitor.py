@@ -1,0 +1,144 @@
+"""Whether a model still holds for new rows: what has changed, and whether intervals still cover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float
+
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.evaluation.shift import Check, Learnt, judged, least, proportions, worse
+from bayesprop.evaluation.words import label
+from bayesprop.table.dates import DateColumn
+from bayesprop.table.encoded import LevelsColumn
+from bayesprop.table.encoding import EncodedRows
+from bayesprop.table.errors import Message
+from bayesprop.table.values import as_levels
+from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predict import predictive_of
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.sources import table_name
+
+if TYPE_CHECKING:
+    from bayesprop.table_model.model import TableModel
+
+MOST_LEARNT = 2000
+"""Rows that the copula of the inputs learns from, at most."""
+FEWEST = 20
+"""Rows below which nothing is tested."""
+_COVERAGE = 0.9
+
+
+class Monitoring(NamedTuple):
+    """What has moved since the fit.
+
+    checks
+        Every comparison; `pandas.DataFrame` of them shows one line each.
+    n_rows, n_outside
+        New rows, and those with a number outside the range of nearly all rows of the fit.
+    n_outcomes
+        Rows whose target is known.
+    rate
+        Probability of any alarm where nothing has changed, at most.
+    """
+
+    checks: list[Check]
+    n_rows: int
+    n_outside: int
+    n_outcomes: int
+    rate: float
+
+    @property
+    def alarms(self) -> list[str]:
+        """A sentence on each check that failed."""
+        return [
+            f"{label(one.what)} has changed: {figure(one.learnt)} in the fit, {figure(one.now)} "
+            f"now (p = {one.p:.1g})"
+            for one in self.checks
+            if one.alarm
+        ]
+
+
+def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
+    """Compare the rows of a table with those of the fit."""
+    if not 0.0 < rate < 1.0:
+        raise InputError(Message.of("monitor.rate", got=f"{rate:g}"))
+    listener, what, target = current_listener(), table_name(table), model.encoding.target_name
+    with listener.doing(f"reading {what}"):
+        frame = model.read(table)
+        encoded = model.encode(frame)
+    if len(frame) < FEWEST:
+        raise InputError(Message.of("monitor.few", what=what, n=len(frame), least=FEWEST))
+    listener.warn(encoded.warnings)
+    with listener.doing(f"comparing {len(frame)} rows"), refusals_of_estimator(ValueError):
+        checks, outside = _of_inputs(model, frame, encoded.X)
+        n_outcomes = int(frame[target].count()) if target in frame.columns else 0
+        if n_outcomes >= FEWEST:
+            checks += _of_outcomes(model, model.rows_of(frame, table))
+        elif n_outcomes:
+            listener.warn([Message.of("monitor.few_outcomes", n=n_outcomes, least=FEWEST)])
+    return Monitoring(judged(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
+
+
+def _of_inputs(
+    model: TableModel, frame: pl.DataFrame, X: Float[np.ndarray, "n d"]
+) -> tuple[list[Check], Bool[np.ndarray, " n"]]:
+    """Compare every column; return the checks, and which rows hold a number outside the range."""
+    inputs, notes, at = model.saved.fitted.known_inputs, model.notes, 0
+    n_rows = max(1, notes.rows.get("train", MOST_LEARNT))
+    checks, outside = list[Check](), np.zeros(len(X), bool)
+    for column in model.encoding.columns:
+        width = len(column.feature_names)
+        here, at = range(at, at + width - column.marked), at + width
+        gap = np.isnan(X[:, here[0]])
+        if isinstance(column, LevelsColumn) and column.name in frame.columns:
+            gap = column.without_words(as_levels(frame[column.name])).is_null().to_numpy()
+        learnt_gaps = notes.missing.get(column.name, 0.0)
+        checks.append(proportions(f"missing values of {column.name}", learnt_gaps, n_rows, gap))
+        if isinstance(column, DateColumn):  # later rows have later dates
+            continue
+        own = list[Check]()
+        for place, name in zip(here, column.feature_names, strict=False):
+            values = X[~np.isnan(X[:, place]), place]
+            learnt = Learnt(inputs.knots[:, place], min(n_rows, MOST_LEARNT))
+            if not len(values):
+                continue
+            if np.isin(values, (0.0, 1.0)).all() and np.isin(learnt.knots, (0.0, 1.0)).all():
+                own.append(learnt.share(name, values == 1.0))
+                continue
+            own.append(learnt.number(name, values))
+            low, high = learnt.knots[[0, -1]]
+            outside |= (X[:, place] < low) | (X[:, place] > high)
+        checks += [least(own)] if own else []
+    return checks, outside
+
+
+def _of_outcomes(model: TableModel, rows: EncodedRows) -> list[Check]:
+    """Compare coverage and scores with those of the rows that the fit held out."""
+    predictive = predictive_of(model, rows.X, rows.numbers)
+    notes, y = model.notes, rows.y
+    held_out = {} if notes.held_out is None else notes.held_out["model"]
+    if isinstance(predictive, ClassPredictive):
+        scores = {"log_likelihood": (predictive.log_prob(y), True)}
+        hits, name, nominal = (
+            predictive.label == y,
+            "accuracy",
+            float(np.mean(predictive.confidence)),
+        )
+    else:
+        scores = {"crps": (predictive.crps(y), False)}
+        low, high = np.moveaxis(predictive.interval(_COVERAGE), -1, 0)
+        hits, name, nominal = (low <= y) & (y <= high), "coverage_90", _COVERAGE
+    learnt, error = held_out.get(name), notes.errors.get(name, 0.0)
+    if learnt is None:
+        learnt, n = nominal, np.inf
+    else:
+        n = learnt * (1.0 - learnt) / error**2 if error else max(1, notes.rows.get("held_out", 1))
+    checks = [proportions(name, learnt, n, hits)]
+    for name, (now, higher) in scores.items():
+        if name in held_out and name in notes.errors:
+            checks.append(worse(name, held_out[name], notes.errors[name], now, higher=higher))
+    return checks

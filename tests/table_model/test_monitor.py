@@ -1,0 +1,135 @@
+"""Monitoring: alarms where rows have changed, next to none where they have not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop import TableRegressor
+from bayesprop.table_model.refusals import InputError
+
+N = 600
+
+
+def rows(rng, n, shift=0.0):
+    size = rng.normal(10.0 + 2.0 * shift, 2.0, n)
+    town = rng.choice(["Bonn", "Kiel", "Ulm"], n, p=[0.5, 0.3, 0.2])
+    return pl.DataFrame(
+        {
+            "size": pl.Series(np.where(rng.random(n) < 0.1, np.nan, size)).fill_nan(None),
+            "age": rng.exponential(20.0, n).round(),
+            "town": town,
+            "garden": rng.random(n) < 0.4,
+            "price": 3.0 * size + 4.0 * (town == "Kiel") + rng.normal(0.0, 1.0, n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(np.random.default_rng(0))
+
+
+def fitted(rng):
+    return bayesprop.fit(rows(rng, N), target="price", method="linear", test_fraction=0.3)
+
+
+def changed(found):
+    return {check.what for check in found.checks if check.alarm}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rate", [0.05, 0.2])
+def test_false_alarms_of_two_hundred_weeks_are_within_their_rate(rate):
+    rng, n_alarms, n_weeks = np.random.default_rng(1), 0, 200
+    for _ in range(20):
+        model = fitted(rng)
+        weeks = (model.monitor(rows(rng, 80), rate) for _ in range(n_weeks // 20))
+        n_alarms += sum(bool(week.alarms) for week in weeks)
+    assert n_alarms <= rate * n_weeks + 3.0 * np.sqrt(rate * (1.0 - rate) * n_weeks)
+
+
+def test_a_shift_by_half_a_standard_deviation_is_seen(model):
+    rng = np.random.default_rng(2)
+    seen = [changed(model.monitor(rows(rng, 200, shift=0.5))) for _ in range(20)]
+    assert sum("size" in names for names in seen) >= 19
+    assert not any(names - {"size"} for names in seen)
+
+
+def test_levels_missing_values_and_truth_values_are_compared(model):
+    table = rows(np.random.default_rng(3), 300).with_columns(
+        size=pl.when(pl.int_range(300) % 2 == 0).then("size"),
+        town=pl.when(pl.int_range(300) % 3 == 0).then(pl.lit("Ulm")).otherwise("town"),
+        garden=True,
+    )
+    found = model.monitor(table.drop("price"))
+    names = changed(found)
+    assert names == {"missing values of size", "town=Ulm", "garden"}
+    assert found.n_outcomes == 0
+    assert any(text.startswith("town=Ulm has changed: 0.2") for text in found.alarms)
+
+
+def test_outcomes_that_are_noisier_lose_coverage_and_score(model):
+    rng = np.random.default_rng(4)
+    table = rows(rng, 200)
+    noisy = table.with_columns(pl.col("price") + rng.normal(0.0, 3.0, 200))
+    assert changed(model.monitor(table)) == set()
+    assert changed(model.monitor(noisy)) == {"coverage_90", "crps"}
+    sparse = noisy.with_columns(pl.when(pl.int_range(200) < 10).then("price").alias("price"))
+    with pytest.warns(UserWarning, match="10 rows with a target: coverage and scores"):
+        assert changed(model.monitor(sparse)) == set()
+
+
+def test_classes_whose_labels_are_wrong_lose_accuracy_and_likelihood():
+    rng = np.random.default_rng(5)
+    table = rows(rng, N).with_columns(dear=(pl.col("price") > 30.0).cast(pl.String)).drop("price")
+    model = bayesprop.fit(table, target="dear", method="logistic", test_fraction=0.3)
+    new = rows(rng, 200).with_columns(dear=(pl.col("price") > 30.0).cast(pl.String)).drop("price")
+    turned = new.with_columns(dear=pl.when(pl.int_range(200) % 3 == 0).then(
+        pl.when(pl.col("dear") == "true").then(pl.lit("false")).otherwise(pl.lit("true"))
+    ).otherwise("dear"))  # fmt: skip
+    assert changed(model.monitor(new)) == set()
+    assert changed(model.monitor(turned)) == {"accuracy", "log_likelihood"}
+
+
+def test_rows_outside_the_range_are_counted(model):
+    table = rows(np.random.default_rng(6), 50).with_columns(
+        age=pl.when(pl.int_range(50) < 5).then(1e4).otherwise("age")
+    )
+    assert model.monitor(table).n_outside >= 5
+
+
+def test_estimators_and_the_command_line_monitor(model, tmp_path, capfd):
+    from bayesprop.cli import main
+
+    new = rows(np.random.default_rng(7), 100, shift=1.0)
+    estimator = TableRegressor(method="linear").fit(new.drop("price"), new["price"].to_pandas())
+    assert changed(estimator.monitor(new.drop("price"))) == set()
+    path, table, same = tmp_path / "m.bayesprop", tmp_path / "new.csv", tmp_path / "same.csv"
+    model.save(path)
+    new.write_csv(table)
+    rows(np.random.default_rng(8), 100).write_csv(same)
+    assert main(["monitor", str(path), str(same), "--quiet"]) == 0
+    assert "no change found" in capfd.readouterr().out
+    assert main(["monitor", str(path), str(table), "--json"]) == 3
+    printed = json.loads(capfd.readouterr().out)
+    assert printed["alarms"][0].startswith("size has changed: ")
+    assert printed["checks"][1]["what"] == "size"
+    assert main(["monitor", str(path), str(table)]) == 3
+    assert "ALARM" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("n", "rate", "message"),
+    [
+        (5, 0.01, "the frame has 5 rows, and at least 20 are required"),
+        (50, 1.0, "alarm_rate must be between 0 and 1, got 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(model, n, rate, message):
+    with pytest.raises(InputError, match=message):
+        model.monitor(rows(np.random.default_rng(9), n), rate)
