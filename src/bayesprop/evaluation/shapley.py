@@ -88,7 +88,7 @@ class Explainer:
     place
         Of every encoded column that of the table's, (d,).
     n_completions
-        Drawn of a row for every set of columns.
+        Drawn of a row for every set of columns; half as many where not every set is asked.
     """
 
     def __init__(
@@ -99,6 +99,8 @@ class Explainer:
         widths = [len(column.feature_names) for column in encoding.columns]
         self.place: Int[np.ndarray, " d"] = np.repeat(np.arange(len(widths)), widths)
         self.sets = Sets.of(len(widths))
+        if len(widths) > MOST_EXACT:  # whose orders average many sets of each size
+            self.n_completions = (n_completions + 1) // 2
         self.inputs = fitted.known_inputs.of_columns(len(self.place))
 
     @property

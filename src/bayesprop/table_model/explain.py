@@ -18,10 +18,12 @@ from bayesprop.evaluation.shapley import (
     quantities,
     raising,
 )
-from bayesprop.evaluation.words import join, label, number, percent, value
+from bayesprop.evaluation.words import join, label, number, percent, value, with_unit
 from bayesprop.model.progress import current
+from bayesprop.table.durations import FORMS
 from bayesprop.table.encoded import LevelsColumn
 from bayesprop.table.target import class_text
+from bayesprop.table.values import is_number
 from bayesprop.table_model.refusals import refusals_of_estimator
 from bayesprop.table_model.sources import like
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 AVERAGE, UNMEASURED = "(average)", "(missing values)"
 
 
+_MOST_DECIMALS = 5
 _LEAST_PART = 0.01
 """Of a variance, or nats: a part of the uncertainty below it is not explained in words."""
 
@@ -171,8 +174,18 @@ class _Words:
         rest = float(of.sum() - of[largest].sum())
         each = [f"{cells[j]} ({_signed(of[j])})" for j in largest if of[j] != 0.0]
         each += [f"the other columns ({_signed(rest)})"] if np.delete(of, largest).any() else []
-        predicted, average = (float(part[name][k]) for part in (self.predicted, self.average))
-        return f"{begin} {write(predicted)}, the average is {write(average)}: {join(each)}."
+        predicted, average = (
+            write(float(part[name][k])) for part in (self.predicted, self.average)
+        )
+        unit = "" if self.is_class else self._unit
+        because = f": {join(each)}" if each else ""
+        return f"{begin} {with_unit(predicted, unit)}, the average is {average}{because}."
+
+    @property
+    def _unit(self) -> str:
+        marks = self.model.encoding.marks
+        is_duration = marks is not None and marks.written in FORMS
+        return "s" if is_duration else self.model.notes.unit
 
     def _of_doubt(self, k: int, name: str, words: str, cells: Sequence[str]) -> str:
         """Name the columns that raise a part of the uncertainty most."""
@@ -189,7 +202,7 @@ class _Words:
         name = label(column.name, 30)
         if not text:
             return f"{name} missing"
-        cell = f"{name} = {label(text, 30)}"
+        cell = f"{name} = {label(_short(text), 30)}"
         if np.isnan(x[own]).all():
             return f"{cell} [not in the training rows]"
         if isinstance(column, LevelsColumn):
@@ -209,6 +222,14 @@ def _as_text(frame: pl.DataFrame, name: str) -> list[str]:
     if values.dtype.is_float():
         return [f"{x:.10g}" if x is not None and x == x else "" for x in values]
     return values.cast(pl.String, strict=False).fill_null("").to_list()
+
+
+def _short(text: str) -> str:
+    """Write a number with many decimals with four digits."""
+    _, point, decimals = text.partition(".")
+    if not point or len(decimals) < _MOST_DECIMALS or not is_number(pl.Series([text])).all():
+        return text
+    return value(float(text))
 
 
 def _signed(amount: float) -> str:

@@ -55,8 +55,8 @@ class Monitoring(NamedTuple):
     def alarms(self) -> list[str]:
         """A sentence on each check that failed."""
         return [
-            f"{label(one.what)} has changed: {figure(one.learnt)} in the fit, {figure(one.now)} "
-            f"now (p = {one.p:.1g})"
+            f"{label(one.what)} changed: {figure(one.learnt)} in the fit, {figure(one.now)} now "
+            f"(p = {one.p:.1g})"
             for one in self.checks
             if one.alarm
         ]
