@@ -153,3 +153,20 @@ class TestPruning:
         model.state_ = None
         with pytest.raises(TypeError, match="independent Gaussian a weight"):
             prune(model, 0.5)
+
+
+def test_every_layer_may_have_a_prior_of_its_own():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    y = X[:, 0] + 0.1 * rng.standard_normal(40)
+
+    def fitted(prior_std):
+        how = {"n_epochs": 30, "learning_rate": 1e-2, "random_state": 0}
+        return BayesByBackpropRegressor((4,), prior_std=prior_std, **how).fit(X, y)
+
+    one, each, narrow = (fitted(std) for std in (0.5, (0.5, 0.5), [0.01, 0.5]))
+    np.testing.assert_allclose(each.predict(X), one.predict(X), atol=1e-4)
+    sizes = [np.abs(model.state_.network.params.weights.m[0]).mean() for model in (narrow, one)]
+    assert sizes[0] < 0.5 * sizes[1]
+    with pytest.raises(ValueError, match="one for each of the 2 layers, got 3"):
+        fitted((0.5, 0.5, 0.5))

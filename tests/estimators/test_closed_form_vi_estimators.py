@@ -87,3 +87,16 @@ def test_a_layer_of_dead_units_is_told():
         report = regressor(**how, kl_warm_up=0).fit(x, y).fit_report_
     assert report.guards["dead_units"] == 10
     assert "every unit of a hidden layer is dead" in report.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("how", "variance"), [({}, np.log1p(np.exp(-10.0))), ({"init_std": 0.3}, 0.09)]
+)
+def test_the_start_has_the_variance_that_it_is_given(how, variance):
+    """Of a linear model the output's is v (|x|² + 1); the paper's v is softplus(-10)."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    model = ClosedFormVIRegressor((), n_epochs=1, learning_rate=1e-9, random_state=0, **how)
+    found = model.fit(X, y).predict_dist(X).epistemic_var
+    np.testing.assert_allclose(found, variance * (1.0 + np.sum(X**2, axis=1)), rtol=1e-4)

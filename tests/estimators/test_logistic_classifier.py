@@ -25,6 +25,15 @@ def test_predictions_agree_by_their_three_names(name):
         assert np.abs(found.expected_entropy - exact.expected_entropy).max() < tolerance
 
 
+def test_the_lectures_probit_is_for_two_classes():
+    X, y = load_iris(return_X_y=True)
+    model = BayesianLogisticClassifier("laplace", prediction="probit-cdf")
+    two = model.fit(X[:100], y[:100])
+    assert two.predict_dist(X[:100]).proba[:50, 0].min() > 0.5
+    with pytest.raises(ValueError, match="prediction='probit-cdf' is for two classes, got 3"):
+        model.fit(X, y)
+
+
 def test_rows_one_batch_at_a_time_come_near_the_whole():
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, :5]

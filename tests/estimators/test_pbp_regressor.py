@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import bayesprop
 from bayesprop import PBPRegressor
+from bayesprop.bandits.streamed_rewards import StreamedRewards
 
 
 def line(n=80, seed=0, noise=0.3):
@@ -127,3 +129,21 @@ def test_the_prior_is_refreshed_after_every_few_rows(engine):
 def test_stochastic_ep_refreshes_the_prior_after_whole_passes():
     with pytest.raises(ValueError, match="refresh_every must be None"):
         PBPRegressor(inference="sep", refresh_every=5).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize("other", [{"activation": "erf"}, {"inference": "sep"}, {"batch_size": 4}])
+def test_the_authors_algorithm_has_settings_of_its_own(other):
+    with pytest.raises(ValueError, match="guarded=False is the authors' algorithm, which needs"):
+        PBPRegressor(guarded=False, **other).fit(np.eye(4), np.arange(4.0))
+
+
+def test_without_guards_an_outlier_can_end_the_noise_and_is_named(tmp_path):
+    x, y = line()
+    model = PBPRegressor((8, 8), 5, random_state=0, guarded=False).fit(x, y)
+    model.save(tmp_path / "model.bayesprop")
+    loaded = bayesprop.load(tmp_path / "model.bayesprop")
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+    with pytest.raises(ValueError, match="guarded=False left no distribution of the noise"):
+        PBPRegressor(noise_prior=(1.2, 0.01), guarded=False, random_state=0).fit(x, y)
+    with pytest.raises(ValueError, match="guarded=True"):
+        StreamedRewards(PBPRegressor((4,), guarded=False)).check()

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from bayesprop.linear import logistic, logistic_vi
 from bayesprop.linear.logistic import Gaussian
 from bayesprop.linear.logistic_vi import variational
-from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, quadrature
+from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, probit_cdf, quadrature
 from bayesprop.numerics.rows import Rows
 
 
@@ -112,6 +112,17 @@ def test_probit_is_near_quadrature():
     off = np.abs([probit(at).proba[:, 1], lecture] - quadrature(at).proba[:, 1])
     assert off.max() < 0.025
     assert off[0, v < 2e-3].max() < 1e-4
+
+
+def test_the_lectures_probit_is_the_average_of_the_normal_cdf():
+    """E[Phi(sqrt(pi / 8) a)] for a ~ N(m, v), by Gauss-Hermite points."""
+    m, v = (a.ravel() for a in np.meshgrid(np.linspace(-6, 6, 13), [0.0, 0.1, 1.0, 4.0]))
+    z, weight = np.polynomial.hermite_e.hermegauss(120)
+    a = m[:, None] + np.sqrt(v)[:, None] * z
+    expected = stats.norm.cdf(np.sqrt(np.pi / 8) * a) @ weight / weight.sum()
+    found = probit_cdf(Logits(m[:, None], v[:, None, None])).proba
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-8)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("c", [3, 6])

@@ -14,7 +14,13 @@ from scipy import integrate, special, stats
 from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, KnownNoise
 from bayesprop.networks.mlp import init_weights, plain_apply
-from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
+from bayesprop.networks.priors import (
+    ClosedPrior,
+    LaplacePrior,
+    NormalPrior,
+    ScaleMixturePrior,
+    log_prior,
+)
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import bayes_by_backprop as bbb
 from bayesprop.sampling import mean_field
@@ -178,6 +184,27 @@ def test_sampled_kl_averages_to_the_kl_by_quadrature(prior, density):
     assert abs(values.mean() - 0.5 * exact) < 4.0 * se
     if isinstance(prior, ClosedPrior):
         assert float(one(keys[0], "closed")) == pytest.approx(0.5 * exact, rel=1e-4)
+
+
+def test_a_prior_of_each_layer_is_that_of_its_weights():
+    """KL and log density weight by weight, by quadrature and by SciPy's normal density."""
+    rng, stds = np.random.default_rng(4), (0.3, 2.0)
+    shapes = (3, 2), (3, 1)
+    m = tuple(rng.standard_normal(shape) for shape in shapes)
+    std = tuple(rng.uniform(0.2, 0.9, shape) for shape in shapes)
+    kl, log_p = 0.0, 0.0
+    for of_layer, spreads, prior_std in zip(m, std, stds, strict=True):
+        p = stats.norm(0.0, prior_std)
+        log_p += p.logpdf(of_layer).sum()
+        for mean, spread in zip(of_layer.ravel(), spreads.ravel(), strict=True):
+            q = stats.norm(mean, spread)
+            reach = mean - 12 * spread, mean + 12 * spread
+            kl += integrate.quad(lambda w: q.pdf(w) * (q.logpdf(w) - p.logpdf(w)), *reach)[0]  # noqa: B023
+    prior = NormalPrior(tuple(s**2 for s in stds))
+    q = MeanField(m, tuple(np.log(np.expm1(s)) for s in std))
+    q = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), q)
+    assert float(mean_field.kl(prior, q)) == pytest.approx(kl, rel=1e-5)
+    assert float(log_prior(prior, q.m)) == pytest.approx(log_p, rel=1e-5)
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 10, 391, 1000])

@@ -175,11 +175,12 @@ class StreamedRewards(Rewards):
             raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
         estimator.check_params()
         engine = estimator.chosen_engine()
-        if not engine.is_compiled or engine.inference != "adf" or estimator.target_kind != NUMBERS:
+        is_known = engine.is_compiled and engine.inference == "adf" and engine.guarded
+        if not is_known or estimator.target_kind != NUMBERS:
             raise ValueError(
                 "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
                 "batch_size=1, inference='adf', engine 'auto' or 'kernel', "
-                f"target_kind='numbers'; got {estimator!r}"
+                f"guarded=True, target_kind='numbers'; got {estimator!r}"
             )
         super().check()
 

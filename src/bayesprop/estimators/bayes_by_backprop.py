@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
+import numpy as np
 import optax
 
 from bayesprop.estimators.params import Activation, Count, Positive, Rule, hyper_parameters, numbers
@@ -26,6 +27,9 @@ from bayesprop.sampling.mean_field import mean
 _Transformation = Annotated[
     optax.GradientTransformation,
     Rule("optax's", lambda value: isinstance(value, optax.GradientTransformation)),
+]
+_Layers = Annotated[
+    Sequence[float], numbers("one > 0 for every layer", lambda *stds: all(std > 0 for std in stds))
 ]
 _Mixture = Annotated[
     Sequence[float],
@@ -58,13 +62,14 @@ class _Params(PassParams):
         The latter has its own step size, and a model fitted with it cannot be saved.
     prior : {"normal", "mixture"}
         N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
-    prior_std : float
-        Of the normal prior, in standardised units.
+    prior_std : float or sequence of float
+        Of the normal prior, in standardised units; or one for every layer, the outputs' the last.
     prior_mixture : (float, float, float)
-        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²).
+        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²); the
+        paper's pi, sigma_1 and sigma_2 (eq. 7).
     kl_weights : {"uniform", "geometric"}
-        How the batches of an epoch share the KL. Geometric shares, the paper's, put nearly all of
-        it on the first few batches, which with an adaptive optimiser weakens the prior.
+        How the batches of an epoch share the KL, the paper's pi_i. Geometric shares, the paper's,
+        put nearly all of it on the first few, which with an adaptive optimiser weakens the prior.
     n_samples : int
         Draws of the weights over which every step's gradient is averaged.
     local_reparameterisation : bool
@@ -86,7 +91,7 @@ class _Params(PassParams):
     learning_rate: Positive = 3e-3
     optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adagrad"] | _Transformation = "adam"
     prior: Literal["normal", "mixture"] = "normal"
-    prior_std: Positive = 0.3
+    prior_std: Positive | _Layers = 0.3
     prior_mixture: _Mixture = (0.5, 1.0, 0.0024787522)
     kl_weights: Literal["uniform", "geometric"] = "uniform"
     n_samples: Count = 1
@@ -96,7 +101,7 @@ class _Params(PassParams):
     n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
-        prior = NormalPrior(float(self.prior_std) ** 2)
+        prior = NormalPrior(self._prior_var())
         if self.prior == "mixture":
             prior = ScaleMixturePrior(*map(float, self.prior_mixture))
         optimizer = self.optimizer
@@ -116,6 +121,19 @@ class _Params(PassParams):
             init_std=float(self.init_std),
             local_reparameterisation=bool(self.local_reparameterisation),
         )
+
+    def _prior_var(self) -> float | tuple[float, ...]:
+        """Return the variance of the normal prior, or one a layer; ValueError for too few."""
+        if np.ndim(self.prior_std) == 0:
+            return float(cast(float, self.prior_std)) ** 2
+        stds = np.asarray(self.prior_std, np.float64)
+        n_layers = np.size(cast(Any, self.hidden_layer_sizes)) + 1
+        if len(stds) != n_layers:
+            raise ValueError(
+                f"prior_std must be one number, or one for each of the {n_layers} layers, got "
+                f"{len(stds)}: {self.prior_std!r}"
+            )
+        return tuple((stds**2).tolist())
 
 
 @hyper_parameters

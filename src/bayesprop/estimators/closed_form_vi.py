@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import ClassVar, Literal
 
@@ -37,14 +38,16 @@ class _Params(PassParams):
     prior : {"normal", "laplace"}
         Of every weight, around zero.
     prior_scale : float, "fan_in" or "empirical"
-        Standard deviation of the normal, scale of the Laplace prior; "fan_in": sqrt(2 / inputs of
-        the layer); "empirical": what maximises the objective, layer by layer.
+        Standard deviation of the normal, scale of the Laplace prior (the paper's gamma); "fan_in":
+        sqrt(2 / inputs of the layer); "empirical": what maximises the objective, layer by layer.
     likelihood_weight : float
-        Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
-        Bayes, and underfits small tables; more understates the doubt of the weights.
+        Copies of every row that the posterior believes it saw, lambda of section 3.3. 1 is
+        variational Bayes, and underfits small tables; more understates the doubt of the weights.
     optimizer : {"adam", "rmsprop", "lbfgs"}
         Adam or RMSprop on batches, or L-BFGS on all rows at once in float64, which stops at a
         minimum. For up to some thousand rows.
+    init_std : float
+        Standard deviation of every weight at the start; the paper's variance is softplus(-10).
     kl_warm_up : float
         Epochs over which the weight of the prior rises from 0 to 1; 0: none.
     prediction : {"expected", "mean", "draws"}
@@ -78,6 +81,7 @@ class _Params(PassParams):
     prior_scale: Positive | Literal["fan_in", "empirical"] = "fan_in"
     likelihood_weight: Positive = 1.0
     optimizer: Literal["adam", "rmsprop", "lbfgs"] = "adam"
+    init_std: Positive = 0.006737947
     kl_warm_up: NotNegative = 100.0
     prediction: Literal["expected", "mean", "draws"] = "expected"
     n_draws: Count = 100
@@ -106,6 +110,7 @@ class _Params(PassParams):
                 learning_rate=float(self.learning_rate),
                 optimizer=batches_by,
                 warm_up_epochs=float(self.kl_warm_up),
+                log_var=2.0 * math.log(self.init_std),
             ),
             layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood.n_outputs),
             self.n_epochs,

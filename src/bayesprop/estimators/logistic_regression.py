@@ -50,9 +50,10 @@ class BayesianLogisticClassifier(ClassifierBase):
         or classes separable. More than 300 classes need "laplace", and "monte-carlo" below.
     covariance : {"full", "diagonal"}
         Of the posterior; "diagonal" with "vi" is mean-field.
-    prediction : {"quadrature", "probit", "monte-carlo"}
+    prediction : {"quadrature", "probit", "probit-cdf", "monte-carlo"}
         How the weights are averaged over: integrals of the logits of every row, to 1e-9 with two
-        classes; the probit's closed form; or `n_draws` draws of the weights.
+        classes; the probit's closed form; of two classes, Phi(m / sqrt(8 / pi + v)) of logits
+        N(m, v), a probit not turned back into a sigmoid; or `n_draws` draws of the weights.
     prior_prec : float, "evidence" or "ard"
         Precision of the prior of every weight, standardised inputs; 1 / C of scikit-learn. Or the
         one that the evidence prefers (MacKay 1992), at least 0.01; or one for each column
@@ -87,7 +88,7 @@ class BayesianLogisticClassifier(ClassifierBase):
     method_class = LogisticModel
     posterior: Literal["vi", "laplace"] = field(default="vi", kw_only=False)
     covariance: Literal["full", "diagonal"] = "full"
-    prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
+    prediction: Literal["quadrature", "probit", "probit-cdf", "monte-carlo"] = "quadrature"
     prior_prec: Positive | Literal["evidence", "ard"] = EVIDENCE
     intercept_prec: Positive = 0.01
     n_draws: Count = 1000
@@ -102,6 +103,11 @@ class BayesianLogisticClassifier(ClassifierBase):
                 f"X must lead to {_MOST_WEIGHTS} weights at most, got {n_weights}, whose "
                 f"covariance would take {8e-9 * n_weights**2:.0f} GB: reduce the columns, or use "
                 "ClosedFormVIClassifier with hidden_layer_sizes=()"
+            )
+        if self.prediction == "probit-cdf" and task.n_classes > 2:
+            raise ValueError(
+                "prediction='probit-cdf' is for two classes, got "
+                f"{task.n_classes}: set it to 'probit' or 'quadrature'"
             )
         integrates = self.posterior == "vi" or self.prediction != "monte-carlo"
         if task.n_classes > _MOST_INTEGRATED and integrates:

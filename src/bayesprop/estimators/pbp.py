@@ -35,7 +35,8 @@ class _Params(PassParams):
     engine : {"auto", "kernel", "jax"}
         "auto" takes the compiled engine wherever it applies. Both give the same numbers.
     weight_prior : (shape, rate)
-        Gamma prior of the precision of all weights; shape > 1.
+        Gamma prior of the precision of all weights, the paper's alpha_0 and beta_0 of lambda;
+        shape > 1.
     refresh_every : int or None
         Rows after which what the prior says of the weights is refined, as section 3.4 suggests;
         None: after every pass, as the paper does. With inference="adf".
@@ -44,7 +45,11 @@ class _Params(PassParams):
     batch_size : int
         Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
     noise_prior : (shape, rate)
-        Gamma prior of the noise's precision, in standardised units; shape > 1.
+        Gamma prior of the noise's precision, the paper's alpha_0 and beta_0 of gamma, in
+        standardised units; shape > 1.
+    guarded : bool
+        False: the authors' algorithm at any depth, without our guards of the two Gammas; for ReLU,
+        "adf" and batch_size=1. With two hidden layers or more its prior usually breaks.
 
     Attributes
     ----------
@@ -69,7 +74,8 @@ class _Params(PassParams):
     def chosen_engine(self) -> Engine:
         """Return what computes; ValueError where it does not go with the rest."""
         n_at_once = getattr(self, "batch_size", 1)
-        how = self.activation, self.inference, n_at_once, self.engine, self.refresh_every
+        guarded = getattr(self, "guarded", True)
+        how = self.activation, self.inference, n_at_once, self.engine, self.refresh_every, guarded
         return Engine(*how)
 
 
@@ -84,6 +90,7 @@ class PBPRegressor(_Params, RegressorBase):
     method_class = PBPNumbers
     batch_size: Count = 1
     noise_prior: GammaPrior = (6.0, 6.0)
+    guarded: bool = True
 
     def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
         """Return the method that the hyper-parameters describe."""

@@ -167,6 +167,7 @@ def closed_form_vi(
     learning_rate: float = 1e-3,
     optimizer: str = "adam",
     warm_up_epochs: float = 0.0,
+    log_var: float = LOG_VAR_START,
 ) -> GradientMethod:
     """Fit a model by Adam, the paper's choice, or another optimiser of optax, by name.
 
@@ -174,6 +175,8 @@ def closed_form_vi(
         Of the optimiser.
     warm_up_epochs
         Epochs over which the weight of the KL rises linearly from 0 to 1.
+    log_var
+        Of every weight at the start.
 
     The gradient does not need the value of the KL: `update` computes it once an epoch. For equal
     arguments it is always the very same method: its identity keys compilation.
@@ -182,7 +185,7 @@ def closed_form_vi(
 
     def init(key: PRNGKeyArray, weights: Weights) -> VIState:
         del key
-        params = start(model, weights)
+        params = start(model, weights, log_var=log_var)
         return VIState(params, steps.init(params), jnp.zeros(()))
 
     def objective(params: Parameters, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,11 @@ class Prior(ABC):
     def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
         """Log density of every weight, nats."""
 
+    def of_layer(self, depth: int) -> Self:
+        """Return the prior of the weights of a layer, the first of them 0."""
+        del depth
+        return self
+
 
 @dataclass(frozen=True)
 class ClosedPrior(Prior):
@@ -47,16 +52,22 @@ class ClosedPrior(Prior):
 
 
 def log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
-    """Log p(weights) of a pytree, summed, nats."""
-    return jnp.sum(jnp.stack([jnp.sum(prior.log_prob(w)) for w in jax.tree.leaves(weights)]))
+    """Log p(weights) of a pytree, one leaf a layer, summed, nats."""
+    leaves = enumerate(jax.tree.leaves(weights))
+    return jnp.sum(jnp.stack([jnp.sum(prior.of_layer(k).log_prob(w)) for k, w in leaves]))
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class NormalPrior(ClosedPrior):
-    """w ~ N(0, weight_var)."""
+    """w ~ N(0, weight_var), or of every layer its own; the methods are those of one layer."""
 
-    weight_var: Float[Array, ""] | float = 1.0
+    weight_var: Float[Array, ""] | float | tuple[float, ...] = 1.0
+
+    def of_layer(self, depth: int) -> NormalPrior:
+        """Return the prior of one layer."""
+        var = self.weight_var
+        return NormalPrior(var[depth]) if isinstance(var, tuple) else self
 
     def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
         """Log N(w | 0, weight_var)."""
@@ -64,11 +75,10 @@ class NormalPrior(ClosedPrior):
 
     def kl(self, q: Gaussian, log_v: Float[Array, "..."] | None = None) -> Float[Array, ""]:
         """In closed form (Roth & Pernkopf 2016, eq. 14-15), without its cancelling logarithms."""
-        ratio = q.v / self.weight_var
-        log_ratio = (
-            jnp.log(ratio) if log_v is None else log_v - jnp.log(jnp.asarray(self.weight_var))
-        )
-        return 0.5 * jnp.sum(ratio - 1.0 - log_ratio + q.m**2 / self.weight_var)
+        var = jnp.asarray(self.weight_var)
+        ratio = q.v / var
+        log_ratio = jnp.log(ratio) if log_v is None else log_v - jnp.log(var)
+        return 0.5 * jnp.sum(ratio - 1.0 - log_ratio + q.m**2 / var)
 
 
 @jax.tree_util.register_dataclass

@@ -112,8 +112,7 @@ def probit(at: Logits) -> ClassMoments:
     """Shrink logits as the convolution of a probit with a Gaussian does: no integral.
 
     Two classes: sigmoid(m / sqrt(1 + pi v / 8)), MacKay (1992), Bishop (2006), eqs. 4.153-4.155.
-    The lecture's Phi(m / sqrt(8 / pi + v)) is the same probit left as it is; for v = 0 it is not
-    the sigmoid. More classes: the mean-field softmax of Lu, Ie & Sha (2020), variant "mf2",
+    More classes: the mean-field softmax of Lu, Ie & Sha (2020), variant "mf2",
 
         p_k ~ 1 / sum_i exp(-(m_k - m_i) / sqrt(1 + pi v_ki / 8)),   v_ki = Var(a_k - a_i),
 
@@ -130,9 +129,21 @@ def probit(at: Logits) -> ClassMoments:
     return ClassMoments(special.softmax(-odds_against, axis=1), entropy)
 
 
+def probit_cdf(at: Logits) -> ClassMoments:
+    """Leave the probit as it is: Phi(m / sqrt(8 / pi + v)), the lecture's, of two classes.
+
+    The sigmoid is taken for Phi(sqrt(pi / 8) a), so that for v = 0 this is not the sigmoid. The
+    expected entropy is that of `quadrature`.
+    """
+    m, v = at.mean, at.cov[:, :, 0]
+    p = special.ndtr(m / np.sqrt(1.0 / _PROBIT + v))
+    return ClassMoments(with_both(p), quadrature(at).expected_entropy)
+
+
 PREDICTIONS: dict[str, Callable[[Logits], ClassMoments]] = {
     "quadrature": quadrature,
     "probit": probit,
+    "probit-cdf": probit_cdf,
 }
 
 

@@ -83,12 +83,10 @@ def variances(q: MeanField) -> PyTree:
 
 
 def kl(prior: ClosedPrior, q: MeanField) -> Float[Array, ""]:
-    """KL(q || prior) in closed form, summed over all weights, nats."""
-
-    def one(m: Array, rho: Array) -> Array:
-        return prior.kl(Gaussian(m, softplus(rho) ** 2))
-
-    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.m, q.rho))))
+    """KL(q || prior) in closed form, summed over all weights, one leaf a layer, nats."""
+    leaves = enumerate(zip(jax.tree.leaves(q.m), jax.tree.leaves(q.rho), strict=True))
+    parts = [prior.of_layer(k).kl(Gaussian(m, softplus(rho) ** 2)) for k, (m, rho) in leaves]
+    return jnp.sum(jnp.stack(parts))
 
 
 def draw_noise(key: PRNGKeyArray, like: PyTree) -> PyTree:

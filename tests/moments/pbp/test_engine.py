@@ -15,6 +15,7 @@ from compiled_passes import (
 )
 from scipy.special import erfc
 
+from bayesprop import PBPRegressor
 from bayesprop.moments.pbp import engine
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo, init
 
@@ -192,6 +193,9 @@ def plain_refresh(state, inference, targets, *, guarded):
                 if abs(1.0 / cavity_v) < least / prior_var:
                     uninformed += 1
                     continue
+                if not (0.0 < cavity_v < 1e6 and cavity[0] > 1.0 and cavity[1] > 0.0):
+                    outlying += 1
+                    continue
                 variance = cavity_v + prior_var
                 m = cavity_m - cavity_v * cavity_m / variance
                 v = cavity_v - cavity_v**2 / variance
@@ -357,3 +361,23 @@ def test_what_does_not_fit_is_refused(change, message):
     state, x, y = problem((3, 4, 1), 4)
     with pytest.raises(ValueError, match=message):
         data_pass(state, **{"x": x, "y": y, "order": np.arange(4), **change})
+
+
+def test_the_estimator_without_guards_is_the_published_algorithm_of_two_hidden_layers():
+    """Epoch by epoch the plain form: eq. 6, 7, 9 and 10, then supplement eq. 35-39, as printed.
+
+    q(lambda) gets eq. 9-10 from every weight; with guards two layers have the variational update.
+    """
+    _, x, y = problem((2, 6, 5, 1), 150, seed=5)
+    x, y = (part - part.mean(axis=0) for part in (x, y))
+    x, y = x / x.std(axis=0), y / y.std(axis=0)
+    model = PBPRegressor((6, 5), 2, random_state=3, guarded=False).fit(x, y[:, 0])
+    rng = np.random.RandomState(3)
+    state = init(rng, (2, 6, 5, 1))
+    for _ in range(2):
+        for row in rng.permutation(150):
+            state, _ = plain_datum(state, x[row], y[row], 1.0, guarded=False)
+        state, _ = plain_refresh(state, "adf", "numbers", guarded=False)
+    assert_states_close(model.state_, state, rtol=1e-6, atol=1e-7)
+    guarded = PBPRegressor((6, 5), 2, random_state=3).fit(x, y[:, 0])
+    assert abs(guarded.state_.prior_shape / state.prior_shape - 1.0) > 0.1

@@ -64,6 +64,8 @@ class Engine:
         "auto", "kernel" or "jax".
     refresh_every
         Rows after which the factors of the prior are refined; None: all of a pass.
+    guarded
+        False: the authors' algorithm, see `engine.passes`.
     """
 
     activation: str
@@ -71,8 +73,15 @@ class Engine:
     batch_size: int
     name: str
     refresh_every: int | None = None
+    guarded: bool = True
 
     def __post_init__(self) -> None:
+        if not self.guarded and not (self.is_compiled and self.inference == "adf"):
+            raise ValueError(
+                "guarded=False is the authors' algorithm, which needs activation='relu', "
+                f"inference='adf', batch_size=1 and engine='auto', got {self.activation!r}, "
+                f"{self.inference!r}, {self.batch_size} and {self.name!r}; or set guarded=True"
+            )
         if self.refresh_every is not None and self.inference == "sep":
             raise ValueError(
                 "refresh_every must be None with inference='sep', whose average factor is of whole "
@@ -99,6 +108,17 @@ class Engine:
         """Divide a pass where the prior is refreshed."""
         size = self.refresh_every or max(len(order), 1)
         return [order[first : first + size] for first in range(0, max(len(order), 1), size)]
+
+
+def _check_noise(state: PBPState) -> None:
+    """Raise ValueError where updates without guards left no distribution of the noise."""
+    shape, rate = state.noise_shape, state.noise_rate
+    if not ((shape > 1.0) & (rate > 0.0)).all():
+        raise ValueError(
+            "guarded=False left no distribution of the noise (its Gamma needs shape > 1 and rate "
+            f"> 0, got {shape.min():.3g} and {rate.min():.3g}): set guarded=True, or look for "
+            "extreme targets"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +159,13 @@ class PBPNetwork(RowPasses):
         data, epochs = (rows.x, self._targets(rows.y)), map(self.engine.blocks, orders)
         rule: Rule = {"inference": self.engine.inference, "targets": self.targets}
         if self.engine.is_compiled:
-            yield from engine.passes(start, *data, epochs, rows.weight, **rule)
+            guarded = self.engine.guarded
+            for state, info in engine.passes(
+                start, *data, epochs, rows.weight, guarded=guarded, **rule
+            ):
+                if not guarded:
+                    _check_noise(state)
+                yield state, info
             return
         from bayesprop.moments.pbp.updates import data_pass
 
@@ -182,7 +208,8 @@ class PBPNetwork(RowPasses):
         from bayesprop.moments.pbp import engine
 
         state, undone = product([part.state for part in parts], powers)
-        state, refreshed = engine.refresh_prior(state, targets=self.targets)
+        rule = {"targets": self.targets, "guarded": self.engine.guarded}
+        state, refreshed = engine.refresh_prior(state, **rule)
         guards = (undone + refreshed).guards
         return Learned(state, merged_report(parts, powers, guards), parts[0].n_iter)
 
@@ -263,7 +290,7 @@ class PBPNumbers(PBPNetwork):
         Few rows do not outweigh random means that count as pseudo-data: q(lambda) grows with them.
         """
         start = self.start(rng)
-        if rows.weights.sum() < _FEW_ROWS:
+        if self.engine.guarded and rows.weights.sum() < _FEW_ROWS:
             pulls = tuple(p * m for p, m in zip(start.site_prec, start.m, strict=True))
             start = start._replace(site_prec_mean=pulls)
         return self._shuffled(rows, start, 0, rng, progress)
