@@ -123,6 +123,14 @@ def test_estimators_and_the_command_line_monitor(model, tmp_path, capfd):
     assert "ALARM" in capfd.readouterr().out
 
 
+def test_a_report_on_later_rows_names_the_changes(model, tmp_path):
+    page, rng = tmp_path / "page.html", np.random.default_rng(10)
+    model.report(page, rows(rng, 100))
+    assert "Compared with the fit" not in page.read_text()
+    model.report(page, rows(rng, 100, shift=1.5))
+    assert "Compared with the fit, size changed: " in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("n", "rate", "message"),
     [

@@ -314,6 +314,8 @@ class TableModel:
         """
         model, listener = replace(self, allow_absent=allow_missing_columns), current_listener()
         if table is not None:
+            from bayesprop.table_model.monitor import since_the_fit
+
             with listener.doing(f"reading {table_name(table)}"):
                 rows = model.rows_to_judge(table)
             listener.warn(rows.remarks)
@@ -321,8 +323,15 @@ class TableModel:
                 command = self.command_after(f"model.report({str(out)!r}, ...)")
                 baselines = self.notes.baselines
                 note = _NO_BASELINES if baselines is None else baselines.note
-                about = {"command": command, "source": table_name(table), "baseline_note": note}
-                model._write_page(out, about, None, rows, beside(model, rows, baselines))
+                about: dict[str, Any] = {
+                    "command": command,
+                    "source": table_name(table),
+                    "baseline_note": note,
+                }
+                models = beside(model, rows, baselines)
+                if self.seen_before(rows.y, table) is None:
+                    about["remarks"] = since_the_fit(model, rows, models["model"])
+                model._write_page(out, about, None, rows, models)
             return len(rows.y)
         if self.fitted is None:
             raise InputError(Message.of("model.no_rows"))

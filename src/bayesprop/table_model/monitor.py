@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.evaluation.shift import Check, Learnt, judged, least, proportions, worse
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_LEARNT = 2000
 """Rows that the copula of the inputs learns from, at most."""
+ALARM_RATE = 0.01
 FEWEST = 20
 """Rows below which nothing is tested."""
 _COVERAGE = 0.9
@@ -77,27 +78,43 @@ def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
         checks, outside = _of_inputs(model, frame, encoded.X)
         n_outcomes = int(frame[target].count()) if target in frame.columns else 0
         if n_outcomes >= FEWEST:
-            checks += _of_outcomes(model, model.rows_of(frame, table))
+            rows = model.rows_of(frame, table)
+            checks += _of_outcomes(model, predictive_of(model, rows.X, rows.numbers), rows.y)
         elif n_outcomes:
             listener.warn([Message.of("monitor.few_outcomes", n=n_outcomes, least=FEWEST)])
     return Monitoring(judged(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
 
 
+def since_the_fit(model: TableModel, rows: EncodedRows, predictive: Any) -> list[str]:
+    """Return the alarms of rows that are predicted already, for a report."""
+    if len(rows.y) < FEWEST or model.saved.fitted.inputs is None:
+        return []
+    checks, outside = _of_inputs(model, None, rows.X)
+    checks = judged([*checks, *_of_outcomes(model, predictive, rows.y)], ALARM_RATE)
+    found = Monitoring(checks, len(rows.y), int(outside.sum()), len(rows.y), ALARM_RATE)
+    return [f"Compared with the fit, {alarm}." for alarm in found.alarms]
+
+
 def _of_inputs(
-    model: TableModel, frame: pl.DataFrame, X: Float[np.ndarray, "n d"]
+    model: TableModel, frame: pl.DataFrame | None, X: Float[np.ndarray, "n d"]
 ) -> tuple[list[Check], Bool[np.ndarray, " n"]]:
-    """Compare every column; return the checks, and which rows hold a number outside the range."""
+    """Compare every column; return the checks, and which rows hold a number outside the range.
+
+    frame
+        Tells the missing levels from those that are new; None: neither is compared.
+    """
     inputs, notes, at = model.saved.fitted.known_inputs, model.notes, 0
     n_rows = max(1, notes.rows.get("train", MOST_LEARNT))
     checks, outside = list[Check](), np.zeros(len(X), bool)
     for column in model.encoding.columns:
         width = len(column.feature_names)
         here, at = range(at, at + width - column.marked), at + width
-        gap = np.isnan(X[:, here[0]])
-        if isinstance(column, LevelsColumn) and column.name in frame.columns:
+        gap, what = np.isnan(X[:, here[0]]), f"missing values of {column.name}"
+        is_levels = isinstance(column, LevelsColumn)
+        if is_levels and frame is not None and column.name in frame.columns:
             gap = column.without_words(as_levels(frame[column.name])).is_null().to_numpy()
-        learnt_gaps = notes.missing.get(column.name, 0.0)
-        checks.append(proportions(f"missing values of {column.name}", learnt_gaps, n_rows, gap))
+        if not is_levels or frame is not None:
+            checks.append(proportions(what, notes.missing.get(column.name, 0.0), n_rows, gap))
         if isinstance(column, DateColumn):  # later rows have later dates
             continue
         own = list[Check]()
@@ -116,18 +133,14 @@ def _of_inputs(
     return checks, outside
 
 
-def _of_outcomes(model: TableModel, rows: EncodedRows) -> list[Check]:
+def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]) -> list[Check]:
     """Compare coverage and scores with those of the rows that the fit held out."""
-    predictive = predictive_of(model, rows.X, rows.numbers)
-    notes, y = model.notes, rows.y
+    notes = model.notes
     held_out = {} if notes.held_out is None else notes.held_out["model"]
     if isinstance(predictive, ClassPredictive):
         scores = {"log_likelihood": (predictive.log_prob(y), True)}
-        hits, name, nominal = (
-            predictive.label == y,
-            "accuracy",
-            float(np.mean(predictive.confidence)),
-        )
+        hits, name = predictive.label == y, "accuracy"
+        nominal = float(np.mean(predictive.confidence))
     else:
         scores = {"crps": (predictive.crps(y), False)}
         low, high = np.moveaxis(predictive.interval(_COVERAGE), -1, 0)
