@@ -166,7 +166,7 @@ PARTS = {
         REGRESSION,
         {
             "fit:_densities": lambda _: (
-                lambda _rng, distinct, *_: (None,) * distinct.table.y.shape[1]
+                lambda _rng, distinct, *_, **__: (None,) * distinct.table.y.shape[1]
             )
         },
     ),
@@ -191,6 +191,7 @@ PARTS = {
     "joint covariance": Part(REGRESSION, {"held_out:MOST_WEIGHTS": set_to(0), "fit:fit": in_folds}),
     "learnt kinks": Part(None, {"tabular_default.training:_Training.__init__": rectifiers}),
     "label neighbours": Part(CLASSIFICATION, {"neighbours:LocalLogits.fit": constantly(None)}),
+    "twins": Part(CLASSIFICATION, {"twins:Twins.fit": constantly(None)}),
     "rows counted eight times": Part(CLASSIFICATION, {WEIGHTS: without(1, 3)}),
     "ramps, classes": Part(CLASSIFICATION, {WEIGHTS: without(2, 3)}),
     "surprise": Part(

@@ -170,7 +170,10 @@ def _read(kind: Part, stored: Json, path: str, arrays: Arrays, axes: dict[str, i
         return array
     names = _field_names(kind if isinstance(kind, type) else type(kind))
     if names is not None:
-        entries, is_type = _named(stored, names, path), isinstance(kind, type)
+        # A file of before a part was thought of is without it.
+        later = {n: a for n, a in getattr(kind, "_field_defaults", {}).items() if a is None}
+        entries = _named(later | _checked(dict, stored, path), names, path)
+        is_type = isinstance(kind, type)
         sizes = {} if path and is_type else axes
         kinds = hints(kind) if is_type else {n: getattr(kind, n) for n in names}
         parts = {n: _read(kinds[n], entries[n], _at(path, n), arrays, sizes) for n in names}

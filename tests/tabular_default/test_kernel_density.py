@@ -18,8 +18,8 @@ from bayesprop.tabular_default.fit import fit
 from bayesprop.tabular_default.neighbours import DensityLikelihood, KernelDensity
 from bayesprop.tabular_default.settings import EnsembleSettings
 
-LENGTHS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 2.0, 0.3
-LOGARITHMS = np.log([*LENGTHS, COUNT, SPREAD])
+LENGTHS, OF_TWINS, COUNT, SPREAD = np.array([0.5, 1.5, 4.0]), 5.0, 2.0, 0.3
+LOGARITHMS = np.log([*LENGTHS, OF_TWINS, COUNT, SPREAD])
 SETTINGS = EnsembleSettings(n_members=3, hidden_layer_sizes=(8,), n_steps=300)
 N = 1500
 
@@ -28,9 +28,11 @@ def density_of(known: Rows, least_std: float = 0.0, are_silent: bool = False) ->
     return KernelDensity(known.x, known.weights, LOGARITHMS, known.y, least_std, are_silent)
 
 
-def counts_by_hand(x: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
+def counts_by_hand(
+    x: np.ndarray, weight: np.ndarray, at: np.ndarray, of_twins: float = OF_TWINS
+) -> np.ndarray:
     r = np.sqrt(3.0) * np.linalg.norm((x - at) / LENGTHS, axis=1)
-    return COUNT * weight * (1.0 + r) * np.exp(-r)
+    return np.where(r > 0.0, COUNT, of_twins) * weight * (1.0 + r) * np.exp(-r)
 
 
 def test_gaussians_stand_around_the_nearest_targets():
@@ -54,18 +56,27 @@ def test_twins_say_nothing_where_they_did_not_when_it_learnt(are_silent: bool):
     known = rows(200)
     share = density_of(known, are_silent=are_silent).gaussians(known.x[:5], np.ones(5))[2]
     assert ((share == 0.0).any(axis=0) == are_silent).all()
+    for i, at in enumerate(known.x[:5]):
+        near = np.argsort(np.linalg.norm((known.x - at) / LENGTHS, axis=1))[:32]
+        of_twins = 0.0 if are_silent else OF_TWINS
+        count = counts_by_hand(known.x[near], known.weight[near], at, of_twins).sum()
+        np.testing.assert_allclose(share[:, i].sum(), count / (1.0 + count), rtol=1e-4)
 
 
+@pytest.mark.parametrize("are_silent", [False, True])
 @pytest.mark.parametrize("least_std", [0.0, 0.5])
-def test_likelihood_and_gradient(least_std: float):
+def test_likelihood_and_gradient(least_std: float, are_silent: bool):
     known, own, near = rows(45), np.arange(5), np.arange(5, 45).reshape(5, 8)
+    known.x[near[:3, 2]] = known.x[:3]
     rng = np.random.default_rng(3)
     log_p, std = rng.standard_normal(5) - 1.0, rng.uniform(0.5, 2.0, 5)
-    likelihood = DensityLikelihood(known, log_p=log_p, std=std, least_std=least_std)
+    given = {"log_p": log_p, "std": std, "least_std": least_std, "are_twins_silent": are_silent}
+    likelihood = DensityLikelihood(known, **given)
     arguments = own, near, known.weights[near]
     value, gradient = likelihood.loss(LOGARITHMS, *arguments)
     for i in own:
-        count = counts_by_hand(known.x[near[i]], known.weights[near[i]], known.x[i])
+        of_twins = COUNT if are_silent else OF_TWINS
+        count = counts_by_hand(known.x[near[i]], known.weights[near[i]], known.x[i], of_twins)
         width = max((neighbours.LEAST_SPREAD + SPREAD) * std[i], least_std)
         p = np.exp(log_p[i]) + count @ stats.norm.pdf(known.y[i], known.y[near[i]], width)
         np.testing.assert_allclose(value[i], -np.log(p / (1.0 + count.sum())), rtol=1e-5)

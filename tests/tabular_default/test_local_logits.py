@@ -126,7 +126,7 @@ def test_what_is_local_is_learnt_where_networks_know_nothing():
     local, held, moved = found
     new, codes = spots(1000, seed=4)
     loss = -np.log(local.moved(new, nothing[:1000])[np.arange(1000), codes])
-    held_out = -np.log(moved[np.arange(2000), held.y]).mean()
+    held_out = -np.log(moved[np.arange(2000), code[held]]).mean()
     se = loss.std() / np.sqrt(1000)
     assert loss.mean() < 0.55  # of a coin .693, of who knows the field .325
     assert abs(loss.mean() - held_out) < 4.0 * np.hypot(se, loss.std() / np.sqrt(2000)) + 0.02

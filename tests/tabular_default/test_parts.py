@@ -24,6 +24,7 @@ SETTABLE = {
     "n_members": 4,
     "batch_size": 10,
     "learns_processes": False,
+    "are_exchangeable": True,
     "step_size": 0.01,
 }
 NUMBERS = NetworkEnsemble(**SETTABLE, n_outputs=1)

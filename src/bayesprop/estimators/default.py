@@ -40,6 +40,7 @@ class _Params(EstimatorBase):
     """
 
     method_name = "default"
+    are_rows_exchangeable = True  # what reads a table with times says that they are not
     hidden_layer_sizes: Sizes | None = field(default=None, kw_only=False)
     n_epochs: Count | None = field(default=None, kw_only=False)
     n_members: Count | None = None
@@ -67,6 +68,7 @@ class _Params(EstimatorBase):
             "batch_size": self.batch_size,
             "step_size": float(self.learning_rate),
             "learns_processes": bool(self.learn_processes),
+            "are_exchangeable": self.are_rows_exchangeable,
         }
 
 

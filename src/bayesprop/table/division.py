@@ -104,6 +104,8 @@ class Division(NamedTuple):
         What the columns hold, but the target.
     missing
         As of `HoldOut`.
+    are_exchangeable
+        Whether no column orders the rows in time.
     """
 
     task: str
@@ -118,6 +120,7 @@ class Division(NamedTuple):
     marks: Marks | None
     schema: Schema
     missing: tuple[str, ...] | None = None
+    are_exchangeable: bool = True
 
     @property
     def counts(self) -> dict[str, int]:
@@ -134,7 +137,8 @@ class Division(NamedTuple):
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)
-        rows = EncodedRows(features, target, self.numbers, self.weight, remarks, self.group)
+        others = self.weight, remarks, self.group, self.are_exchangeable
+        rows = EncodedRows(features, target, self.numbers, *others)
         return rows.of(~self.is_test), rows.of(self.is_test)
 
     def in_folds(self, n_folds: int, seed: int) -> Sequence[Division]:
@@ -247,7 +251,8 @@ def divide(
         amounts = tuple(frame.columns)
     rows = frame, places + 1, weight, group, is_test, target_of_all
     schema = understood(frame.drop(target))
-    return Division(task, *rows, amounts, remarks, marks, schema, hold_out.missing)
+    known = amounts, remarks, marks, schema, hold_out.missing
+    return Division(task, *rows, *known, are_exchangeable=moment is None)
 
 
 def _check_values(

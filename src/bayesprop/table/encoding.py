@@ -60,6 +60,8 @@ class EncodedRows(NamedTuple):
         On what was left out, filled or not known.
     group
         Labels of what belongs together; None where nothing does.
+    are_exchangeable
+        Whether new rows come as these did: not where a column orders them in time.
     """
 
     X: Float[np.ndarray, "n k"]
@@ -68,6 +70,7 @@ class EncodedRows(NamedTuple):
     weight: Float[np.ndarray, " n"] | None = None
     remarks: Sequence[Message] = ()
     group: Shaped[np.ndarray, " n"] | None = None
+    are_exchangeable: bool = True
 
     @property
     def filled(self) -> Float[np.ndarray, "n k"]:
@@ -84,9 +87,9 @@ class EncodedRows(NamedTuple):
 
     def of(self, chosen: np.ndarray) -> EncodedRows:
         """Select rows (a mask or index array)."""
-        X, y, numbers, weight, remarks, group = self
-        weight, group = (None if part is None else part[chosen] for part in (weight, group))
-        return EncodedRows(X[chosen], y[chosen], numbers[chosen], weight, remarks, group)
+        X, y, numbers = (part[chosen] for part in self[:3])
+        weight, group = (None if a is None else a[chosen] for a in (self.weight, self.group))
+        return self._replace(X=X, y=y, numbers=numbers, weight=weight, group=group)
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,8 @@ def learn(
     """
     judges = issubclass(estimator.method_class, LeavesGroupsOut)
     groups = {"groups": rows.group} if rows.group is not None and judges else {}
+    if judges:
+        estimator.are_rows_exchangeable = rows.are_exchangeable
     # The fit's report says the same.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         if learn_all is None:

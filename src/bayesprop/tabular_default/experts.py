@@ -33,6 +33,7 @@ from bayesprop.tabular_default.stack import (
     Components,
     scale_noise,
 )
+from bayesprop.tabular_default.twins import Twins
 
 LEAST_ROWS = 10
 """Below which held-out rows choose nothing."""
@@ -194,6 +195,8 @@ class ClassState(NamedTuple):
     surprise
         Weight of the constant beside all that: n rows without a surprise leave one in n + 2 (the
         rule of succession, Laplace 1774).
+    twins
+        Rows whose inputs stand in the table; None where held-out rows want nothing.
     """
 
     experts: tuple[Networks, ...]
@@ -204,6 +207,7 @@ class ClassState(NamedTuple):
     seed: int
     neighbours: LocalLogits | None = None
     surprise: float = 0.0
+    twins: Twins | None = None
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""
@@ -219,6 +223,9 @@ class ClassState(NamedTuple):
         near = self.neighbours
         if near is not None and (near.x.shape[1], near.proba.shape[1]) != (n_inputs, n_classes):
             raise ValueError(f"neighbours must be of {n_inputs} inputs and {n_classes} classes")
+        same = self.twins
+        if same is not None and (same.x.shape[1], same.counts.shape[1]) != (n_inputs, n_classes):
+            raise ValueError(f"twins must be of {n_inputs} inputs and {n_classes} classes")
         for one in self.experts:
             n_given, first = n_inputs + one.is_ramped * self.ramps.n_ramps, one.members[0]
             n_thresholds = len(first.thresholds)
@@ -234,8 +241,8 @@ class ClassState(NamedTuple):
     def predict(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict the classes of standardised rows.
 
-        The expected entropy is that of the mixture times what neighbours do to the whole entropy:
-        the share of the doubt that data would remove is that before they move the mixture.
+        The expected entropy is that of the mixture times what neighbours and twins do to the whole
+        entropy: the share of the doubt that data would remove is that before they move the mixture.
         """
         views = bounded(x), self.ramps.encode(x)
         proba, entropy = np.zeros((len(x), len(self.constant))), np.zeros(len(x))
@@ -245,6 +252,7 @@ class ClassState(NamedTuple):
                 proba += share * each[0]
                 entropy += share * each[1]
         moved = proba if self.neighbours is None else self.neighbours.moved(views[0], proba)
+        moved = moved if self.twins is None else self.twins.moved(x, moved)
         before, after = (special.entr(p).sum(axis=1) for p in (proba, moved))
         entropy *= after / np.maximum(before, stacking.LEAST_PROBA)
         own, share = special.entr(self.constant).sum(), self.surprise

@@ -46,7 +46,7 @@ from bayesprop.tabular_default.held_out import (
     rows_to_look_at,
 )
 from bayesprop.tabular_default.kernel_classes import N_PAIRS, advance_classes
-from bayesprop.tabular_default.neighbours import KernelDensity, LocalLogits
+from bayesprop.tabular_default.neighbours import KernelDensity, LocalLogits, bits
 from bayesprop.tabular_default.networks import (
     Networks,
     class_outputs,
@@ -63,6 +63,7 @@ from bayesprop.tabular_default.residual_process import Local, ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
 from bayesprop.tabular_default.stack import MOST_MEASUREMENTS, Components, is_no_more
 from bayesprop.tabular_default.training import FitInfo, Loop, Start, Table, train
+from bayesprop.tabular_default.twins import Twins
 
 FEWER_STEPS = 4
 """Times, of networks with ramps: ramps let a network learn sooner, and more than there is."""
@@ -131,7 +132,8 @@ class Numbers:
         density = (None,) * n_outputs
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
             rng = np.random.default_rng([seed % 2**32, 8])
-            density = _densities(rng, distinct, held_out.near)
+            are_exchangeable = settings.are_exchangeable
+            density = _densities(rng, distinct, held_out.near, are_exchangeable=are_exchangeable)
         state = NumberState(best.experts, best.weights, ramps, density, seed)
         networks = [one for one in best.experts if isinstance(one, Networks)]
         others = [one for one in best.experts if isinstance(one, Processes)]
@@ -175,7 +177,8 @@ class Classes:
             rows = rows._replace(group=np.arange(len(rows.x)))
         rng, ramps = np.random.default_rng(seed), Ramps.of(rows.x, rows.weights)
         counts = np.bincount(rows.y, rows.weights, self.n_classes)
-        rows, fold = _folded(rows, settings.n_members, rng)
+        are_exchangeable, given = settings.are_exchangeable and rows.group is None, rows
+        rows, fold = _folded(rows, settings.n_members, rng, are_exchangeable=are_exchangeable)
         one_hot = np.eye(self.n_classes, dtype=np.float32).__getitem__
         table = Table.of(*rows, parts, one_hot)._replace(fold=fold)
         views = table.given(bounded), table.given(ramps.encode)
@@ -195,20 +198,21 @@ class Classes:
             seed=seed,
             surprise=float(1.0 / (counts.sum() + 2.0)),
         )
-        asks_neighbours = settings.learns_processes and rows.group is not None
-        asks_neighbours = asks_neighbours and _has_time_for_neighbours(progress, 1)
+        asks_neighbours = settings.learns_processes and _has_time_for_neighbours(progress, 1)
         out, loss = np.flatnonzero((fold >= 0) & (fold < experts[0].n_members)), np.nan
         if len(out):
             proba, known = _held_out_classes(state, starts, out, fold[out]), rows.at(out)
             likelihood = np.maximum(proba[:, np.arange(len(out)), known.y], stacking.LEAST_PROBA)
             weights = stacking.mixture_weights(likelihood, known.weight)
             mixture = np.tensordot(weights, proba, 1)
-            known = known._replace(x=bounded(known.x).astype(np.float32))
+            near = known._replace(x=bounded(known.x).astype(np.float32))
             state = state._replace(weights=weights)
-            found = LocalLogits.fit(rng, known, mixture) if asks_neighbours else None
+            found = LocalLogits.fit(rng, near, mixture) if asks_neighbours else None
             if found is not None:
-                logits, known, mixture = found
-                state = state._replace(neighbours=logits)
+                logits, own, mixture = found
+                state, known = state._replace(neighbours=logits), known.at(own)
+            if settings.learns_processes and are_exchangeable:
+                state = state._replace(twins=Twins.fit(given, known, mixture))
             losses_out = stacking.log_loss(mixture, known.y)
             loss = float(np.average(losses_out, weights=known.weights))
         guards = _guards(experts, settings, [state.neighbours])
@@ -507,13 +511,14 @@ def combined(one: Stack, other: Stack, distinct: Distinct) -> Stack:
 
 
 def _densities(
-    rng: np.random.Generator, distinct: Distinct, held_out: HeldOut
+    rng: np.random.Generator, distinct: Distinct, held_out: HeldOut, *, are_exchangeable: bool
 ) -> tuple[KernelDensity | None, ...]:
     """Learn targets of the nearest rows of every output; None where held-out rows gain nothing."""
     measured, at, rows = distinct.measured(held_out.rows)
     predicted = held_out.components.at(at).predictive()
     log_p, std, table = predicted.log_prob(measured.y), predicted.std, distinct.table
-    table = table if table.group is not None else table._replace(group=distinct.number)
+    if table.group is None and not are_exchangeable:
+        table = table._replace(group=distinct.number)
     return tuple(
         KernelDensity.fit(rng, table._replace(y=table.y[:, o]), rows, log_p[:, o], std[:, o])
         for o in range(table.y.shape[1])
@@ -521,14 +526,19 @@ def _densities(
 
 
 def _folded(
-    rows: Rows, n_folds: int, rng: np.random.Generator
+    rows: Rows, n_folds: int, rng: np.random.Generator, *, are_exchangeable: bool
 ) -> tuple[Rows, Int[np.ndarray, " n"]]:
-    """Deal rows out to folds; of a table of cells no input is left out whole, but some rows."""
+    """Deal rows out to folds, those of the same inputs to one fold unless they are exchangeable.
+
+    Nor of a table of cells, where no input can be missed whole.
+    """
     x, codes, _, groups = rows
     if groups is None:
         distinct = Distinct.of(Rows(x.astype(np.float32), codes[:, None], rows.weights))
-        if n_folds > 1 and distinct.has_cells:
-            return stacking.dealt(x, codes, rows.weights, n_folds)
+        is_dealt = len(distinct.once.x) < len(x) and (are_exchangeable or distinct.has_cells)
+        if n_folds > 1 and is_dealt:
+            rows, fold = stacking.dealt(x, codes, rows.weights, n_folds)
+            return rows._replace(group=np.unique(bits(rows.x), return_inverse=True)[1]), fold
         groups = distinct.number
     groups = np.unique(groups, return_inverse=True)[1]
     return Rows(x, codes, rows.weights, groups), stacking.folds(groups, codes, n_folds, rng)

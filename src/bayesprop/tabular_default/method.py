@@ -31,7 +31,10 @@ DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
 
 _N_TRACE = 100
-_SETTINGS = "hidden_layer_sizes", "n_members", "batch_size", "step_size", "learns_processes"
+_SETTINGS = (
+    *("hidden_layer_sizes", "n_members", "batch_size", "step_size"),
+    *("learns_processes", "are_exchangeable"),
+)
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""
 
@@ -97,6 +100,7 @@ class Settable(LeavesGroupsOut, ABC):
     batch_size: int | None
     step_size: float
     learns_processes: bool
+    are_exchangeable: bool
 
     furthest_input = FURTHEST_INPUT
     rows_at_once = 8192  # each takes half a millisecond, and progress is reported between

@@ -13,8 +13,9 @@ with standard deviation σ. With w_j the weights of rows, the mixture is
     (p(y) + sum_j ω w_j k(r_j) N(y; y_j, (s σ)²)) / (1 + sum_j ω w_j k(r_j)),
 
 the mean of a Dirichlet process with base p, where a near row counts as ω k observations (Ferguson
-1973; Dunson, Pillai & Park 2007, "Bayesian density regression"). No Gaussian is narrower than half
-of the unit that targets are rounded to: nothing is gained by knowing that.
+1973; Dunson, Pillai & Park 2007, "Bayesian density regression"). Twins, rows of the same inputs,
+have an ω of their own; where rows have groups or come in time they are silent. No Gaussian is
+narrower than half of the unit that targets are rounded to: nothing is gained by knowing that.
 
 Local logits, of classes. Let networks predict the classes of a row with probabilities p. Its logits
 move by f, which maximises the local likelihood of the labels around it (Tibshirani & Hastie 1987),
@@ -330,16 +331,16 @@ def known_rows(rows: Rows, order: Int[np.ndarray, " k"]) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class KernelDensity(Neighbours):
-    """The density: targets (n,), float32; its other logarithms are of ω and of s less LEAST_SPREAD.
+    """The density: targets (n,), float32; other logarithms: ω of twins, ω, and s less LEAST_SPREAD.
 
     least_std
         Of a Gaussian, as a share of the target's.
     are_twins_silent
-        Whether rows of exactly the predicted inputs have no Gaussian, as none had in the fit: a row
-        of the table is predicted as a new one is.
+        Whether twins, rows of exactly the predicted inputs, have no Gaussian, as none had in the
+        fit: a row of the table is predicted as a new one is.
     """
 
-    N_OTHERS = (2,)
+    N_OTHERS = (3,)
     y: Float32[np.ndarray, " n"]
     least_std: float
     are_twins_silent: bool
@@ -367,7 +368,8 @@ class KernelDensity(Neighbours):
         rows = known_rows(rows, order)
         silent = rows.group is not None or len(np.unique(bits(rows.x))) == len(rows.x)
         n, least_std = len(held), 0.5 * rounding(rows.y)
-        likelihood = DensityLikelihood(rows, log_p=log_p, std=std, least_std=least_std)
+        given = {"log_p": log_p, "std": std, "least_std": least_std, "are_twins_silent": silent}
+        likelihood = DensityLikelihood(rows, **given)
         found = likelihood.fit_if_better(rng, n, lambda _, gain: gain[:, 0] - LEAST_GAIN)
         if found is None:
             return None
@@ -390,8 +392,9 @@ class KernelDensity(Neighbours):
         y, share = np.empty((2, N_NEAREST, len(x)))
         for part, at, number in self._pieces(x):
             square, _ = displaced(self.x[number], at, self.log_lengths)
-            weight = self.weight[number] * (square > 0.0 if self.are_twins_silent else 1.0)
-            count = np.exp(self.logarithms[-2]) * weight * correlation(square)
+            of_twins = 0.0 if self.are_twins_silent else np.exp(self.logarithms[-3])
+            of_pair = np.where(square > 0.0, np.exp(self.logarithms[-2]), of_twins)
+            count = of_pair * self.weight[number] * correlation(square)
             y[:, part] = self.y[number].T
             share[:, part] = (count / (1.0 + count.sum(axis=1, keepdims=True))).T
         width = np.maximum((LEAST_SPREAD + np.exp(self.logarithms[-1])) * std, self.least_std)
@@ -427,12 +430,15 @@ class DensityLikelihood(Likelihood):
 
     log_p, std
         Of all else there, (r,); least_std is that of the narrowest Gaussian.
+    are_twins_silent
+        Whether no twin counts.
     """
 
-    FIRST, STDS, BOUNDS = (0.0, -1.0), (2.0, 1.0), ((-7.0, -7.0), (9.0, 3.0))
+    FIRST, STDS, BOUNDS = (0.0, 0.0, -1.0), (2.0, 2.0, 1.0), ((-7.0,) * 3, (9.0, 9.0, 3.0))
     log_p: Float[np.ndarray, " r"]
     std: Float[np.ndarray, " r"]
     least_std: float
+    are_twins_silent: bool = True
 
     def chosen(self, is_rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Look up among the first rows of the rest."""
@@ -444,8 +450,10 @@ class DensityLikelihood(Likelihood):
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " h"]]:
         """Return -log p of targets given k rows around each, and the gradient of their sum."""
         x, y, log_p, std = self.rows.x, self.rows.y.astype(np.float64), self.log_p[own], self.std
-        square, places = displaced(x[near], x[own], logarithms[:-2])
-        nearness = np.exp(logarithms[-2]) * weight.astype(np.float64)
+        square, places = displaced(x[near], x[own], logarithms[:-3])
+        is_twin = (square == 0.0) & (not self.are_twins_silent)
+        of_pair = np.where(is_twin, np.exp(logarithms[-3]), np.exp(logarithms[-2]))
+        nearness = of_pair * weight.astype(np.float64)
         count = nearness * correlation(square)
         added, total = np.exp(logarithms[-1]) * std[own], 1.0 + count.sum(axis=1)
         width = LEAST_SPREAD * std[own] + added
@@ -461,7 +469,8 @@ class DensityLikelihood(Likelihood):
         of_width = np.sum(count * of_near * (1.0 - np.square(z)), axis=1) / density / width
         of_spread = np.sum(of_width * added * is_free)
         value = np.log(total) - np.log(density) - highest
-        return value, np.r_[of_lengths, np.sum(of_count * count), of_spread]
+        of_twins, of_others = (np.sum(of_count * count * on) for on in (is_twin, ~is_twin))
+        return value, np.r_[of_lengths, of_twins, of_others, of_spread]
 
     def predict(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
@@ -481,11 +490,11 @@ class LocalLogits(Neighbours):
     @classmethod
     def fit(
         cls, rng: np.random.Generator, rows: Rows, proba: Float[np.ndarray, "n c"]
-    ) -> tuple[LocalLogits, Rows, Float[np.ndarray, "r c"]] | None:
+    ) -> tuple[LocalLogits, Int[np.ndarray, " r"], Float[np.ndarray, "r c"]] | None:
         """Fit the logits to rows with codes of classes, and held-out probabilities there.
 
-        Return them, held-out rows, and the probabilities there with them; None unless these rows
-        gain by them.
+        Return them, the numbers of held-out rows, and the probabilities there with them; None
+        unless these rows gain by them.
         """
         if len(rows.y) < LEAST_ROWS:
             return None
@@ -502,7 +511,7 @@ class LocalLogits(Neighbours):
             return None
         x, weight, known = (np.asarray(a, np.float32) for a in (rows.x, rows.weights, proba))
         logits = cls(x, weight, found[0], rows.y.astype(np.int32), known)
-        return logits, rows.at(slice(n)), found[1]
+        return logits, order[:n], found[1]
 
     def validate(self) -> None:
         """Raise ValueError where these are no labels."""

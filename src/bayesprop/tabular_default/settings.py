@@ -63,6 +63,9 @@ class EnsembleSettings:
     learns_processes
         Whether Gaussian processes learn what the networks leave, and the targets, and the nearest
         rows are asked.
+    are_exchangeable
+        Whether a new row may be one of the inputs of an old one, as old rows may: twins then speak
+        for each other. Not where rows come in time.
     priors
         See `Priors`.
     """
@@ -79,6 +82,7 @@ class EnsembleSettings:
     mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
     learns_processes: bool = True
+    are_exchangeable: bool = True
     priors: Priors = PRIORS
 
     def noise_share(self, member: int) -> float:
