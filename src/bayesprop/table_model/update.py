@@ -133,10 +133,11 @@ def _division(table: Any, model: TableModel) -> Division:
 
 
 def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
-    X, y, numbers, weights, _, groups = zip(*parts, strict=True)
+    X, y, numbers, weights, _, groups, _ = zip(*parts, strict=True)
     weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
     rows = map(np.concatenate, (X, y, numbers))
-    return EncodedRows(*rows, weight=weight, group=group)
+    are_exchangeable = parts[0].are_exchangeable
+    return EncodedRows(*rows, weight=weight, group=group, are_exchangeable=are_exchangeable)
 
 
 def _forgotten(known: Sequence[Any], model: TableModel, n_known: int) -> list[Message]:
