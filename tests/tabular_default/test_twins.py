@@ -131,8 +131,11 @@ def test_a_column_of_times_or_groups_ends_it(hold_out: dict[str, str]):
         frame = frame.with_columns(day=days)
     if "group" in hold_out:
         frame = frame.with_columns(who=pl.Series([f"p{k % 97}" for k in range(600)]))
-    model = bayesprop.fit(frame, target="class", n_epochs=5, n_members=2, **hold_out)
-    assert (model.estimator.state_.twins is None) == bool(hold_out)
+    settings = {"target": "class", "n_epochs": 5, "n_members": 2}
+    model = bayesprop.fit(frame[:500], **settings, **hold_out)
+    again = model.update(frame[500:], known=frame[:500])
+    for one in (model, again):
+        assert (one.estimator.state_.twins is None) == bool(hold_out)
 
 
 def test_forged_twins_are_refused():
