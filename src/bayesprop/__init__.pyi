@@ -44,6 +44,7 @@ from .table_model.compare import compare as compare
 from .table_model.from_python import fit as fit
 from .table_model.from_python import load as load
 from .table_model.model import TableModel as TableModel
+from .table_model.optimise import Optimiser as Optimiser
 from .table_model.scikit_learn import TableClassifier as TableClassifier
 from .table_model.scikit_learn import TableRegressor as TableRegressor
 

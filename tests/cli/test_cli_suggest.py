@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -72,3 +73,35 @@ def test_an_update_is_told_and_noted(cli, house_model, houses, tmp_path):
     assert "15 new rows before they were learnt" in refitted.out
     assert "12 held-out rows after the update" in refitted.out
     assert "refitted 15 rows" in refitted.err
+
+
+def test_the_experiments_to_run_next(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    heat, name = rng.uniform(20.0, 90.0, 25), tmp_path / "trials.csv"
+    table = pl.DataFrame({"heat": heat, "metal": np.resize(["Ni", "Cu"], 25)})
+    table.with_columns(result=60.0 - (heat - 50.0) ** 2 / 40.0).write_csv(name)
+    words = ("optimise", name, "--target", "result", "--method", "linear", "--make", 200, "--n", 2)
+    told = cli(*words, "--maximise", "--json").json
+    assert list(told) == ["table", "target", "goal", "acquisition", "unit", "best", "rows",
+                          "candidates", "suggestions", "warnings"]  # fmt: skip
+    assert (told["goal"], told["rows"]) == ("max", 25)
+    shown = cli(*words, "--minimise", "--append", "--range", "heat=0:9")
+    assert "with a chance of" in shown.out
+    assert f"2 rows added to {name}: fill in result" in shown.err
+    lines = name.read_text().splitlines()
+    assert len(lines) == 28
+    assert all(line.endswith(",") and float(line.split(",")[0]) <= 9.0 for line in lines[-2:])
+    again = cli(*words, "--maximise", "--out", out := tmp_path / "next.csv")
+    assert again.code == 0
+    assert "2 rows left out: no value in the target 'result'" in again.err
+    assert {"heat", "metal", "mean", "chance", "why"} <= set(pl.read_csv(out).columns)
+    for wrong, said in (
+        ((), "give --maximise or --minimise"),
+        (("--maximise", "--range", "heat"), "--range must be COL=LOW:HIGH"),
+        (("--maximise", "--candidates", name), "give --make or --candidates, not both"),
+    ):
+        assert said in cli(*words, *wrong).err
+    assert (
+        "--append needs a .csv"
+        in cli(*words[:1], "t.parquet", *words[2:], "--maximise", "--append").err
+    )

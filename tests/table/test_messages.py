@@ -13,7 +13,7 @@ import pytest
 import bayesprop
 from bayesprop.table.errors import Message, _Argument, _texts
 
-GOALS = ("--maximise", "--minimise")
+GOALS = ("--maximise", "--minimise", "--range")
 SNAPSHOT = Path(__file__).parent / "messages.txt"
 
 ROOMS = [Path(bayesprop.__file__).parent / room for room in ("table", "table_model")]
@@ -112,6 +112,7 @@ def test_messages_name_arguments_and_options_that_exist():
     table = bayesprop.TableModel
     verbs = [bayesprop.fit, bayesprop.compare, bayesprop.merge, table.predict, table.evaluate]
     verbs += [table.suggest, table.update, table.report, table.monitor]
+    verbs.append(bayesprop.Optimiser)
     parameters = {name for verb in verbs for name in signature(verb).parameters}
     words = " ".join(text for forms in _texts().values() for text in forms.values())
     named = set(re.findall(r"\{arg\.(\w+)", words))

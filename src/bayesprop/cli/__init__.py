@@ -213,6 +213,7 @@ for _action in (
     actions.Suggest,
     further_rows.Update,
     further_rows.Merge,
+    further_rows.Optimise,
     actions.Evaluate,
     actions.Monitor,
     actions.Report,

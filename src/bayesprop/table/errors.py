@@ -38,6 +38,7 @@ _OPTIONS = {
     "kinds": "--kind",
     "known": "--with",
     "goal": "--maximise or --minimise",
+    "ranges": "--range",
 }
 """Options whose names are not those of their arguments."""
 _LISTS = ("drop", "missing", "order", "known")

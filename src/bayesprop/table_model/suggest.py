@@ -59,7 +59,11 @@ _COMPARE = {
 
 
 class SuggestRequest(NamedTuple):
-    """What is asked of suggestions, as `TableModel.suggest` takes it."""
+    """What is asked of suggestions, as `TableModel.suggest` takes it.
+
+    known
+        Rows that are not to be suggested again, with or without a target.
+    """
 
     n: int
     acquisition: str | None
@@ -71,6 +75,7 @@ class SuggestRequest(NamedTuple):
     goal: str | None = None
     target_value: float | None = None
     measured: Any = None
+    known: Any = None
 
     @property
     def by(self) -> str:
@@ -209,11 +214,40 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
     if request.cost is not None:
         costs = as_numbers(column(frame, request.cost, table))
         cost = costs.fill_null(float("nan")).to_numpy()
-    met = [_meets(frame, text.strip(), table) for text in request.where]
+    met = [meets(frame, text, table) for text in request.where]
     allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
         raise InputError(Message.of("suggest.where", where=table_name(table)))
+    if request.known is not None:
+        known = {_key(row) for row in model.encode(model.read(request.known)).X.tolist()}
+        allowed &= np.array([_key(row) not in known for row in encoded.X.tolist()], dtype=bool)
+        if not allowed.any():
+            raise InputError(Message.of("suggest.known", where=table_name(table)))
     return _Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
+
+
+def _key(row: list[float]) -> tuple[float | None, ...]:
+    """Return a row as what equals that of the same row: no NaN equals another."""
+    return tuple(None if value != value else value for value in row)
+
+
+def scores_of(
+    request: SuggestRequest, model: TableModel, frame: pl.DataFrame
+) -> Float[np.ndarray, " n"]:
+    """Score every row of a table on its own, higher is better."""
+    encoded, goal = model.encode(frame).X, _goal(request, model)
+    with refusals_by_name(encoded, model.encoding, range(1, 1 + len(frame))):
+        return _learner(request, model).scores(encoded, goal=goal)
+
+
+def _learner(request: SuggestRequest, model: TableModel) -> ActiveLearner:
+    return ActiveLearner(
+        model.estimator,
+        request.by,
+        batch=cast(Any, request.batch),
+        update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
+        random_state=request.seed,
+    )
 
 
 def _choose(
@@ -223,14 +257,7 @@ def _choose(
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
-        learner = ActiveLearner(
-            model.estimator,
-            request.by,
-            batch=cast(Any, request.batch),
-            update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
-            random_state=request.seed,
-        )
-        return learner.query(
+        return _learner(request, model).query(
             candidates.X,
             request.n,
             costs=candidates.cost,
@@ -270,7 +297,8 @@ def _records(
         }
         unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
         words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
-        sentences = [words, _scores(record, len(alone), unit)]
+        is_log = request.by == LOG_EXPECTED_IMPROVEMENT
+        sentences = [words, _scores(record, len(alone), unit, is_log=is_log)]
         if goal is not None and goal.best is not None:
             asked = request.target_value is not None
             sentences.insert(1, _chances(record, goal, model.notes.unit, is_asked=asked))
@@ -301,7 +329,7 @@ def _chances(record: dict[str, Any], goal: Goal, unit: str, *, is_asked: bool) -
     )
 
 
-def _scores(record: dict[str, Any], n: int, unit: str) -> str:
+def _scores(record: dict[str, Any], n: int, unit: str, *, is_log: bool) -> str:
     score, alone = record["score"], record["score_alone"]
     percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
     words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
@@ -309,12 +337,14 @@ def _scores(record: dict[str, Any], n: int, unit: str) -> str:
     if abs(score - alone) > 1e-9 * abs(alone):
         words += f", and {figure(score)} once the rows above are measured"
     if "cost" in record:
-        words += f"; {figure(score / record['cost'])} for each unit of cost"
+        by_cost = score - np.log(record["cost"]) if is_log else score / record["cost"]
+        words += f"; {figure(float(by_cost))} for each unit of cost"
     return words
 
 
-def _meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
-    parts = _CONDITION.fullmatch(text)
+def meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
+    """Return which rows meet a condition, such as "temperature <= 80"."""
+    parts = _CONDITION.fullmatch(text.strip())
     if parts is None:
         own = {"signs": " ".join(_COMPARE), "got": one_line(text)}
         raise InputError(Message.of("where.form", **own))

@@ -1,0 +1,245 @@
+"""From a table of experiments to those to run next: fit, candidates, suggestions, and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import polars as pl
+
+from bayesprop.active_learning.acquisition import RANDOM, THOMPSON
+from bayesprop.table.columns import NumericColumn
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import Message, one_line
+from bayesprop.table_model.from_python import fit
+from bayesprop.table_model.model import TableModel
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.sources import column, read_any
+from bayesprop.table_model.suggest import Suggestions, SuggestRequest, meets, scores_of, suggest
+
+MADE = 10_000
+"""Candidates that are made where no others are given."""
+_N_BEST, _N_NEAR = 8, 400
+_STEPS = (0.1, 0.03, 0.01)
+_CHANGED, _OTHER_LEVEL = 0.4, 0.3
+_DIGITS = 4  # of the range of a column
+
+
+class Optimiser:
+    """Ask which rows to measure next for the largest or smallest target, and tell the results.
+
+    The model is fitted anew to all measured rows after each `tell`, as `bayesprop.fit` does it, but
+    without rows held out.
+
+    Attributes
+    ----------
+    model : TableModel
+        The one fitted to all rows so far.
+    measured : polars.DataFrame
+        These rows; those without a target are not suggested again.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from bayesprop import Optimiser
+    >>> trials = pl.DataFrame({"heat": range(20, 90, 5)})
+    >>> trials = trials.with_columns(result=60 - (pl.col("heat") - 57) ** 2 / 40)
+    >>> search = Optimiser(trials, target="result", goal="max", method="linear")
+    >>> next_rows = search.ask(2).frame
+    >>> len(search.tell([{"heat": 57, "result": 60.0}]).measured)
+    15
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        target: str,
+        goal: str = "max",
+        candidates: Any = None,
+        make: int | None = None,
+        ranges: Mapping[str, Sequence[float]] | None = None,
+        target_value: float | None = None,
+        acquisition: str | None = None,
+        where: str | Sequence[str] = (),
+        cost: str | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        """Fit a model to the rows measured so far.
+
+        table
+            As `fit` takes it.
+        target
+            Column whose best value is sought.
+        goal, target_value, acquisition, where, cost
+            As `TableModel.suggest` takes them.
+        candidates
+            Table of rows that could be measured. None: rows are made, whose numbers lie in the
+            ranges of the measured rows and whose other values are among theirs.
+        make
+            Number of rows to make; None: 10,000. Rows near the best ones come on top.
+        ranges
+            Where made numbers may lie, as {"heat": (20, 90)}. None: in the ranges measured.
+        seed
+            Fixes every random draw.
+        settings
+            What else `fit` takes, such as `method`, `drop` and `unit`.
+        """
+        for name, value in {"make": make, "ranges": ranges}.items():
+            if value and candidates is not None:
+                raise InputError(Message.of("make.candidates", settings=name))
+        if make is not None and (not isinstance(make, int | np.integer) or make < 1):
+            raise InputError(Message.of("make.number", got=one_line(repr(make))))
+        where = (where,) if isinstance(where, str) else tuple(where)
+        asked = acquisition, "auto", cost, where, None, seed, goal, target_value
+        self._request = SuggestRequest(1, *asked)
+        self._request.check()
+        self._candidates, self._make = candidates, MADE if make is None else int(make)
+        self._settings = {"test_fraction": 0.0, **settings, "target": target, "seed": seed}
+        self._ranges, self._n_asked = dict(ranges or {}), 0
+        is_file = isinstance(table, str | Path) and str(table) != "-"
+        self._learn(table if is_file else read_any(table))
+
+    def ask(self, n: int = 5) -> Suggestions:
+        """Choose n rows to measure next, best first, and say why."""
+        measured = self.measured if self._request.target_value is None else None
+        request = self._request._replace(n=n, seed=self._request.seed + self._n_asked)
+        request = request._replace(measured=measured, known=self.measured)
+        table = self._candidates
+        if table is None:
+            table = self._made(request)
+        self._n_asked += 1
+        return suggest(self.model, table, request)
+
+    def tell(self, rows: Any) -> Self:
+        """Learn measured rows, which hold the target, by a fit to all rows.
+
+        rows
+            A table as `fit` takes it; columns that the first one had not are left out.
+        """
+        new = read_any(rows, self.model.encoding.text_columns)
+        column(new, self.model.encoding.target_name, rows)
+        new = new.select(name for name in self.measured.columns if name in new.columns)
+        self._learn(pl.concat([self.measured, new], how="diagonal_relaxed"))
+        return self
+
+    def _learn(self, table: Any) -> None:
+        self.model: TableModel = fit(table, **self._settings)
+        self.measured: pl.DataFrame = self.model.read(table)
+
+    def _made(self, request: SuggestRequest) -> pl.DataFrame:
+        """Make candidates: some anywhere, and those near the best, nearer in every round."""
+        rng = np.random.default_rng((request.seed, 4))
+        space = Space.of(self.model.encoding, self.measured, self._ranges)
+        made = _allowed(space.drawn(self._make, rng), request)
+        if not len(made):
+            raise InputError(Message.of("suggest.where", where="the rows that were made"))
+        if request.by in (THOMPSON, RANDOM):  # whose score is another one at each draw
+            return made
+        scores = scores_of(request, self.model, made)
+        for step in _STEPS:
+            best = made[np.argsort(-scores, kind="stable")[:_N_BEST]]
+            near = _allowed(space.near(best, _N_NEAR, step, rng), request)
+            if len(near):
+                scores = np.concatenate([scores, scores_of(request, self.model, near)])
+                made = pl.concat([made, near])
+        return made
+
+
+def _allowed(frame: pl.DataFrame, request: SuggestRequest) -> pl.DataFrame:
+    met = [meets(frame, text, "the rows that were made") for text in request.where]
+    return frame.filter(np.all([np.ones(len(frame), dtype=bool), *met], axis=0))
+
+
+class _Axis(NamedTuple):
+    """Values of one column: numbers in a range, or the levels that were measured."""
+
+    low: float
+    high: float
+    n_decimals: int
+    is_whole: bool
+    levels: pl.Series
+
+    @classmethod
+    def of(cls, series: pl.Series, bounds: Sequence[float] | None, *, is_of_numbers: bool) -> Self:
+        levels, name = series.drop_nulls().unique(maintain_order=True), series.name
+        if not (is_of_numbers and series.dtype.is_numeric()):
+            if bounds is not None:
+                raise InputError(Message.of("ranges.column", name))
+            return cls(0.0, 0.0, 0, False, levels)
+        numbers = levels.cast(pl.Float64).to_numpy()
+        if bounds is None and len(levels) < 3:
+            return cls(0.0, 0.0, 0, False, levels)
+        low, high = map(float, bounds or (np.nanmin(numbers), np.nanmax(numbers)))
+        if not -math.inf < low < high < math.inf:
+            raise InputError(Message.of("ranges.order", name, low=f"{low:g}", high=f"{high:g}"))
+        n_decimals = _DIGITS - 1 - math.floor(math.log10(high - low))
+        unit = 10.0**-n_decimals
+        if not series.dtype.is_integer() and bounds is None:
+            low, high = math.ceil(low / unit) * unit, math.floor(high / unit) * unit
+        return cls(low, high, n_decimals, series.dtype.is_integer(), levels)
+
+    def rounded(self, x: np.ndarray) -> pl.Series:
+        """Return numbers in the range, to digits that an experiment can have."""
+        if self.is_whole:
+            return pl.Series(np.rint(np.clip(x, self.low, self.high)).astype(np.int64))
+        return pl.Series(np.round(np.clip(x, self.low, self.high), self.n_decimals))
+
+    def drawn(self, n: int, rng: np.random.Generator) -> pl.Series:
+        """Draw n values, all alike likely."""
+        if self.low == self.high:
+            return self.levels.gather(rng.integers(len(self.levels), size=n))
+        half = 0.5 if self.is_whole else 0.0  # so that the ends are as likely
+        return self.rounded(rng.uniform(self.low - half, self.high + half, n))
+
+    def near(self, values: pl.Series, step: float, rng: np.random.Generator) -> pl.Series:
+        """Change some values by a step, a share of the range, or to another level."""
+        n, draw = len(values), rng.random(len(values))
+        if self.low == self.high:
+            is_other = pl.Series(draw < _CHANGED * _OTHER_LEVEL)
+            return self.drawn(n, rng).zip_with(is_other, values)
+        length = np.maximum(step * (self.high - self.low), 0.6 * self.is_whole)
+        moves = rng.standard_normal(n) * length
+        return self.rounded(values.cast(pl.Float64).to_numpy() + moves * (draw < _CHANGED))
+
+
+class Space(NamedTuple):
+    """Where experiments can lie: the columns that a model uses, as they were measured."""
+
+    axes: dict[str, _Axis]
+
+    @classmethod
+    def of(
+        cls,
+        encoding: TableEncoding,
+        measured: pl.DataFrame,
+        ranges: Mapping[str, Sequence[float]],
+    ) -> Self:
+        """Take ranges of numbers, those given or measured, and the levels of everything else."""
+        kinds = {one.name: isinstance(one, NumericColumn) for one in encoding.columns}
+        if unknown := [name for name in ranges if name not in kinds]:
+            raise InputError(Message.of("ranges.column", *unknown))
+        axes = {
+            name: _Axis.of(measured[name], ranges.get(name), is_of_numbers=is_one)
+            for name, is_one in kinds.items()
+        }
+        if empty := [name for name, axis in axes.items() if not len(axis.levels)]:
+            raise InputError(Message.of("make.empty", *empty))
+        return cls(axes)
+
+    def drawn(self, n: int, rng: np.random.Generator) -> pl.DataFrame:
+        """Draw n rows, columns independently."""
+        return pl.DataFrame([axis.drawn(n, rng).alias(name) for name, axis in self.axes.items()])
+
+    def near(
+        self, rows: pl.DataFrame, n: int, step: float, rng: np.random.Generator
+    ) -> pl.DataFrame:
+        """Change rows a little, n new ones, in some of their columns."""
+        rows = rows[np.resize(np.arange(len(rows)), n)]
+        return pl.DataFrame(
+            [axis.near(rows[name], step, rng).alias(name) for name, axis in self.axes.items()]
+        )

@@ -1,0 +1,123 @@
+"""Asking for rows and telling results: what is made, what is chosen, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop import Optimiser
+from bayesprop.table_model.optimise import Space
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*no value in the target")
+METALS = ["copper", "nickel", "palladium"]
+
+
+def result(frame: pl.DataFrame) -> pl.Series:
+    """A yield whose best is heat 55, five steps, palladium."""
+    heat, steps = frame["heat"].to_numpy(), frame["steps"].to_numpy()
+    best = (frame["metal"] == "palladium").to_numpy()
+    return pl.Series("yield", 80.0 - (heat - 55.0) ** 2 / 20.0 - (steps - 5.0) ** 2 + 9.0 * best)
+
+
+def trials(n: int = 30) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "heat": rng.uniform(20.0, 90.0, n),
+            "steps": rng.integers(1, 9, n),
+            "metal": rng.choice(METALS, n),
+        }
+    )
+    return frame.with_columns(result(frame))
+
+
+HOW: Any = {"target": "yield", "method": "pbp", "hidden_layer_sizes": (20,), "n_epochs": 60}
+
+
+def test_made_rows_lie_where_experiments_can():
+    measured = trials()
+    model = bayesprop.fit(measured, test_fraction=0, **HOW)
+    rng = np.random.default_rng(1)
+    space = Space.of(model.encoding, measured, {})
+    for made in (space.drawn(4000, rng), space.near(measured, 4000, 0.1, rng)):
+        assert made.schema == measured.drop("yield").schema
+        for name in ("heat", "steps"):
+            assert made[name].is_between(measured[name].min(), measured[name].max()).all()
+        assert (made["heat"].round(2) == made["heat"]).all()  # four digits of its range
+        assert set(made["metal"]) == set(METALS)
+        assert set(made["steps"]) == set(range(1, 9))
+    drawn = space.drawn(80_000, rng)["steps"].value_counts()["count"].to_numpy().astype(float)
+    assert (np.abs(drawn - 10_000) < 4.0 * np.sqrt(10_000 * 7 / 8)).all()  # the ends as often
+    wide = Space.of(model.encoding, measured, {"heat": (0.0, 200.0)}).drawn(4000, rng)
+    wide = wide["heat"].to_numpy()
+    assert wide.min() < 1.0 < 199.0 < wide.max()
+    near = space.near(measured, 4000, 0.01, rng)["heat"].to_numpy()
+    moved = np.abs(near - np.resize(measured["heat"].to_numpy(), 4000)) > 0.01
+    assert abs(np.mean(moved) - 0.4) < 0.04  # some steps are shorter
+
+
+def test_asking_and_telling_reaches_the_best():
+    search = Optimiser(trials(), goal="max", make=500, **HOW)
+    first = search.measured["yield"].to_numpy().max()
+    for _ in range(3):
+        asked = search.ask(4).frame
+        assert len(asked.unique(["heat", "steps", "metal"])) == 4
+        search.tell(asked.with_columns(result(asked)))
+    assert len(search.measured) == 42
+    assert search.measured.columns == trials().columns
+    assert search.measured["yield"].to_numpy().max() > max(first, 87.0)  # of 89
+    low = Optimiser(trials().with_columns(-pl.col("yield")), goal="min", make=500, **HOW).ask(1)
+    assert low.records[0]["mean"] < -70.0
+
+
+def test_rows_measured_or_planned_are_not_chosen_again():
+    measured = trials()
+    planned = measured[:3].with_columns(pl.lit(None, pl.Float64).alias("yield"), heat=50.0)
+    pool = pl.concat(
+        [measured[:5].drop("yield"), planned.drop("yield"), trials(33)[30:].drop("yield")]
+    )
+    search = Optimiser(pl.concat([measured, planned]), candidates=pool, **HOW)
+    rows = {one["row"] for one in search.ask(3).records}
+    assert rows == {9, 10, 11}
+    with pytest.raises(ValueError, match="n must be at most 3"):
+        search.ask(4)
+    known = Optimiser(measured, candidates=measured.drop("yield"), **HOW)
+    with pytest.raises(ValueError, match=r"^all candidates in the frame are among the rows meas"):
+        known.ask()
+
+
+def test_conditions_costs_and_values_to_reach():
+    search = Optimiser(trials(), where="heat <= 40", make=300, cost="steps", **HOW)
+    asked = search.ask(3)
+    assert (asked.frame["heat"] <= 40.0).all()
+    one = asked.records[0]
+    by_cost = one["score"] - np.log(one["cost"])
+    assert f"{by_cost:.4g} for each unit of cost" in one["why"]
+    reach = Optimiser(trials(), target_value=85.0, make=300, acquisition="thompson", **HOW).ask(2)
+    assert (reach.acquisition, reach.best) == ("thompson", 85.0)
+
+
+def test_what_it_refuses():
+    pool = trials()
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"candidates": pool, "make": 5}, "^give make or candidates, not both$"),
+        ({"candidates": pool, "ranges": {"heat": (0, 1)}}, "^give ranges or candidates"),
+        ({"make": 0}, "^make must be a whole number >= 1, got 0$"),
+        ({"goal": "best"}, "^goal must be max or min, got 'best'$"),
+        ({"where": "heat > 900"}, "^no row of the rows that were made meets every where$"),
+        ({"ranges": {"metal": (0, 1)}}, "^ranges: 'metal' is no column of numbers"),
+        ({"ranges": {"cold": (0, 1)}}, "^ranges: 'cold' is no column of numbers"),
+        ({"ranges": {"heat": (9, 1)}}, "^ranges: heat must lie between two numbers that rise"),
+    )
+    for asked, words in refused:
+        with pytest.raises(ValueError, match=words):
+            Optimiser(trials(), **HOW, **asked).ask()
+    with pytest.raises(ValueError, match=r"no column 'yield'"):
+        Optimiser(trials(), **HOW).tell([{"heat": 3.0}])
+    about: Any = {"target": "metal", "method": "logistic"}
+    with pytest.raises(ValueError, match=r"^goal requires a target of numbers, and metal holds"):
+        Optimiser(trials(), **about).ask()
