@@ -41,7 +41,7 @@ LABELS = {
     "network": "BP: one network",
     "linear": "linear regression",
 }
-_TOOLBOX = (0.25, 0.000625)
+TOOLBOX = (0.25, 0.000625)
 """Of a precision: what MCMCstuff, which the paper used, takes in its examples for both."""
 
 SETTINGS: Mapping[str, dict[str, Any]] = {
@@ -152,7 +152,7 @@ def estimator(config: Any, method: str, n_hidden: int, seed: int) -> Any:
     if method in (TRUTH, VAGUE):
         priors: dict[str, Any] = {}
         if method == VAGUE:
-            priors = {"weight_precision": _TOOLBOX, "noise_prior": _TOOLBOX}
+            priors = {"weight_precision": TOOLBOX, "noise_prior": TOOLBOX}
         return make(
             "mcmc",
             hidden_layer_sizes=(n_hidden,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bayesprop import metrics
 from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.catalogue import make
+from bayesprop.sampling.diagnostics import MOST_R_HAT
 from papers import compare, ground_truth, markdown, uci
 from papers.compare import Estimate, Published
 from papers.protocol import Cell, Experiment, Key, Selection
@@ -23,6 +26,7 @@ DATASETS = tuple(dataset for dataset in uci.DATASETS if dataset != "year")
 NAMED = ("boston", "energy", "power_plant", "yacht")
 """Sets where active collection is better, by the words of the paper."""
 ACTIVE, RANDOM = "active", "random"
+RIDGE, EIGHT = "ridge", "hmc-eight"
 COLLECTION = {RANDOM: "random", ACTIVE: "predictive-variance"}
 """How rows are collected, by the acquisition that does it; the paper's names end in R and A."""
 
@@ -51,12 +55,15 @@ class Column(NamedTuple):
 
     seconds
         Of a cell, roughly: for the estimate of the time left.
+    ends_alone
+        Whether one fit is made, to the table that random collection ends with, and nothing before.
     """
 
     label: str
     anchor: str
     seconds: float
     make: Callable[[Config, int], Any]
+    ends_alone: bool = False
 
 
 def _of_catalogue(method: str, **settings: Any) -> Callable[[Config, int], Any]:
@@ -73,6 +80,31 @@ def _of_toolbox(**settings: Any) -> Callable[[Config, int], Any]:
 def _chains(priors: str) -> Callable[[Config, int], Any]:
     """Return what makes chains with priors as `ground_truth` names them."""
     return lambda config, seed: ground_truth.estimator(config, priors, config.n_hidden, seed)
+
+
+def _eight_chains(config: Config, seed: int) -> Any:
+    """Return HMC as the paper names it: paths of random length, priors as `mcmc` has them."""
+    vague = ground_truth.TOOLBOX
+    return make(
+        "mcmc",
+        hidden_layer_sizes=(config.n_hidden,),
+        sampler="hmc",
+        n_chains=8,
+        n_warmup=500,
+        n_draws=1000,
+        thin=1,
+        target_acceptance=0.8,
+        n_leapfrog=400,
+        activation="relu",
+        weight_precision=vague,
+        noise_prior=vague,
+        random_state=seed,
+    )
+
+
+def _ridge(_config: Config, _seed: int) -> Any:
+    """Return linear regression whose penalty and noise the evidence chooses."""
+    return make("linear")
 
 
 def _published(config: Config, seed: int) -> Any:
@@ -99,6 +131,8 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "mcmc": Column("HMC", "hmc", 35.0, _chains(ground_truth.VAGUE)),
     "mcmc-pbp-priors": Column("HMC, priors of PBP", "hmc", 25.0, _chains(ground_truth.TRUTH)),
+    RIDGE: Column("Ridge, as a control of HMC", "hmc", 0.2, _ridge),
+    EIGHT: Column("HMC, eight chains", "hmc", 60.0, _eight_chains, ends_alone=True),
 }
 PRINTED = ("pbp", "batch-ep", "laplace", "mcmc")
 """Columns of the paper; the others ask what made its EP, LA and HMC err as they do."""
@@ -135,7 +169,7 @@ def cells(
     asked_for = [part for part in named if part in methods]
     methods = asked_for or ([_QUICK_METHOD] if asked.quick else methods)
     n_repeats = _QUICK_REPEATS if asked.quick else _N_REPEATS
-    return [
+    found_cells = [
         Cell(
             {"dataset": dataset, "method": method, "collection": collection, "repeat": repeat},
             COLUMNS[method].seconds,
@@ -145,11 +179,19 @@ def cells(
         for dataset in found
         for repeat in range(first, min(first + _BLOCK, n_repeats))
         for collection in COLLECTION
+        if collection == RANDOM or not COLUMNS[method].ends_alone
     ]
+    # What takes longest last, and repeat by repeat: a part of it covers all sets alike.
+    return sorted(
+        found_cells,
+        key=lambda cell: COLUMNS[cell.key["method"]].ends_alone * (1 + cell.key["repeat"]),
+    )
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Add rows one by one, fitting from scratch each time; return the test RMSE of every fit."""
+    if COLUMNS[key["method"]].ends_alone:
+        return _fit_at_the_end(config, key)
     data = problem(config, key["dataset"], key["repeat"])
     seed = uci.cell_seed(config.seed, key["repeat"], 1)
     learner = ActiveLearner(
@@ -174,6 +216,39 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
         "log_likelihood": log_likelihood,
         "fit_seconds": sum(step.seconds for step in learner.history_) / len(rmse),
     }
+
+
+def _fit_at_the_end(config: Config, key: Key) -> dict[str, Any]:
+    """Fit once, to the rows of the other columns' random collection, which no model chooses."""
+    data = problem(config, key["dataset"], key["repeat"])
+    seed = uci.cell_seed(config.seed, key["repeat"], 1)
+    rows = random_rows(data, config, seed)
+    started = time.perf_counter()
+    model = COLUMNS[key["method"]].make(config, seed).fit(data.X[rows], data.y[rows])
+    seconds = time.perf_counter() - started
+    predicted, y = model.predict_dist(data.X[data.test]), data.y[data.test]
+    agreement = model.diagnostics_
+    of_predictions = np.char.startswith(agreement.names, "prediction")
+    return {
+        "rmse": [metrics.rmse(predicted, y)],
+        "log_likelihood": [metrics.mean_log_likelihood(predicted, y)],
+        "fit_seconds": seconds,
+        "r_hat_predictions": float(agreement.r_hat[of_predictions].max()),
+        **ground_truth.chains_of(model),
+    }
+
+
+def random_rows(data: Problem, config: Config, seed: int) -> list[int]:
+    """Return the rows that are learnt when random collection ends, in their order."""
+    learner = ActiveLearner(_ridge(config, seed), COLLECTION[RANDOM], random_state=seed)
+    rows, left = data.train.tolist(), data.in_pool.copy()
+    learner.teach(data.X[rows], data.y[rows])
+    for _ in range(config.n_additions):
+        row = learner.query(data.X, allowed=left).indices
+        left[row] = False
+        rows += row.tolist()
+        learner.teach(data.X[row], data.y[row])
+    return rows
 
 
 def problem(config: Config, dataset: str, repeat: int) -> Problem:
@@ -206,6 +281,8 @@ def section(rows: Sequence[Row]) -> str:
     paper = compare.anchors("pbp_table2.csv")
     tables = []
     for method, column in COLUMNS.items():
+        if column.ends_alone:
+            continue
         lines = [
             _line(finished, method, column.anchor, dataset, paper[dataset])
             for dataset in DATASETS
@@ -215,7 +292,13 @@ def section(rows: Sequence[Row]) -> str:
         if lines:
             tables += [f"### {column.label}", markdown.table(_HEADER, lines)]
     return markdown.section(
-        NAME, rows, finished, tables="\n\n".join(tables), verdict=_verdict(finished)
+        NAME,
+        rows,
+        finished,
+        tables="\n\n".join(tables),
+        verdict=_verdict(finished),
+        chains=_chains_of_eight(finished),
+        control=_control(finished),
     )
 
 
@@ -244,6 +327,69 @@ def _verdict(rows: Sequence[Row]) -> str:
         f"{_listed(better)}, and more on {_listed(worse)}. Of the paper's four that is "
         f"{_listed(also)} (gains in standard errors: {named})."
     )
+
+
+def _control(rows: Sequence[Row]) -> str:
+    """Say on which sets the ridge errs less than the two chains, over pairs of random tables."""
+    found = {}
+    for dataset in DATASETS:
+        ours = [curves(rows, dataset, method, RANDOM) for method in ("mcmc", RIDGE)]
+        last = zip(*([curve[-1] for curve in method] for method in ours), strict=False)
+        pairs = Estimate.of([chains - ridge for chains, ridge in last])
+        if pairs.se:
+            found[dataset] = pairs.mean / pairs.se
+    if not found:
+        return ""
+    better = [f"{name} {gap:.1f}" for name, gap in found.items() if gap >= compare.FLAG_AT]
+    worse = [f"{name} {-gap:.1f}" for name, gap in found.items() if gap <= -compare.FLAG_AT]
+    return (
+        "Over pairs of random tables, in standard errors, the ridge errs less than the column HMC "
+        f"on {_listed(better)}, and more on {_listed(worse)}."
+    )
+
+
+def _chains_of_eight(rows: Sequence[Row]) -> str:
+    """Set eight chains beside two, beside the control and print, on the same splits."""
+    lines, n_fits, n_failed = [], 0, 0
+    paper = compare.anchors("pbp_table2.csv")
+    for dataset in DATASETS:
+        key = {"dataset": dataset, "collection": RANDOM}
+        of = {
+            method: {row.cell["repeat"]: row.result or {} for row in rows
+                     if row.cell == {**key, "method": method, "repeat": row.cell["repeat"]}}
+            for method in (EIGHT, "mcmc", RIDGE)
+        }  # fmt: skip
+        eight = of[EIGHT]
+        if not eight:
+            continue
+        n_fits += len(eight)
+        n_failed += sum(result["r_hat"] > MOST_R_HAT for result in eight.values())
+        errors = [
+            markdown.estimate(Estimate.of([found[k]["rmse"][-1] for k in eight if k in found]))
+            for found in of.values()
+        ]
+        figures = [
+            f"{max(result[name] for result in eight.values()):.3f}"
+            for name in ("r_hat", "r_hat_predictions")
+        ]
+        least = f"{min(result['least_ess'] for result in eight.values()):.0f}"
+        divergent = f"{sum(result['n_divergent'] for result in eight.values()):.0f}"
+        lines.append(
+            [dataset, str(len(eight)), *figures, least, divergent, *errors, paper[dataset]["hmc_r"]]
+        )
+    if not lines:
+        return ""
+    return (
+        f"{n_fits} of {len(DATASETS) * _N_REPEATS} fits to the tables that random collection ends "
+        f"with are run; in {n_failed} R-hat exceeds {MOST_R_HAT}.\n\n"
+        + markdown.table(_CHAINS_HEADER, lines)
+    )
+
+
+_CHAINS_HEADER = (
+    "data set | repeats | worst R-hat | of predictions | least ESS | divergent draws | "
+    "RMSE, eight chains | two chains | ridge | paper, 40 repeats"
+)
 
 
 def _listed(names: Sequence[str]) -> str:
