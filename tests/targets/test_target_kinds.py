@@ -376,6 +376,20 @@ def test_a_count_told_by_sums_is_a_number_however_far_a_few_rows_lie():
     assert guessed_kind(z, parts[:, 0]) == NUMBERS
 
 
+def test_high_counts_with_a_cliff_are_numbers():
+    """A few zeros, told by an input, and next to nothing between them and the rest."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((600, 3))
+    high = np.round(85.0 + 4.0 * x[:, 0] + rng.standard_normal(600))
+    is_down = np.arange(600) % 28 == 0
+    x[:, 2] = 5.0 * is_down + 0.1 * rng.standard_normal(600)
+    assert guessed_kind(x, np.where(is_down, 0.0, high)) == NUMBERS
+    spread = rng.negative_binomial(1.0, 1.0 / (1.0 + 30.0 * np.exp(0.5 * x[:, 0])))
+    assert np.min(spread) == 0
+    assert np.median(spread) > 10.0
+    assert guessed_kind(x, spread.astype(float)) == COUNT
+
+
 def test_the_kind_is_what_rows_left_out_do_not_deny():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 30, (200, 4)).astype(float)

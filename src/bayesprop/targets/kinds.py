@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -41,6 +42,9 @@ _GAIN_BY_BOUNDS, _FEW_BOUNDS = 0.05, 0.05
 """Nats a row that the map must gain a ridge; and where so many of its intervals begin below 0."""
 _MOST_ERROR, _MOST_SHARE = 0.25, 0.1
 """Largest error of a ridge that tells whole numbers apart, and its share of their spread."""
+_LOW_COUNT, _MOST_SQUARES = 10.0, 2.25
+"""Median of counts that may have a cliff, a few zeros with nothing between them and the rest; and
+mean square of a ridge's errors through their map, over that without, which says that they have."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _MOST_ROWS_OF_CURVES = 1000
 
@@ -104,11 +108,12 @@ def guessed_kind(
     """Return one of `KINDS`: numbers unless another kind is clearly better.
 
     Whole numbers from 0 on are counts, unless a ridge tells them apart on rows left out, as it does
-    sums of other columns. Other numbers from 0 on, a fiftieth of them 0, are nonnegative if a ridge
-    errs less through their map, as it does not of formulas; shares if they end at 1, as a fiftieth
-    do. Numbers between 0 and 1 are shares unless their map loses a tenth of a nat a row for a ridge
-    on rows left out, others above 0 are positive if their map gains as much, or half
-    of it where intervals of the ridge would begin below 0.
+    sums of other columns, or errs much more through the map of high counts. Other numbers from 0
+    on, a fiftieth of them 0, are nonnegative if a ridge errs less through their map, as it does not
+    of formulas; shares if they end at 1, as a fiftieth do. Numbers between 0 and 1 are shares
+    unless their map loses a tenth of a nat a row for a ridge on rows left out, others above 0 are
+    positive if their map gains as much, or half of it where intervals of the ridge would begin
+    below 0.
 
     Per cent between 0 and 100, a twenty-fifth of them above 1, are judged as shares, and are
     neither counts nor nonnegative; their bounds count however few rows are there.
@@ -131,12 +136,18 @@ def guessed_kind(
     if not is_percent and UNLEARNT[COUNT].holds(y).all() and np.min(y) == 0.0:
         ridge = Ridge.of_some(x, weight)
         error = np.sqrt(ridge.left_out(y[ridge.at]).mean_square)
-        return NUMBERS if error < min(_MOST_ERROR, _MOST_SHARE * scale) else COUNT
+        if error < min(_MOST_ERROR, _MOST_SHARE * scale):
+            return NUMBERS
+        if np.median(y) < _LOW_COUNT:
+            return COUNT
+        plain, mapped = _errors_by_map(COUNT, x, y, weight, np.square)
+        return NUMBERS if mapped > _MOST_SQUARES * plain else COUNT
     is_inside = Logit(share.high).holds(y).all()
     is_at_bound = not is_inside if is_percent else can_be_share and are_many(y == 1.0)
     if np.min(y) >= 0.0 and (is_at_bound or are_many(y == 0.0)):
         kind = SHARE if is_at_bound else NONNEGATIVE
-        return kind if _errs_less_by_map(kind, x, y, weight) else NUMBERS
+        plain, mapped = _errors_by_map(kind, x, y, weight, np.abs)
+        return kind if mapped < plain else NUMBERS
     kind = SHARE if can_be_share and is_inside else POSITIVE
     if np.min(y) <= 0.0:
         return NUMBERS
@@ -159,13 +170,14 @@ def _reaches_below_0(ridge: Ridge, y: Float[np.ndarray, " n"]) -> bool:
     return bool(np.average(low < 0.0, weights=ridge.weight) > _FEW_BOUNDS)
 
 
-def _errs_less_by_map(
+def _errors_by_map(
     kind: str,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-) -> bool:
-    """Whether the mean absolute error of a ridge of curves is less through the map of a kind."""
+    size: Callable[[np.ndarray], np.ndarray],
+) -> tuple[float, float]:
+    """Return the mean size of errors of a ridge of curves, plain and through the map of a kind."""
     at = evenly(len(x), _MOST_ROWS_OF_CURVES)
     x, y, weight = x[at], y[at, None], weight[at]
     learnt = learnt_map(kind, x, y, weight)
@@ -174,7 +186,7 @@ def _errs_less_by_map(
     plain = ridge.left_out_errors(y)
     mapped = learnt.inverse(z - ridge.left_out_errors(z)) - y
     of_plain, of_mapped = (
-        np.average(np.abs(errors[..., 0]), axis=1, weights=weight).min()
+        float(np.average(size(errors[..., 0]), axis=1, weights=weight).min())
         for errors in (plain, mapped)
     )
-    return bool(of_mapped < of_plain)
+    return of_plain, of_mapped
