@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,8 +117,8 @@ def by_chance(problem: Problem, seed: int) -> Ask:
     return lambda x, y: problem.drawn(N_BATCH, rng)  # noqa: ARG005
 
 
-def by_ours(problem: Problem, seed: int) -> Ask:
-    """Ask the default of `Optimiser`."""
+def by_ours(problem: Problem, seed: int, method: str = "default") -> Ask:
+    """Ask `Optimiser` with one of our methods."""
     import polars as pl
 
     from bayesprop import Optimiser
@@ -139,7 +140,8 @@ def by_ours(problem: Problem, seed: int) -> Ask:
             given = {"ranges": dict(zip(names[:n], problem.bounds[:n].tolist(), strict=True))}
         else:
             given = {"candidates": frame(problem.pool)}
-        search = Optimiser(table, target="y", goal="min", seed=seed + len(x), **given)
+        given |= {"method": method, "seed": seed + len(x)}
+        search = Optimiser(table, target="y", goal="min", **given)
         found = search.ask(N_BATCH).frame.select(names)
         if problem.n_levels:
             places = [LEVELS.index(one) for one in found[names[-1]]]
@@ -266,6 +268,7 @@ def by_botorch(problem: Problem, seed: int) -> Ask:
 WHO = {
     "random": by_chance,
     "ours": by_ours,
+    "pbp": partial(by_ours, method="pbp"),
     "process": by_process,
     "tpe": by_tpe,
     "botorch": by_botorch,
