@@ -105,3 +105,35 @@ def test_the_experiments_to_run_next(cli, tmp_path):
         "--append needs a .csv"
         in cli(*words[:1], "t.parquet", *words[2:], "--maximise", "--append").err
     )
+
+
+def test_added_rows_leave_the_result_empty_whatever_it_is_called(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_bytes(b"heat,mean,row\r\n" + b"".join(
+        f"{k}.25,{10 - (k - 5) ** 2},{k}\r\n".encode() for k in range(12)
+    ))  # fmt: skip
+    words = ["optimise", table, "-t", "mean", "--maximise", "--method", "linear", "-n", "1"]
+    assert cli(*words, "--drop", "row", "--append").code == 0
+    last = table.read_bytes().split(b"\r\n")[-2]
+    assert last.endswith(b",,")
+    assert not last.startswith(b",")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("a;a;y\n1;2;3\n", "needs columns of different names"),
+        ("a;y\n1,5;3\n", "writes decimal points"),
+        ("a;y\n1;\u00e9\n", "needs UTF-8"),
+    ],
+)
+def test_rows_are_added_only_where_they_can_be_written_alike(cli, tmp_path, content, reason):
+    table = tmp_path / "t.csv"
+    table.write_bytes(content.encode("latin-1"))
+    assert reason in cli("optimise", table, "-t", "y", "--maximise", "--append").refusal
+    assert table.read_bytes() == content.encode("latin-1")
+
+
+def test_a_file_of_measured_rows_is_not_overwritten(cli, house_model, houses):
+    words = ["suggest", house_model, houses, "--maximise", "--measured", houses, "--out", houses]
+    assert "would overwrite an input" in cli(*words).refusal

@@ -174,3 +174,9 @@ def test_contributions_are_given_to_the_plots_of_shap(explained, monkeypatch):
 class _Explanation(SimpleNamespace):
     def __init__(self, values, **others):
         super().__init__(values=values, **others)
+
+
+def test_rows_without_a_prediction_have_no_reasons_for_it(model, rows):
+    predicted = model.predict(rows.head(1), why=True, abstain_above=0.01)
+    assert predicted["why"].to_list() == [None]
+    assert predicted["abstained"][0].startswith("std ")

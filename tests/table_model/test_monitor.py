@@ -96,6 +96,20 @@ def test_classes_whose_labels_are_wrong_lose_accuracy_and_likelihood():
     assert changed(model.monitor(turned)) == {"accuracy", "log_likelihood"}
 
 
+def test_levels_that_are_new_and_values_too_far_are_alarms(model):
+    table = rows(np.random.default_rng(11), 100)
+    with pytest.warns(UserWarning, match="Rom"):
+        found = model.monitor(table.with_columns(town=pl.lit("Rom")).drop("price"))
+    assert changed(found) == {"new levels of town"}
+    one = table.with_columns(
+        town=pl.when(pl.int_range(100) == 3).then(pl.lit("Rom")).otherwise("town")
+    )
+    with pytest.warns(UserWarning, match="Rom"):
+        assert changed(model.monitor(one)) == set()
+    with pytest.warns(UserWarning, match="coverage and scores are not compared"):
+        assert changed(model.monitor(table.with_columns(age=pl.lit(1e300)))) == {"age"}
+
+
 def test_rows_outside_the_range_are_counted(model):
     table = rows(np.random.default_rng(6), 50).with_columns(
         age=pl.when(pl.int_range(50) < 5).then(1e4).otherwise("age")
@@ -134,6 +148,7 @@ def test_a_report_on_later_rows_names_the_changes(model, tmp_path):
 @pytest.mark.parametrize(
     ("n", "rate", "message"),
     [
+        (50, "0.1", "alarm_rate must be between 0 and 1, got 0.1"),
         (5, 0.01, "the frame has 5 rows, and at least 20 are required"),
         (50, 1.0, "alarm_rate must be between 0 and 1, got 1"),
     ],

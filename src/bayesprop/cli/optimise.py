@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 from bayesprop.atomic import write_atomically
 from bayesprop.cli.console import ask, listening, note, print_json
 from bayesprop.cli.further_rows import Optimise
-from bayesprop.cli.options import check_output
+from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.cli.suggest import goal_of, show
 from bayesprop.table.errors import one_line
 from bayesprop.table.lines import separator_of
@@ -27,6 +28,7 @@ def run(options: Optimise) -> None:
         raise InputError("give --maximise or --minimise: which value of the target is the best?")
     if options.out is not None:
         check_output(options.out, "--out", [options.table, options.candidates])
+    check_one_stream(options.out, as_json=options.as_json)
     out = None if options.out is None else str(options.out)
     if out is not None or options.escape_formulas:
         check_kind(out, escape_formulas=options.escape_formulas)
@@ -58,8 +60,16 @@ def run(options: Optimise) -> None:
         write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
         note(f"{n} suggestions: {out}", quiet=options.quiet)
     if options.append:
-        _append(Path(options.table), header, suggested.frame.to_dicts())
+        chosen = suggested.frame.drop(suggested.frame.columns[-len(suggested.records[0]) :])
+        _append(Path(options.table), header, chosen.drop(options.target, strict=False).to_dicts())
         note(f"{n} rows added to {options.table}: fill in {options.target}", quiet=options.quiet)
+
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+
+
+def _cell(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -78,21 +88,29 @@ def _header(path: Path) -> list[str]:
     """Return the names of the columns of a file of text that rows can be added to."""
     if path.suffix.lower() not in SEPARATORS or not path.is_file():
         raise InputError(f"--append needs a .csv or .tsv file, got {path}: take --out for others")
-    return next(csv.reader(io.StringIO(text := path.read_text("utf-8")), delimiter=_sign(text)))
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise InputError(f"--append needs UTF-8, and {path} is not: save it as UTF-8") from None
+    header, *rows = csv.reader(io.StringIO(text), delimiter=_sign(text))
+    names = [name.strip().lstrip("\ufeff") for name in header]
+    if len(set(names)) < len(names):
+        raise InputError(f"--append needs columns of different names in {path}: rename one")
+    if any(_DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows for cell in row):
+        raise InputError(f"--append writes decimal points, and {path} has commas: take --out")
+    return names
 
 
 def _sign(text: str) -> str:
     return separator_of(text.lstrip("\ufeff"))
 
 
-def _append(path: Path, header: list[str], rows: list[dict[str, Any]]) -> None:
+def _append(path: Path, names: list[str], rows: list[dict[str, Any]]) -> None:
     """Add rows below those of a file, with nothing in the columns that they have no value for."""
-    before = path.read_text("utf-8")
-    added = io.StringIO()
-    writer = csv.writer(added, delimiter=_sign(before), lineterminator="\n")
-    names = [name.strip().lstrip("\ufeff") for name in header]
+    before, added = path.read_bytes().decode(), io.StringIO()
+    end = "\r\n" if "\r\n" in before else "\n"
+    writer = csv.writer(added, delimiter=_sign(before), lineterminator=end)
     for row in rows:
-        own = {name: value for name, value in row.items() if name in names}
-        writer.writerow(["" if (one := own.get(name)) is None else one for name in names])
-    whole = before + ("" if before.endswith("\n") else "\n") + added.getvalue()
+        writer.writerow(["" if (one := row.get(name)) is None else _cell(one) for name in names])
+    whole = before + ("" if before.endswith("\n") else end) + added.getvalue()
     write_atomically(path, lambda file: file.write(whole.encode()))

@@ -90,6 +90,12 @@ def size(help: str) -> Any:
     return option(help, "--max-size", metavar="SIZE", parser=bytes_of)
 
 
+def check_one_stream(out: Path | None, *, as_json: bool) -> None:
+    """Refuse rows and an object of JSON on one stream."""
+    if as_json and str(out) == "-":
+        raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
+
+
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
     """Refuse, before any work is done, a path that could not be written or holds an input."""
     folder = path.parent

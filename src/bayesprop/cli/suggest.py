@@ -7,7 +7,7 @@ from typing import Any
 from bayesprop.active_learning.acquisition import ACQUISITIONS
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.console import ask, listening, note, print_json, print_table, wrapped
-from bayesprop.cli.options import check_output
+from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.table.errors import one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import NumberAnswers, answers_of
@@ -23,7 +23,9 @@ _CELL_DIGITS = 5
 def run(options: Suggest) -> None:
     """Show the rows, or write them to a file."""
     if options.out is not None:
-        check_output(options.out, "--out", [options.table, options.model, options.reference])
+        inputs = [options.table, options.model, options.reference, options.measured]
+        check_output(options.out, "--out", inputs)
+    check_one_stream(options.out, as_json=options.as_json)
     out = None if options.out is None else str(options.out)
     if out is not None or options.escape_formulas:
         check_kind(out, escape_formulas=options.escape_formulas)

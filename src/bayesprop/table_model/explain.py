@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 AVERAGE, UNMEASURED = "(average)", "(missing values)"
 
 
-_MOST_DECIMALS = 5
+_MOST_DECIMALS, _LEAST_SHOWN = 5, 1e-6
+_MIDNIGHT = " 00:00:00.000000"
 _LEAST_PART = 0.01
 """Of a variance, or nats: a part of the uncertainty below it is not explained in words."""
 
@@ -172,7 +173,8 @@ class _Words:
         of = self.contributions[name][k]
         largest = np.argsort(-np.abs(of), kind="stable")[:MOST_NAMED]
         rest = float(of.sum() - of[largest].sum())
-        each = [f"{cells[j]} ({_signed(of[j])})" for j in largest if of[j] != 0.0]
+        least = _LEAST_SHOWN * float(np.abs(of).max())
+        each = [f"{cells[j]} ({_signed(of[j])})" for j in largest if abs(of[j]) > least]
         each += [f"the other columns ({_signed(rest)})"] if np.delete(of, largest).any() else []
         predicted, average = (
             write(float(part[name][k])) for part in (self.predicted, self.average)
@@ -221,7 +223,8 @@ def _as_text(frame: pl.DataFrame, name: str) -> list[str]:
     values = frame[name]
     if values.dtype.is_float():
         return [f"{x:.10g}" if x is not None and x == x else "" for x in values]
-    return values.cast(pl.String, strict=False).fill_null("").to_list()
+    texts = values.cast(pl.String, strict=False).fill_null("")
+    return texts.str.strip_suffix(_MIDNIGHT).to_list() if values.dtype == pl.Datetime else [*texts]
 
 
 def _short(text: str) -> str:

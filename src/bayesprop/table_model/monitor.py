@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from bayesprop.evaluation.words import label
 from bayesprop.table.dates import DateColumn
 from bayesprop.table.encoded import LevelsColumn
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message
+from bayesprop.table.errors import Message, one_line
 from bayesprop.table.values import as_levels
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
@@ -65,8 +66,8 @@ class Monitoring(NamedTuple):
 
 def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
     """Compare the rows of a table with those of the fit."""
-    if not 0.0 < rate < 1.0:
-        raise InputError(Message.of("monitor.rate", got=f"{rate:g}"))
+    if not (isinstance(rate, Real) and 0.0 < float(rate) < 1.0):
+        raise InputError(Message.of("monitor.rate", got=one_line(str(rate))))
     listener, what, target = current_listener(), table_name(table), model.encoding.target_name
     with listener.doing(f"reading {what}"):
         frame = model.read(table)
@@ -79,7 +80,13 @@ def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
         n_outcomes = int(frame[target].count()) if target in frame.columns else 0
         if n_outcomes >= FEWEST:
             rows = model.rows_of(frame, table)
-            checks += _of_outcomes(model, predictive_of(model, rows.X, rows.numbers), rows.y)
+            if (seen := model.seen_before(rows.y, table)) is not None:
+                listener.warn([f"{seen}: coverage and scores flatter it"])
+            try:
+                predictive = predictive_of(model, rows.X, rows.numbers)
+                checks += _of_outcomes(model, predictive, rows.y)
+            except InputError as refusal:  # a value too far to predict from, itself an alarm
+                listener.warn([f"coverage and scores are not compared: {refusal}"])
         elif n_outcomes:
             listener.warn([Message.of("monitor.few_outcomes", n=n_outcomes, least=FEWEST)])
     return Monitoring(judged(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
@@ -115,6 +122,12 @@ def _of_inputs(
             gap = column.without_words(as_levels(frame[column.name])).is_null().to_numpy()
         if not is_levels or frame is not None:
             checks.append(proportions(what, notes.missing.get(column.name, 0.0), n_rows, gap))
+        if isinstance(column, LevelsColumn) and frame is not None:
+            # What was never seen in n rows is at most this share of all, on average.
+            unseen = min(1.0, len(column.known) / n_rows)
+            is_new = np.isnan(X[:, here[-1]]) & ~gap
+            one = proportions(f"new levels of {column.name}", unseen, n_rows, is_new)
+            checks.append(one if is_new.mean() > unseen else one._replace(p=1.0))
         if isinstance(column, DateColumn):  # later rows have later dates
             continue
         own = list[Check]()
@@ -135,22 +148,25 @@ def _of_inputs(
 
 def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]) -> list[Check]:
     """Compare coverage and scores with those of the rows that the fit held out."""
-    notes = model.notes
+    notes, checks = model.notes, list[Check]()
     held_out = {} if notes.held_out is None else notes.held_out["model"]
     if isinstance(predictive, ClassPredictive):
-        scores = {"log_likelihood": (predictive.log_prob(y), True)}
         hits, name = predictive.label == y, "accuracy"
-        nominal = float(np.mean(predictive.confidence))
+        scores = {
+            name: (hits.astype(float), True),
+            "log_likelihood": (predictive.log_prob(y), True),
+        }
+        nominal, is_two_sided = float(np.mean(predictive.confidence)), name not in held_out
     else:
         scores = {"crps": (predictive.crps(y), False)}
         low, high = np.moveaxis(predictive.interval(_COVERAGE), -1, 0)
         hits, name, nominal = (low <= y) & (y <= high), "coverage_90", _COVERAGE
-    learnt, error = held_out.get(name), notes.errors.get(name, 0.0)
-    if learnt is None:
-        learnt, n = nominal, np.inf
-    else:
-        n = learnt * (1.0 - learnt) / error**2 if error else max(1, notes.rows.get("held_out", 1))
-    checks = [proportions(name, learnt, n, hits)]
+        is_two_sided = True
+    if is_two_sided:
+        learnt, error = held_out.get(name, nominal), notes.errors.get(name, 0.0)
+        n = max(1, notes.rows.get("held_out", 1)) if name in held_out else np.inf
+        n = learnt * (1.0 - learnt) / error**2 if error else n
+        checks.append(proportions(name, learnt, n, hits))
     for name, (now, higher) in scores.items():
         if name in held_out and name in notes.errors:
             checks.append(worse(name, held_out[name], notes.errors[name], now, higher=higher))

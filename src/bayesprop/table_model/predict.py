@@ -178,15 +178,17 @@ class Answering(NamedTuple):
     def names(self) -> list[str]:
         """Names of the columns."""
         abstained = [] if self.abstaining is None else [ABSTAINED]
-        return [*self.answers.names, *abstained, *([WHY] if self.why else [])]
+        return [*self.answers.names, *([WHY] if self.why else []), *abstained]
 
     def of_table(self, *, has_gaps: bool) -> Answering:
         """Say of every row what its missing inputs cost, where a table has gaps."""
         return self._replace(answers=replace(self.answers, has_gaps=has_gaps))
 
-    def frame(self, predictive: Any) -> pl.DataFrame:
-        """Return the predictions of some rows as columns."""
+    def frame(self, predictive: Any, why: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the predictions of some rows as columns, with the reasons, if there are any."""
         predicted = pl.DataFrame(self.answers.columns(predictive))
+        if why is not None:
+            predicted = predicted.with_columns(pl.Series(WHY, why, dtype=pl.String))
         if self.abstaining is None:
             return predicted
         return self.abstaining.applied(predicted, predictive, self.answers.doubts)
@@ -331,13 +333,12 @@ def _predicted(
             first = place + start + 1
             with following(going.part(start / len(x), (start + len(part)) / len(x))):
                 predictive = predictive_of(model, part, range(first, first + len(part)))
-            predicted = answering.frame(predictive)
+            why = None
             if answering.why:
                 from bayesprop.table_model.explain import explained
 
-                some = frame.slice(start, len(part))
-                said = explained(model, some, part, predictive).why
-                predicted = predicted.with_columns(pl.Series(WHY, said, dtype=pl.String))
+                why = explained(model, frame.slice(start, len(part)), part, predictive).why
+            predicted = answering.frame(predictive, why)
             if columns:
                 yield frame.select(columns).slice(start, len(part)).hstack(predicted)
             else:

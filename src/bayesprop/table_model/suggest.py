@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -118,7 +119,7 @@ class SuggestRequest(NamedTuple):
         if self.target_value is not None and self.measured is not None:
             raise InputError(Message.of("goal.twice"))
         value = 0.0 if self.target_value is None else self.target_value
-        if not (isinstance(value, int | float) and np.isfinite(value)):
+        if not (isinstance(value, Real) and np.isfinite(float(value))):
             raise InputError(Message.of("goal.value", got=one_line(str(value))))
 
 
@@ -177,7 +178,10 @@ def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestio
     unit = units.get(unit, unit) if own else unit
     records = _records(model, candidates, chosen, unit, goal, request)
     rows, added = candidates.frame[chosen.indices], pl.DataFrame(records)
-    names = {name: f"suggested_{name}" for name in added.columns if name in rows.columns}
+    names: dict[str, str] = {}
+    for name in added.columns:
+        while names.get(name, name) in rows.columns:
+            names[name] = f"suggested_{names.get(name, name)}"
     frame = like(table, rows.hstack(added.rename(names)), chosen.indices)
     best = None if goal is None else goal.best
     return Suggestions(frame, records, unit, len(candidates.frame), request.by, best)
