@@ -34,7 +34,7 @@ from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.machine import n_cores, one_blas_thread, side_by_side
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import gaussian_process, neighbours, residual_process
+from bayesprop.tabular_default import gaussian_process, neighbours, residual_process, twins
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.experts import ClassState, NumberState, Processes
 from bayesprop.tabular_default.gaussian_process import Fitted, GaussianProcess, Limits
@@ -63,7 +63,6 @@ from bayesprop.tabular_default.residual_process import Local, ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
 from bayesprop.tabular_default.stack import MOST_MEASUREMENTS, Components, is_no_more
 from bayesprop.tabular_default.training import FitInfo, Loop, Start, Table, train
-from bayesprop.tabular_default.twins import Twins
 
 FEWER_STEPS = 4
 """Times, of networks with ramps: ramps let a network learn sooner, and more than there is."""
@@ -132,7 +131,7 @@ class Numbers:
         density = (None,) * n_outputs
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
             rng = np.random.default_rng([seed % 2**32, 8])
-            are_exchangeable = settings.are_exchangeable
+            are_exchangeable = settings.are_exchangeable and twins.repeat(rows.x)
             density = _densities(rng, distinct, held_out.near, are_exchangeable=are_exchangeable)
         state = NumberState(best.experts, best.weights, ramps, density, seed)
         networks = [one for one in best.experts if isinstance(one, Networks)]
@@ -177,7 +176,8 @@ class Classes:
             rows = rows._replace(group=np.arange(len(rows.x)))
         rng, ramps = np.random.default_rng(seed), Ramps.of(rows.x, rows.weights)
         counts = np.bincount(rows.y, rows.weights, self.n_classes)
-        are_exchangeable, given = settings.are_exchangeable and rows.group is None, rows
+        given, are_exchangeable = rows, settings.are_exchangeable and rows.group is None
+        are_exchangeable = are_exchangeable and twins.repeat(rows.x)
         rows, fold = _folded(rows, settings.n_members, rng, are_exchangeable=are_exchangeable)
         one_hot = np.eye(self.n_classes, dtype=np.float32).__getitem__
         table = Table.of(*rows, parts, one_hot)._replace(fold=fold)
@@ -212,7 +212,7 @@ class Classes:
                 logits, own, mixture = found
                 state, known = state._replace(neighbours=logits), known.at(own)
             if settings.learns_processes and are_exchangeable:
-                state = state._replace(twins=Twins.fit(given, known, mixture))
+                state = state._replace(twins=twins.Twins.fit(given, known, mixture))
             losses_out = stacking.log_loss(mixture, known.y)
             loss = float(np.average(losses_out, weights=known.weights))
         guards = _guards(experts, settings, [state.neighbours])
