@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.evaluation.shift import Check, Learnt, judged, least, proportions, worse
+from bayesprop.evaluation.shift import Check, Learnt, least, proportions, with_alarms, worse
 
 
 def test_numbers_are_compared_as_by_kolmogorov_and_smirnov():
@@ -49,7 +49,7 @@ def test_scores_are_compared_with_their_standard_errors_on_one_side(higher):
 
 def test_alarms_are_those_of_holm():
     p = [0.01, 0.04, 0.013, 0.2, 0.0001]
-    checks = judged([Check(str(k), 0.0, 0.0, one) for k, one in enumerate(p)], 0.05)
+    checks = with_alarms([Check(str(k), 0.0, 0.0, one) for k, one in enumerate(p)], 0.05)
     # In order: .0001 < .05 / 5, .01 < .05 / 4, .013 < .05 / 3, .04 is not below .05 / 2.
     assert [check.alarm for check in checks] == [True, False, True, False, True]
 

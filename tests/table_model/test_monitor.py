@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 
 import bayesprop
 from bayesprop import TableRegressor
+from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 
 N = 600
@@ -108,6 +110,16 @@ def test_levels_that_are_new_and_values_too_far_are_alarms(model):
         assert changed(model.monitor(one)) == set()
     with pytest.warns(UserWarning, match="coverage and scores are not compared"):
         assert changed(model.monitor(table.with_columns(age=pl.lit(1e300)))) == {"age"}
+
+
+def test_notes_that_say_nothing_or_nonsense_compare_with_the_nominal(model):
+    notes = model.saved.metadata
+    for figure in (None, 7.0):
+        held_out = {"model": {"coverage_90": figure, "crps": figure}}
+        forged = notes | {"held_out": held_out, "missing": {"size": -1.0}}
+        other = TableModel.of(replace(model.saved, metadata=forged))
+        found = other.monitor(rows(np.random.default_rng(12), 60))
+        assert all(0.0 <= check.p <= 1.0 for check in found.checks)
 
 
 def test_rows_outside_the_range_are_counted(model):

@@ -110,7 +110,7 @@ def least(checks: list[Check]) -> Check:
     return smallest._replace(p=min(1.0, smallest.p * len(checks)))
 
 
-def judged(checks: list[Check], rate: float) -> list[Check]:
+def with_alarms(checks: list[Check], rate: float) -> list[Check]:
     """Raise the alarms: any at all without a change at most at this rate (Holm's procedure)."""
     order, done = np.argsort([check.p for check in checks], kind="stable"), [*checks]
     for rank, k in enumerate(order):

@@ -10,7 +10,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Shaped
 
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.evaluation.shift import Check, Learnt, judged, least, proportions, worse
+from bayesprop.evaluation.shift import Check, Learnt, least, proportions, with_alarms, worse
 from bayesprop.evaluation.words import label
 from bayesprop.table.dates import DateColumn
 from bayesprop.table.encoded import LevelsColumn
@@ -89,7 +89,7 @@ def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
                 listener.warn([f"coverage and scores are not compared: {refusal}"])
         elif n_outcomes:
             listener.warn([Message.of("monitor.few_outcomes", n=n_outcomes, least=FEWEST)])
-    return Monitoring(judged(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
+    return Monitoring(with_alarms(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
 
 
 def since_the_fit(model: TableModel, rows: EncodedRows, predictive: Any) -> list[str]:
@@ -97,7 +97,7 @@ def since_the_fit(model: TableModel, rows: EncodedRows, predictive: Any) -> list
     if len(rows.y) < FEWEST or model.saved.fitted.inputs is None:
         return []
     checks, outside = _of_inputs(model, None, rows.X)
-    checks = judged([*checks, *_of_outcomes(model, predictive, rows.y)], ALARM_RATE)
+    checks = with_alarms([*checks, *_of_outcomes(model, predictive, rows.y)], ALARM_RATE)
     found = Monitoring(checks, len(rows.y), int(outside.sum()), len(rows.y), ALARM_RATE)
     return [f"Compared with the fit, {alarm}." for alarm in found.alarms]
 
@@ -149,7 +149,8 @@ def _of_inputs(
 def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]) -> list[Check]:
     """Compare coverage and scores with those of the rows that the fit held out."""
     notes, checks = model.notes, list[Check]()
-    held_out = {} if notes.held_out is None else notes.held_out["model"]
+    noted = {} if notes.held_out is None else notes.held_out["model"]
+    held_out = {name: one for name, one in noted.items() if one is not None}
     if isinstance(predictive, ClassPredictive):
         hits, name = predictive.label == y, "accuracy"
         scores = {
@@ -163,9 +164,10 @@ def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]
         hits, name, nominal = (low <= y) & (y <= high), "coverage_90", _COVERAGE
         is_two_sided = True
     if is_two_sided:
-        learnt, error = held_out.get(name, nominal), notes.errors.get(name, 0.0)
+        learnt = min(max(held_out.get(name, nominal), 0.0), 1.0)  # a file may say anything
+        error = notes.errors.get(name, 0.0)
         n = max(1, notes.rows.get("held_out", 1)) if name in held_out else np.inf
-        n = learnt * (1.0 - learnt) / error**2 if error else n
+        n = max(1.0, learnt * (1.0 - learnt) / error**2) if error else n
         checks.append(proportions(name, learnt, n, hits))
     for name, (now, higher) in scores.items():
         if name in held_out and name in notes.errors:

@@ -55,7 +55,7 @@ class Notes:
         self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
         gaps = noted("missing", dict)
-        self.missing = {name: one for name, one in gaps.items() if _is_figure(one) and one < 1}
+        self.missing = {name: one for name, one in gaps.items() if _is_figure(one) and 0 <= one < 1}
         self.held_out = _scores(noted("held_out", dict))
         self.baselines = _stored(Baselines.from_dict, notes.get("baselines"))
         constant = self.baselines and self.baselines.models["constant"]
