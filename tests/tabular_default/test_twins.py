@@ -11,7 +11,7 @@ import pytest
 import bayesprop
 from bayesprop import codec
 from bayesprop.numerics.rows import Rows
-from bayesprop.tabular_default import twins
+from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default.fit import Classes, Numbers, fit
 from bayesprop.tabular_default.settings import EnsembleSettings
 from bayesprop.tabular_default.twins import LOG_STRENGTHS, Twins
@@ -154,7 +154,7 @@ def test_forged_twins_are_refused():
 def test_a_few_repeated_rows_among_many_do_not_count():
     x = np.arange(1200.0).reshape(600, 2)
     x[1:8:2] = x[0:8:2]
-    assert not twins.repeat(x[:20])  # 8 rows, however few there are
+    assert not neighbours.repeat(x[:20])  # 8 rows, however few there are
     x[9:12:2] = x[8:12:2]
-    assert twins.repeat(x)  # 12 of 600
-    assert not twins.repeat(np.concatenate([x, x[12:] + 0.5]))  # 12 of 1188
+    assert neighbours.repeat(x)  # 12 of 600
+    assert not neighbours.repeat(np.concatenate([x, x[12:] + 0.5]))  # 12 of 1188

@@ -131,7 +131,7 @@ class Numbers:
         density = (None,) * n_outputs
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
             rng = np.random.default_rng([seed % 2**32, 8])
-            are_exchangeable = settings.are_exchangeable and twins.repeat(rows.x)
+            are_exchangeable = settings.are_exchangeable and neighbours.repeat(rows.x)
             density = _densities(rng, distinct, held_out.near, are_exchangeable=are_exchangeable)
         state = NumberState(best.experts, best.weights, ramps, density, seed)
         networks = [one for one in best.experts if isinstance(one, Networks)]
@@ -177,7 +177,7 @@ class Classes:
         rng, ramps = np.random.default_rng(seed), Ramps.of(rows.x, rows.weights)
         counts = np.bincount(rows.y, rows.weights, self.n_classes)
         given, are_exchangeable = rows, settings.are_exchangeable and rows.group is None
-        are_exchangeable = are_exchangeable and twins.repeat(rows.x)
+        are_exchangeable = are_exchangeable and neighbours.repeat(rows.x)
         rows, fold = _folded(rows, settings.n_members, rng, are_exchangeable=are_exchangeable)
         one_hot = np.eye(self.n_classes, dtype=np.float32).__getitem__
         table = Table.of(*rows, parts, one_hot)._replace(fold=fold)

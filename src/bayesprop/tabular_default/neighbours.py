@@ -93,6 +93,12 @@ def bits(x: Float[np.ndarray, "n d"]) -> np.ndarray:
     return x.view(np.dtype((np.void, x.shape[1] * x.itemsize))).ravel()
 
 
+def repeat(x: Float[np.ndarray, "n d"]) -> bool:
+    """Whether ten rows, and 2 % of them, have the inputs of another."""
+    _, number, count = np.unique(bits(x), return_inverse=True, return_counts=True)
+    return bool(np.sum(count[number] > 1) >= max(10, 0.02 * len(x)))
+
+
 def in_lengths(
     x: Float[np.ndarray, "*n d"], log_lengths: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "*n d"]:

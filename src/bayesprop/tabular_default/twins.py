@@ -25,13 +25,6 @@ LOG_STRENGTHS = np.arange(-32, 33) / 4.0
 """That are tried."""
 
 _LEAST_COUNT = 1e-6  # of twins, below which there are none
-_LEAST_ROWS, _LEAST_SHARE = 10, 0.02  # with twins, from which on they are asked
-
-
-def repeat(x: Float[np.ndarray, "n d"]) -> bool:
-    """Whether a noticeable share of the rows have the inputs of another."""
-    _, number, count = np.unique(bits(x), return_inverse=True, return_counts=True)
-    return bool(np.sum(count[number] > 1) >= max(_LEAST_ROWS, _LEAST_SHARE * len(x)))
 
 
 class Twins(NamedTuple):
