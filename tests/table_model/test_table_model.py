@@ -183,6 +183,7 @@ def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.Ta
         ({}, "target is required: the column to predict; columns: id, zip"),
         ({"target": "rant"}, "no column 'rant' in the frame; did you mean 'rent'"),
         ({"target": "rent", "y": FLATS["rent"]}, "y and target both name the target"),
+        ({"y": "rent"}, "to name a column, write target=.rent"),
         ({"target": "rent", "n_epoch": 3}, "^n_epoch: default has no such parameter; did you mean"),
         ({"target": "rent", "random_state": 3}, "random_state is set by seed"),
         ({"target": "rent", "seed": 0.5}, "seed must be a whole number .* got 0.5"),

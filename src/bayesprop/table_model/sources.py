@@ -137,6 +137,8 @@ def _text(column: Any, name: str) -> pl.Series:
 
 def with_target(table: pl.DataFrame, y: Any) -> pl.DataFrame:
     """Put a target beside its rows, under its own name or "y"; InputError where it does not fit."""
+    if isinstance(y, str):
+        raise InputError(Message.of("y.is_name", y))
     name = getattr(y, "name", None)
     name = "y" if name is None else str(name)
     if name in table.columns:
