@@ -140,3 +140,11 @@ def test_settings_are_those_of_the_method(settings, says):
 def test_a_dict_is_one_row(line):
     with pytest.raises(ValueError, match="'area' holds several values"):
         line.predict({"area": [1.0, 2.0], "town": ["Ulm", "Bonn"]})
+
+
+@pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
+def test_an_absent_column_may_count_as_missing(line):
+    fewer, forgiving = X.drop(columns="gap"), clone(LINE).set_params(allow_missing_columns=True)
+    with pytest.raises(ValueError, match=r"lacks .* 'gap'; allow_missing_columns treats"):
+        line.predict(fewer)
+    np.testing.assert_allclose(forgiving.fit(X, Y).predict(fewer), line.predict(X.assign(gap=None)))

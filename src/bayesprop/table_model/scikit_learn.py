@@ -51,6 +51,7 @@ class _TableEstimator(BaseEstimator):
     missing: Sequence[Any] | None = None
     kinds: Mapping[str, str] | None = None
     test_fraction: float = 0.0
+    allow_missing_columns: bool = False
     random_state: int | np.random.RandomState | None = 0
 
     def __sklearn_tags__(self) -> Any:
@@ -93,6 +94,7 @@ class _TableEstimator(BaseEstimator):
         if sample_weight is not None and not (table[asked["weights"]] != 0).any():
             raise ValueError("every sample_weight is zero: at least one row needs one above 0")
         seed, settings = asked.pop("random_state"), asked.pop("settings")
+        del asked["allow_missing_columns"]
         if settings is not None and not isinstance(settings, Mapping):
             example = "such as {'n_epochs': 40}"
             raise ValueError(f"settings must be a mapping, {example}; got {settings!r}")
@@ -131,7 +133,7 @@ class _TableEstimator(BaseEstimator):
         X as `predict_dist` takes it; Shapley values, as of `TableModel.explain`.
         """
         table = self._table(X)
-        return self.model_.explain(table)
+        return self.model_.explain(table, **self._lacking)
 
     def monitor(self, X: Any, alarm_rate: float = 0.01) -> Monitoring:
         """Check whether rows are like those of the fit, as `TableModel.monitor` does.
@@ -139,7 +141,12 @@ class _TableEstimator(BaseEstimator):
         X as `predict_dist` takes it, at least 20 rows.
         """
         table = self._table(X)
-        return self.model_.monitor(table, alarm_rate)
+        return self.model_.monitor(table, alarm_rate, **self._lacking)
+
+    @property
+    def _lacking(self) -> dict[str, bool]:
+        """Whether columns that a table lacks count as missing."""
+        return {"allow_missing_columns": self.allow_missing_columns}
 
     def _table(self, X: Any) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""
@@ -168,6 +175,8 @@ class TableRegressor(RegressorMixin, _TableEstimator):
         As `bayesprop.fit` takes them; columns are columns of `X`.
     test_fraction : float
         Share of the rows held out to evaluate `model_`; 0: none.
+    allow_missing_columns : bool
+        Whether columns that a table to predict lacks count as missing in every row.
     random_state : int, RandomState or None
         Seed of every random draw.
 
@@ -192,7 +201,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
             their order, or a dict by column (one row) or a list of dicts.
         """
         table = self._table(X)
-        return self.model_.predict_dist(table)
+        return self.model_.predict_dist(table, **self._lacking)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predictive mean, (n,), or with `return_std` also the standard deviation."""
@@ -222,6 +231,8 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
         the cheaper of two classes instead of the more probable one.
     test_fraction : float
         Share of the rows held out to evaluate `model_`; 0: none.
+    allow_missing_columns : bool
+        Whether columns that a table to predict lacks count as missing in every row.
     random_state : int, RandomState or None
         Seed of every random draw.
 
@@ -252,7 +263,7 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
     def predict_dist(self, X: Any) -> ClassPredictive:
         """Return the predictive distribution of every row; X as `TableRegressor` takes it."""
         table = self._table(X)
-        return self.model_.predict_dist(table)
+        return self.model_.predict_dist(table, **self._lacking)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
         """Return the probability of every class, in the order of `classes_`."""
