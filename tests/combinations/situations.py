@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import product
 
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, estimator_class
 from bayesprop.model.method import LeavesGroupsOut, Merges, Streams
@@ -129,22 +128,6 @@ REFUSED = [
         "JAX cannot be used here",
     ),
 ]
-
-
-@cache
-def like(method: str) -> str:
-    """Name the first method of the catalogue for which the same is meaningless and refused."""
-
-    def verdicts(method: str) -> list[bool]:
-        rules = [rule for rule in (*MEANINGLESS, *REFUSED) if "method" in rule.names]
-        factors = FACTORS | {"method": (method,)}
-        return [
-            rule.when(*values)
-            for rule in rules
-            for values in product(*(factors[name] for name in rule.names))
-        ]
-
-    return next(one for one in METHODS if verdicts(one) == verdicts(method))
 
 
 def reasons(values: Mapping[str, str], rules: Sequence[Rule]) -> list[Rule]:

@@ -12,7 +12,7 @@ import pytest
 from covering import allowed_combinations, covering_array
 from invariants import alike, check_prediction
 from models import command, figures, file_of, model_of, predict
-from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_once, like, reasons
+from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_once, reasons
 
 import bayesprop
 from bayesprop.catalogue import METHODS
@@ -24,37 +24,37 @@ from tables import LABELS, plain, rows_to_predict, typed
 
 
 class Arrays:
-    """Situations that cover the pairs of a method, and of those like it.
+    """Situations that cover the pairs of a method; of several, also each with every other value.
 
     allowed, refused
         Pairs that some situation holds which is good, and which is refused for one reason.
     """
 
-    def __init__(self, method: str) -> None:
-        factors = FACTORS | {"method": (method,)}
+    def __init__(self, *methods: str) -> None:
+        factors = FACTORS | {"method": methods}
         self.allowed = set(allowed_combinations(factors, is_good))
         self.refused = set(allowed_combinations(factors, is_refused_once))
-        self.good_ones = covering_array(factors, is_good)
+        self.good = covering_array(factors, is_good)
         self.refused_ones = covering_array(factors, is_refused_once, but=self.allowed)
 
 
 arrays = cache(Arrays)
+SLOW = tuple(method for method in METHODS if method not in FAST)
+"""They take turns: a program of theirs compiles for a second."""
+TOGETHER = [(method,) for method in FAST] + [SLOW]
 
 
-def good_ones(method: str) -> list[dict[str, str]]:
-    return [s | {"method": method} for s in arrays(like(method)).good_ones]
+def triples(*methods: str) -> list[dict[str, str]]:
+    return covering_array(FACTORS | {"method": methods}, is_good, 3)
 
 
-def refused_ones(method: str) -> list[dict[str, str]]:
-    return [s | {"method": method} for s in arrays(like(method)).refused_ones]
-
-
-def triples(method: str) -> list[dict[str, str]]:
-    return covering_array(FACTORS | {"method": (method,)}, is_good, 3)
-
-
-TRIED = {"test_every_pair": good_ones, "test_every_triple": triples}
-TRIED |= {"test_what_cannot_be_is_refused_in_one_sentence": refused_ones}
+TRIED = {
+    "test_every_pair": lambda *methods: arrays(*methods).good,
+    "test_every_triple": triples,
+    "test_what_cannot_be_is_refused_in_one_sentence": lambda *methods: (
+        arrays(*methods).refused_ones
+    ),
+}
 
 
 def pytest_generate_tests(metafunc):
@@ -63,19 +63,19 @@ def pytest_generate_tests(metafunc):
     is_quick = metafunc.config.getoption("markexpr") == "not exhaustive"
     if name not in TRIED:
         return
-    methods = FAST if is_quick else tuple(METHODS)
+    together = TOGETHER[:-1] if is_quick else TOGETHER
     if name == "test_every_triple":
-        methods = () if is_quick else ("default",)
+        together = [] if is_quick else [("default",)]
+    situations = [s for methods in together for s in TRIED[name](*methods)]
     metafunc.parametrize(
         "s",
         [
             pytest.param(
                 s,
                 id="; ".join(s.values()),
-                marks=[] if method in FAST else pytest.mark.exhaustive,
+                marks=[] if s["method"] in FAST else pytest.mark.exhaustive,
             )
-            for method in methods
-            for s in TRIED[name](method)
+            for s in situations
         ],
     )
 
@@ -181,17 +181,17 @@ def test_what_cannot_be_is_refused_in_one_sentence(s, tmp_path):
     assert len(str(refusal.value)) < 600
 
 
-@pytest.mark.parametrize("method", sorted({like(method) for method in METHODS}))
-def test_every_pair_is_covered(method):
+@pytest.mark.parametrize("methods", TOGETHER, ids=lambda methods: methods[0])
+def test_every_pair_is_covered(methods):
     """By situations that have a meaning; of these, most pairs are good in one."""
-    good, refused = good_ones(method), refused_ones(method)
-    assert all(map(is_good, good))
-    assert all(map(is_refused_once, refused))
-    covered = {pair for s in (*good, *refused) for pair in pairs(s)}
-    allowed = arrays(method).allowed | arrays(method).refused
+    tried = arrays(*methods)
+    assert all(map(is_good, tried.good))
+    assert all(map(is_refused_once, tried.refused_ones))
+    covered = {pair for s in (*tried.good, *tried.refused_ones) for pair in pairs(s)}
+    allowed = tried.allowed | tried.refused
     assert allowed <= covered
     assert len(allowed) > 850
-    assert len(good) + len(refused) < 250
+    assert len(tried.good) + len(tried.refused_ones) < 250
 
 
 def pairs(s: Mapping[str, str]):
