@@ -46,7 +46,7 @@ STOOD_FOR = {
 }
 STOOD_FOR |= {"deep-ensemble"}
 """Methods whose contract `make test` leaves, too: others of their family are put through it."""
-EXAMPLES = {"quick": 100, "thorough": 500}
+EXAMPLES = {"quick": 100, "thorough": 200}
 """Of every property, in `make test` and in `make test-all`: the same ones in each run."""
 for name, n_examples in EXAMPLES.items():
     settings.register_profile(

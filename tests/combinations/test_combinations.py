@@ -44,8 +44,12 @@ SLOW = tuple(method for method in METHODS if method not in FAST)
 TOGETHER = [(method,) for method in FAST] + [SLOW]
 
 
+OWN_WAYS = ("numbers", "several outputs", "censored", "many classes", "ordered classes")
+"""Tasks that differ by more than a map of the target."""
+
+
 def triples(*methods: str) -> list[dict[str, str]]:
-    return covering_array(FACTORS | {"method": methods}, is_good, 3)
+    return covering_array(FACTORS | {"method": methods, "task": OWN_WAYS}, is_good, 3)
 
 
 TRIED = {

@@ -157,7 +157,7 @@ def whole(tmp_path_factory):
     return {path: path.read_bytes() for path in paths}
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_file_with_other_bytes_is_read_or_refused_in_one_line(whole, data):
     path = data.draw(st.sampled_from([*whole]))
