@@ -1,19 +1,20 @@
 # make demo  – set up and run the main job: fit, predict and report on bundled data
 # make test  – set up and run the tests; make test-all runs those that are slow or statistical, too
+# make wheel – build wheel and sdist, and use the wheel from empty environments: make wheel PYTHONS="python3.11 python3.13"
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all test-avx2 lint format bench papers docs lock clean
+.PHONY: demo test test-all test-avx2 lint format bench papers docs lock wheel clean
 .DELETE_ON_ERROR:
 
-$(READY): requirements/dev.lock pyproject.toml
+$(READY): dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "bayesprop needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
 	  || { rm -rf .venv; echo "cannot create .venv; on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(READY)
 
@@ -63,7 +64,10 @@ docs: $(READY)
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
-	  --no-header --no-annotate pyproject.toml -o requirements/dev.lock
+	  --no-header --no-annotate pyproject.toml -o dev.lock
+
+wheel: $(READY)
+	$(BIN)/python .ci/wheel.py $(PYTHONS)
 
 clean:
 	rm -rf .venv .cache build dist site demo .pytest_cache .ruff_cache .hypothesis
