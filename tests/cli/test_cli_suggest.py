@@ -98,6 +98,7 @@ def test_the_experiments_to_run_next(cli, tmp_path):
     for wrong, said in (
         ((), "give --maximise or --minimise"),
         (("--maximise", "--range", "heat"), "--range must be COL=LOW:HIGH"),
+        (("--maximise", "--range", "heat=0:9", "--range", "heat=1:5"), "--range names heat twice"),
         (("--maximise", "--candidates", name), "give --make or --candidates, not both"),
     ):
         assert said in cli(*words, *wrong).err
@@ -105,6 +106,24 @@ def test_the_experiments_to_run_next(cli, tmp_path):
         "--append needs a .csv"
         in cli(*words[:1], "t.parquet", *words[2:], "--maximise", "--append").err
     )
+
+
+def test_a_second_result_may_be_required(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    heat, name, model = np.linspace(5.0, 95.0, 30), tmp_path / "t.csv", tmp_path / "purity"
+    pure, result = 1.0 - heat / 100.0, heat + rng.standard_normal(30)
+    pure += 0.01 * rng.standard_normal(30)
+    pl.DataFrame({"heat": heat, "purity": pure, "result": result}).write_csv(name)
+    words = ("optimise", name, "-t", "result", "--maximise", "--method", "linear", "--make", 200)
+    told = cli(*words, "--require", "purity >= 0.6", "--json").json["suggestions"]
+    assert all(one["heat"] < 50.0 and 0.0 < one["met"] <= 1.0 for one in told)
+    cli("fit", name, "-t", "purity", "--drop", "result", "--method", "linear", "--out", model)
+    saved = cli(*words, "--drop", "purity", "--require", f"{model} >= 0.6", "--json").json
+    assert all(one["heat"] < 50.0 for one in saved["suggestions"])
+    shown = cli(*words, "--require", "purity >= 0.6", "--append")
+    assert "times the probability that all is met" in shown.out
+    assert "It meets purity >= 0.6 with a probability of" in shown.out
+    assert "fill in result and purity" in shown.err
 
 
 def test_added_rows_leave_the_result_empty_whatever_it_is_called(cli, tmp_path):

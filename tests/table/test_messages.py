@@ -13,7 +13,7 @@ import pytest
 import bayesprop
 from bayesprop.table.errors import Message, _Argument, _texts
 
-GOALS = ("--maximise", "--minimise", "--range")
+GOALS = ("--maximise", "--minimise", "--range", "--require")
 SNAPSHOT = Path(__file__).parent / "messages.txt"
 
 ROOMS = [Path(bayesprop.__file__).parent / room for room in ("table", "table_model")]

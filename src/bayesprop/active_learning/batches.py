@@ -78,6 +78,8 @@ class Query:
         Teaches a copy of the estimator rows that are imagined.
     goal
         What is sought, its value to beat known where the acquisition needs one; None: information.
+    log_met
+        Of every row of X the log probability that it meets what is required.
     """
 
     estimator: Estimator
@@ -90,6 +92,7 @@ class Query:
     n_draws: int
     learn: Learn
     goal: Goal | None = None
+    log_met: Float[np.ndarray, " n"] | None = None
 
     @property
     def name(self) -> str:
@@ -102,8 +105,11 @@ class Query:
         return self.name == LOG_EXPECTED_IMPROVEMENT
 
     def worth(self, scores: np.ndarray, places: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return scores per cost."""
+        """Return scores per cost, times the probability that a row meets what is required."""
         cost = self.cost[places]
+        if self.log_met is not None:
+            log_met = self.log_met[places]
+            scores = scores + log_met if self.is_logarithm else scores * np.exp(log_met)
         return scores - np.log(cost) if self.is_logarithm else scores / cost
 
     def scores(self, estimator: Estimator, X: Inputs) -> Float[np.ndarray, " n"]:
@@ -166,7 +172,7 @@ def _worth(query: Query, scores: np.ndarray) -> np.ndarray:
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise ValueError(f"the score of row {row} is not a number; look at its values")
-    has_costs = bool((query.cost != 1.0).any())
+    has_costs = bool((query.cost != 1.0).any()) or query.log_met is not None
     if has_costs and query.name in (CONFIDENCE_BOUND, THOMPSON):
         raise ValueError(
             f"{query.name} has no score for each unit of cost: take {LOG_EXPECTED_IMPROVEMENT}, "

@@ -160,12 +160,21 @@ def log_h(t: np.ndarray) -> np.ndarray:
         return np.where(t > -1.0, direct, body - 0.5 * (LOG_2PI + t * t))
 
 
+def log_probability(belief: Belief, goal: Goal, best: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Logarithm of the probability that the function is above a value, of the smallest below.
+
+    Exact far in the tail.
+    """
+    t = goal.sign * (belief.mean - best) / np.maximum(belief.std, _LEAST_STD)
+    with np.errstate(divide="ignore"):  # all may be impossible
+        return np.asarray(special.logsumexp(special.log_ndtr(t), axis=0, b=belief.share))
+
+
 def probability_of_improvement(
     belief: Belief, goal: Goal, best: np.ndarray
 ) -> Float[np.ndarray, " n"]:
     """Probability that the function is above the value to beat, of the smallest below; 0 to 1."""
-    t = goal.sign * (belief.mean - best) / np.maximum(belief.std, _LEAST_STD)
-    return np.sum(belief.share * special.ndtr(t), axis=0)
+    return np.exp(log_probability(belief, goal, best))
 
 
 def confidence_bound(belief: Belief, goal: Goal, best: np.ndarray) -> Float[np.ndarray, " n"]:  # noqa: ARG001

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, cast
 
@@ -47,7 +47,7 @@ from bayesprop.store import load_model, save_model
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
 
-_NOTES = "active_learning"
+_NOTES, _LEAST_LOG = "active_learning", -1e300
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
 
 
@@ -162,6 +162,7 @@ class ActiveLearner:
         allowed: Allowed = None,
         reference: Inputs | ArrayLike | None = None,
         goal: Goal | None = None,
+        log_met: ArrayLike | None = None,
     ) -> Chosen:
         """Choose the n rows of the pool to measure next: indices, scores, best first.
 
@@ -176,11 +177,19 @@ class ActiveLearner:
         goal
             Whether the largest or smallest value is sought, and the value to beat; its best of None
             is the best mean at the rows learnt. For the acquisitions that seek it, and "random".
+        log_met
+            (N,) log probability that each row meets what is required; its score is multiplied by
+            the probability (Gardner et al. 2014). As costs, for scores that are not negative.
 
         Raises NotFittedError before the first `teach`, except for random choices, and ValueError
         where fewer than n different rows are allowed.
         """
         query = self._query(pool, costs, allowed, reference, goal)
+        if log_met is not None:
+            log_met = np.asarray(log_met, np.float64)
+            if log_met.shape != query.cost.shape or not (log_met <= 0.0).all():
+                raise ValueError(f"log_met must hold ({len(query.cost)},) numbers <= 0")
+            query = replace(query, log_met=np.maximum(log_met, _LEAST_LOG))
         check_int("n", n)
         if goal is not None and self.batch == "k-means++":
             raise ValueError("k-means++ has no batch for a goal: take fantasy, top or auto")

@@ -346,7 +346,39 @@ class Compare(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggest(OfTable, OfModel, WithSeed):
+class Choosing(WithJson, WithRemarks, WithSeed):
+    """An action that chooses rows to measure."""
+
+    n: int = option("Number of rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
+    maximise: bool = switch("Seek the largest value of the target.", "--maximise")
+    minimise: bool = switch("Seek the smallest value of the target.", "--minimise")
+    target_value: float | None = option(
+        "Value of the target to reach. Default: the best value predicted at the measured rows.",
+        metavar="VALUE",
+    )
+    acquisition: str | None = option(
+        "Acquisition function: log-expected-improvement (default), probability-of-improvement "
+        "(default with --target-value), confidence-bound, thompson or random.",
+        metavar="NAME",
+    )
+    cost: str | None = column("Column of measurement costs; the score counts per cost.")
+    where: tuple[str, ...] = repeated(
+        "Choose only rows that meet a condition: 'temperature <= 80'; repeatable.",
+        metavar="CONDITION",
+    )
+    requires: tuple[str, ...] = repeated(
+        "Weigh rows by the probability that a further output meets a condition; repeatable. "
+        "'purity.bayesprop >= 0.95': a second model predicts it; in `optimise` also a column of "
+        "TABLE, 'purity >= 0.95'.",
+        "--require",
+        metavar="CONDITION",
+    )
+    out: Path | None = output("File to write the rows to (.csv, .tsv, .jsonl or .parquet).")
+    escape_formulas: bool = escaping()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggest(Choosing, OfTable, OfModel):
     """Choose the rows of a table whose measurement would improve the model most.
 
     With --maximise or --minimise, choose the rows that may beat the best row so far. Each row is
@@ -360,6 +392,8 @@ class Suggest(OfTable, OfModel, WithSeed):
         "bayesprop suggest m.bayesprop candidates.csv --n 20 --out next.csv --json",
         "bayesprop suggest m.bayesprop candidates.csv --maximise --measured trials.csv",
         "bayesprop suggest m.bayesprop candidates.csv --maximise --target-value 95",
+        "bayesprop suggest m.bayesprop pool.csv --maximise --measured trials.csv \\",
+        "    --require 'waste.bayesprop <= 0.05'",
     )
 
     table: str = argument(
@@ -367,14 +401,7 @@ class Suggest(OfTable, OfModel, WithSeed):
         "Table of rows that could be measured: a file, or - for CSV on stdin.",
         completion.tables,
     )
-    n: int = option("Number of rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
     why: bool = switch("Print the reason for each row.", "--why")
-    maximise: bool = switch("Seek the largest value of the target.", "--maximise")
-    minimise: bool = switch("Seek the smallest value of the target.", "--minimise")
-    target_value: float | None = option(
-        "Value of the target to reach. Default: the best value predicted at the measured rows.",
-        metavar="VALUE",
-    )
     measured: str | None = option(
         "Table of the rows measured so far, for --maximise or --minimise.", metavar="TABLE"
     )
@@ -390,16 +417,9 @@ class Suggest(OfTable, OfModel, WithSeed):
         default="auto",
         metavar="NAME",
     )
-    cost: str | None = column("Column of measurement costs; the score is divided by the cost.")
-    where: tuple[str, ...] = repeated(
-        "Choose only rows that meet a condition: 'temperature <= 80'; repeatable.",
-        metavar="CONDITION",
-    )
     reference: str | None = option(
         "Table of the rows to predict well, for expected-entropy-reduction.", metavar="TABLE"
     )
-    out: Path | None = output("File to write (.csv, .tsv, .jsonl or .parquet).")
-    escape_formulas: bool = escaping()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from bayesprop.cli import completion
-from bayesprop.cli.actions import OfModel, OfTable, WithJson, WithRemarks, WithSeed
-from bayesprop.cli.options import argument, column, escaping, option, output, repeated, switch
+from bayesprop.cli.actions import Choosing, OfModel, OfTable, WithJson, WithRemarks
+from bayesprop.cli.options import argument, column, option, output, repeated, switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Merge(WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimise(OfTable, WithJson, WithRemarks, WithSeed):
+class Optimise(Choosing, OfTable):
     """Choose the experiments to run next to reach the largest or smallest result.
 
     A model is fitted to the experiments in TABLE; of the candidates those are chosen that may beat
@@ -77,15 +77,10 @@ class Optimise(OfTable, WithJson, WithRemarks, WithSeed):
         "bayesprop optimise trials.csv --target yield --maximise",
         "bayesprop optimise trials.csv -t yield --maximise --candidates pool.csv --cost price",
         "bayesprop optimise trials.csv -t cost --minimise --where 'heat <= 80' --n 3 --append",
+        "bayesprop optimise trials.csv -t yield --maximise --require 'waste <= 0.05'",
     )
 
     target: str = column("Column whose best value is sought.", "--target", "-t", show_default=False)
-    maximise: bool = switch("Seek the largest value of the target.", "--maximise")
-    minimise: bool = switch("Seek the smallest value of the target.", "--minimise")
-    target_value: float | None = option(
-        "Value of the target to reach. Default: the best value predicted at the rows of TABLE.",
-        metavar="VALUE",
-    )
     candidates: str | None = option(
         "Table of rows that could be measured. Default: rows are made, with numbers in the ranges "
         "of TABLE and other values out of it.",
@@ -101,17 +96,6 @@ class Optimise(OfTable, WithJson, WithRemarks, WithSeed):
         "--range",
         metavar="COL=LOW:HIGH",
     )
-    where: tuple[str, ...] = repeated(
-        "Choose only rows that meet a condition: 'temperature <= 80'; repeatable.",
-        metavar="CONDITION",
-    )
-    cost: str | None = column("Column of measurement costs; the gain is divided by the cost.")
-    n: int = option("Number of rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
-    acquisition: str | None = option(
-        "Acquisition function: log-expected-improvement (default), probability-of-improvement "
-        "(default with --target-value), confidence-bound, thompson or random.",
-        metavar="NAME",
-    )
     method: str | None = option(
         "Method, as listed by `bayesprop methods`. Default: the one named default.",
         metavar="NAME",
@@ -123,10 +107,8 @@ class Optimise(OfTable, WithJson, WithRemarks, WithSeed):
         metavar="COLS",
     )
     unit: str | None = option("Unit of the target.", metavar="TEXT")
-    out: Path | None = output("File to write the rows to (.csv, .tsv, .jsonl or .parquet).")
     append: bool = switch(
         "Add the rows to TABLE (.csv or .tsv), their results empty: fill these in, then run the "
         "same command again.",
         "--append",
     )
-    escape_formulas: bool = escaping()

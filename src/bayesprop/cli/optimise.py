@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def run(options: Optimise) -> None:
     header = _header(Path(options.table)) if options.append else []
     with listening(options) as listener:
         about = {"drop": options.drop, "method": options.method, "unit": options.unit}
-        ranges = dict(map(_range, options.ranges))
+        ranges = _ranges(options.ranges)
         optimiser = ask(Optimiser, options, goal=goal, ranges=ranges, **about)
         suggested = optimiser.ask(options.n)
     model, n = optimiser.model, len(suggested.records)
@@ -61,8 +62,10 @@ def run(options: Optimise) -> None:
         note(f"{n} suggestions: {out}", quiet=options.quiet)
     if options.append:
         chosen = suggested.frame.drop(suggested.frame.columns[-len(suggested.records[0]) :])
-        _append(Path(options.table), header, chosen.drop(options.target, strict=False).to_dicts())
-        note(f"{n} rows added to {options.table}: fill in {options.target}", quiet=options.quiet)
+        results = [options.target, *optimiser.outputs]
+        _append(Path(options.table), header, chosen.drop(results, strict=False).to_dicts())
+        named = " and ".join(results)
+        note(f"{n} rows added to {options.table}: fill in {named}", quiet=options.quiet)
 
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
@@ -70,6 +73,16 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 def _cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        name, bounds = _range(text)
+        if name in ranges:
+            raise InputError(f"--range names {one_line(name)} twice: give it one range")
+        ranges[name] = bounds
+    return ranges
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

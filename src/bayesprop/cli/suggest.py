@@ -66,6 +66,7 @@ def show(model: TableModel, suggested: Suggestions, *, with_reasons: bool) -> No
     """Print the rows, and why."""
     unit, records = suggested.unit, suggested.records
     about = ACQUISITIONS[suggested.acquisition].meaning + (f", {unit}" if unit else "")
+    about += ", times the probability that all is met" * ("met" in records[0])
     title = f"{len(records)} of {suggested.n_candidates} candidates; score: {about}"
     names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
@@ -74,6 +75,8 @@ def show(model: TableModel, suggested: Suggestions, *, with_reasons: bool) -> No
         answer = answers.brief(model.encoding.target_name, record)
         if "chance" in record:
             answer["chance"] = f"{record['chance']:.2g}"
+        if "met" in record:
+            answer["met"] = f"{record['met']:.2g}"
         values = [_cell(own[name]) for name in names]
         cells.append([str(record["row"]), *values, *answer.values(), figure(record["score"])])
         columns = ["row", *names, *answer, "score"]

@@ -39,6 +39,7 @@ _OPTIONS = {
     "known": "--with",
     "goal": "--maximise or --minimise",
     "ranges": "--range",
+    "requires": "--require",
 }
 """Options whose names are not those of their arguments."""
 _LISTS = ("drop", "missing", "order", "known")

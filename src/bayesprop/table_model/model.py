@@ -225,6 +225,7 @@ class TableModel:
         goal: str | None = None,
         target_value: float | None = None,
         measured: Any = None,
+        requires: Any = (),
         acquisition: str | None = None,
         batch: str = "auto",
         cost: str | None = None,
@@ -251,6 +252,10 @@ class TableModel:
         measured
             With a goal, the rows measured so far, as `table`. None: those of the fit, while these
             are in memory.
+        requires
+            With a goal, conditions on further outputs, each with the model that predicts it:
+            (purity, ">=", 0.95), or "purity.bayesprop >= 0.95" of a model file; of classes by "=="
+            or "!=". The score counts times the probability that a row meets all.
         acquisition
             What makes a row worth measuring: "mutual-information" (default), "epistemic-variance",
             "predictive-variance", "predictive-entropy", "expected-entropy-reduction", "random".
@@ -269,12 +274,12 @@ class TableModel:
         allow_missing_columns
             As of `predict`.
         """
+        from bayesprop.table_model.conditions import requirements
         from bayesprop.table_model.suggest import SuggestRequest, suggest
 
         where = (where,) if isinstance(where, str) else tuple(where)
-        request = SuggestRequest(
-            n, acquisition, batch, cost, where, reference, seed, goal, target_value, measured
-        )
+        asked = n, acquisition, batch, cost, where, reference, seed, goal, target_value, measured
+        request = SuggestRequest(*asked, requirements(requires))
         return suggest(replace(self, allow_absent=allow_missing_columns), table, request)
 
     def update(

@@ -14,11 +14,12 @@ from bayesprop.active_learning.acquisition import RANDOM, THOMPSON
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, one_line
+from bayesprop.table_model.conditions import Condition, meets, one_or_several, requirements
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, read_any
-from bayesprop.table_model.suggest import Suggestions, SuggestRequest, meets, scores_of, suggest
+from bayesprop.table_model.suggest import Suggestions, SuggestRequest, scores_of, suggest
 
 MADE = 10_000
 """Candidates that are made where no others are given."""
@@ -26,6 +27,9 @@ _N_BEST, _N_NEAR = 8, 400
 _STEPS = (0.1, 0.03, 0.01)
 _CHANGED, _OTHER_LEVEL = 0.4, 0.3
 _DIGITS = 4  # of the range of a column
+_WHERE_MADE = "the rows that were made"
+_OF_TARGET = ("unit", "target_kind", "task", "order", "positive", "exposure", "cost", "rate")
+"""Settings of `fit` that are about one target."""
 
 
 class Optimiser:
@@ -40,6 +44,8 @@ class Optimiser:
         The one fitted to all rows so far.
     measured : polars.DataFrame
         These rows; those without a target are not suggested again.
+    outputs : list of str
+        Columns that conditions are about, which a model of its own predicts each.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class Optimiser:
         target_value: float | None = None,
         acquisition: str | None = None,
         where: str | Sequence[str] = (),
+        requires: Any = (),
         cost: str | None = None,
         seed: int = 0,
         **settings: Any,
@@ -77,6 +84,10 @@ class Optimiser:
             Column whose best value is sought.
         goal, target_value, acquisition, where, cost
             As `TableModel.suggest` takes them.
+        requires
+            Conditions on further outputs, as `TableModel.suggest` takes them, or on columns of the
+            table that are measured with the target: "purity >= 0.95". Of each such column a model
+            is fitted, as that of the target is.
         candidates
             Table of rows that could be measured. None: rows are made, whose numbers lie in the
             ranges of the measured rows and whose other values are among theirs.
@@ -96,10 +107,17 @@ class Optimiser:
             raise InputError(Message.of("make.number", got=one_line(repr(make))))
         where = (where,) if isinstance(where, str) else tuple(where)
         asked = acquisition, "auto", cost, where, None, seed, goal, target_value
-        self._request = SuggestRequest(1, *asked)
+        self._requires = one_or_several(requires)
+        self._request = SuggestRequest(1, *asked, None, self._requires)
         self._request.check()
+        texts = [one for one in self._requires if isinstance(one, str)]
+        names = [Condition.of(one, "requires.form").name for one in texts]
+        self.outputs = [one for one in dict.fromkeys(names) if not Path(one).is_file()]
         self._candidates, self._make = candidates, MADE if make is None else int(make)
-        self._settings = {"test_fraction": 0.0, **settings, "target": target, "seed": seed}
+        drop = settings.get("drop", ())
+        drop = [*((drop,) if isinstance(drop, str | int) else drop), *self.outputs]
+        own = {"target": target, "seed": seed, "drop": drop}
+        self._settings = {"test_fraction": 0.0, **settings, **own}
         self._ranges, self._n_asked = dict(ranges or {}), 0
         is_file = isinstance(table, str | Path) and str(table) != "-"
         self._learn(table if is_file else read_any(table))
@@ -108,9 +126,10 @@ class Optimiser:
         """Choose n rows to measure next, best first, and say why."""
         measured = self.measured if self._request.target_value is None else None
         request = self._request._replace(n=n, seed=self._request.seed + self._n_asked)
-        request = request._replace(measured=measured, known=self.measured)
+        request = request._replace(measured=measured, requires=self._required, known=self.measured)
         table = self._candidates
         if table is None:
+            request = request._replace(source=_WHERE_MADE)
             table = self._made(request)
         self._n_asked += 1
         return suggest(self.model, table, request)
@@ -130,6 +149,13 @@ class Optimiser:
     def _learn(self, table: Any) -> None:
         self.model: TableModel = fit(table, **self._settings)
         self.measured: pl.DataFrame = self.model.read(table)
+        plain = {name: one for name, one in self._settings.items() if name not in _OF_TARGET}
+        models = {}
+        for name in self.outputs:
+            drop = [one for one in plain["drop"] if one != name]
+            own = {"target": name, "drop": [*drop, plain["target"]]}
+            models[name] = fit(self.measured, **plain | own)
+        self._required = requirements(self._requires, models)
 
     def _made(self, request: SuggestRequest) -> pl.DataFrame:
         """Make candidates: some anywhere, and those near the best, nearer in every round."""
@@ -137,7 +163,7 @@ class Optimiser:
         space = Space.of(self.model.encoding, self.measured, self._ranges)
         made = _allowed(space.drawn(self._make, rng), request)
         if not len(made):
-            raise InputError(Message.of("suggest.where", where="the rows that were made"))
+            raise InputError(Message.of("suggest.where", where=_WHERE_MADE))
         if request.by in (THOMPSON, RANDOM):  # whose score is another one at each draw
             return made
         scores = scores_of(request, self.model, made)
@@ -151,7 +177,7 @@ class Optimiser:
 
 
 def _allowed(frame: pl.DataFrame, request: SuggestRequest) -> pl.DataFrame:
-    met = [meets(frame, text, "the rows that were made") for text in request.where]
+    met = [meets(frame, text, _WHERE_MADE) for text in request.where]
     return frame.filter(np.all([np.ones(len(frame), dtype=bool), *met], axis=0))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -17,6 +15,7 @@ from bayesprop.active_learning.acquisition import (
     EXPECTED_ENTROPY_REDUCTION,
     LOG_EXPECTED_IMPROVEMENT,
     PROBABILITY,
+    RANDOM,
 )
 from bayesprop.active_learning.batches import BATCHES, Chosen
 from bayesprop.active_learning.goal import (
@@ -31,8 +30,9 @@ from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import Message, close_to, one_line
-from bayesprop.table.values import MARKS, as_numbers, cleaned, unmarked, without
+from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
+from bayesprop.table_model.conditions import Requirement, log_probability_of_all, meets
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of, refusals_by_name
@@ -44,26 +44,27 @@ if TYPE_CHECKING:
 
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
+_BEST, _WORST, _ASKED = "the best so far", "the worst so far", "the value asked for"
+_NONE_MET = (
+    "no measured row is likely to meet what is required: until one is, the value to beat is the "
+    "worst so far"
+)
+_REVERSED = {"max": Goal("min"), "min": Goal("max")}
 _NO_DOUBT = (
     "every candidate scores 0: the model has no epistemic uncertainty, and the choice is random"
 )
-_CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
-_COMPARE = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-    "==": operator.eq,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
 
 
 class SuggestRequest(NamedTuple):
     """What is asked of suggestions, as `TableModel.suggest` takes it.
 
+    requires
+        Conditions on further outputs. The score of a row is multiplied by the probability that it
+        meets all, a logarithm is added to (Gardner et al. 2014; Gelbart et al. 2014).
     known
         Rows that are not to be suggested again, with or without a target.
+    source
+        What messages call the table. None: its file, or the frame.
     """
 
     n: int
@@ -76,7 +77,9 @@ class SuggestRequest(NamedTuple):
     goal: str | None = None
     target_value: float | None = None
     measured: Any = None
+    requires: Sequence[Requirement] = ()
     known: Any = None
+    source: str | None = None
 
     @property
     def by(self) -> str:
@@ -105,8 +108,9 @@ class SuggestRequest(NamedTuple):
 
     def _check_goal(self, needed: bool | None) -> None:
         if self.goal is None:
-            for name in ("target_value", "measured"):
-                if getattr(self, name) is not None:
+            for name in ("target_value", "measured", "requires"):
+                given = getattr(self, name)
+                if given is not None and not (name == "requires" and not given):
                     raise InputError(Message.of("goal.alone", settings=name))
             if needed:
                 raise InputError(Message.of("goal.needed", name=self.by))
@@ -116,6 +120,9 @@ class SuggestRequest(NamedTuple):
         if needed is False:
             known = ", ".join(name for name, one in ACQUISITIONS.items() if one.goal is not False)
             raise InputError(Message.of("goal.other_acquisition", name=self.by, known=known))
+        if self.requires and not ACQUISITIONS[self.by].beats:
+            known = ", ".join(name for name, one in ACQUISITIONS.items() if one.beats)
+            raise InputError(Message.of("requires.acquisition", name=self.by, known=known))
         if self.target_value is not None and self.measured is not None:
             raise InputError(Message.of("goal.twice"))
         value = 0.0 if self.target_value is None else self.target_value
@@ -153,30 +160,36 @@ class Suggestions(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """The table of candidates: as it came, encoded, what each costs, which may be chosen."""
+    """The table of candidates: as it came, encoded, what each costs, which may be chosen.
+
+    log_met
+        Log probability that each meets what is required, 0 where nothing is.
+    """
 
     frame: pl.DataFrame
     X: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
+    log_met: Float[np.ndarray, " n"]
     warnings: list[Message]
 
 
 def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestions:
     """Score the candidates, choose, and say why."""
     request.check()
-    listener, what = current_listener(), table_name(table)
+    listener, what = current_listener(), table_name(request.source or table)
     with listener.doing(f"reading {what}"):
         candidates = _candidates(request, model, table)
-        goal = _goal(request, model)
+        goal, beaten = _goal(request, model)
     with listener.doing(f"scoring {len(candidates.frame)} candidates"):
         chosen = _choose(request, model, candidates, goal)
     no_doubt = [] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT]
-    listener.warn([*candidates.warnings, *no_doubt])
+    none_met = [_NONE_MET] if beaten == _WORST else []
+    listener.warn([*candidates.warnings, *no_doubt, *none_met])
     unit, own = ACQUISITIONS[request.by].unit, model.notes.unit
-    units = {"y": own, "y²": f"({own})²", "log y": f"log {own}"}
-    unit = units.get(unit, unit) if own else unit
-    records = _records(model, candidates, chosen, unit, goal, request)
+    units = {"y": own or unit, "y²": f"({own})²" if own else unit, "log y": own and f"log {own}"}
+    unit = units.get(unit, unit)
+    records = _records(model, candidates, chosen, unit, goal, beaten, request)
     rows, added = candidates.frame[chosen.indices], pl.DataFrame(records)
     names: dict[str, str] = {}
     for name in added.columns:
@@ -187,28 +200,44 @@ def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestio
     return Suggestions(frame, records, unit, len(candidates.frame), request.by, best)
 
 
-def _goal(request: SuggestRequest, model: TableModel) -> Goal | None:
-    """Return what is sought, with the value to beat where it is known."""
+def _goal(request: SuggestRequest, model: TableModel) -> tuple[Goal | None, str]:
+    """Return what is sought, with the value to beat where it is known, and its name.
+
+    The best so far is that of the measured rows that meet what is required with a probability of a
+    half at least. Where none does, any result is a gain: the worst (a deviation from Gelbart et al.
+    2014, who then score the probability alone, which says nothing of how several rows differ).
+    """
     if request.goal is None:
-        return None
+        return None, ""
     if model.encoding.classes:
         raise InputError(Message.of("goal.classes", model.encoding.target_name))
-    goal = Goal(cast(Any, request.goal), request.target_value)
-    if goal.best is None and (X := _measured(request, model)) is not None:
-        goal = goal._replace(best=best_of(model.estimator, X, goal))
+    goal, beaten = Goal(cast(Any, request.goal), request.target_value), _ASKED
+    if goal.best is None and (measured := _measured(request, model)) is not None:
+        X, is_met = measured
+        seeks, beaten = (goal, _BEST) if is_met.any() else (_REVERSED[goal.direction], _WORST)
+        goal = goal._replace(best=best_of(model.estimator, X[is_met | ~is_met.any()], seeks))
     if goal.best is None and ACQUISITIONS[request.by].beats:
         raise InputError(Message.of("goal.no_best"))
-    return goal
+    return goal, beaten
 
 
-def _measured(request: SuggestRequest, model: TableModel) -> Float[np.ndarray, "n k"] | None:
-    """Return the measured rows: those that were named, or those of the fit; None: not known."""
+def _measured(
+    request: SuggestRequest, model: TableModel
+) -> tuple[Float[np.ndarray, "n k"], Bool[np.ndarray, " n"]] | None:
+    """Return the measured rows, those named or those of the fit, and which meet what is required.
+
+    None where they are not known.
+    """
     if request.measured is not None:
-        return model.rows_of(model.read(request.measured), request.measured).X
-    if model.fitted is None:
+        frame = model.read(request.measured)
+        rows = model.rows_of(frame, request.measured)
+        log_met = log_probability_of_all(request.requires, frame[rows.numbers - 1])
+        return rows.X, log_met >= np.log(0.5)
+    if model.fitted is None or request.requires:
         return None
     judged = model.fitted.judged.rows
-    return np.concatenate([model.fitted.train.X, *([] if judged is None else [judged.X])])
+    X = np.concatenate([model.fitted.train.X, *([] if judged is None else [judged.X])])
+    return X, np.ones(len(X), dtype=bool)
 
 
 def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
@@ -218,16 +247,19 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
     if request.cost is not None:
         costs = as_numbers(column(frame, request.cost, table))
         cost = costs.fill_null(float("nan")).to_numpy()
-    met = [meets(frame, text, table) for text in request.where]
+    source = request.source or table
+    met = [meets(frame, text, source) for text in request.where]
     allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
-        raise InputError(Message.of("suggest.where", where=table_name(table)))
+        raise InputError(Message.of("suggest.where", where=table_name(source)))
     if request.known is not None:
         known = {_key(row) for row in model.encode(model.read(request.known)).X.tolist()}
         allowed &= np.array([_key(row) not in known for row in encoded.X.tolist()], dtype=bool)
         if not allowed.any():
-            raise InputError(Message.of("suggest.known", where=table_name(table)))
-    return _Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
+            code = "suggest.known" if request.source is None else "make.known"
+            raise InputError(Message.of(code, where=table_name(source)))
+    log_met = log_probability_of_all(request.requires, frame)
+    return _Candidates(frame, encoded.X, cost, allowed, log_met, encoded.warnings)
 
 
 def _key(row: list[float]) -> tuple[float | None, ...]:
@@ -239,9 +271,18 @@ def scores_of(
     request: SuggestRequest, model: TableModel, frame: pl.DataFrame
 ) -> Float[np.ndarray, " n"]:
     """Score every row of a table on its own, higher is better."""
-    encoded, goal = model.encode(frame).X, _goal(request, model)
+    encoded, (goal, _) = model.encode(frame).X, _goal(request, model)
     with refusals_by_name(encoded, model.encoding, range(1, 1 + len(frame))):
-        return _learner(request, model).scores(encoded, goal=goal)
+        scores = _learner(request, model).scores(encoded, goal=goal)
+    return _if_met(request, scores, log_probability_of_all(request.requires, frame))
+
+
+def _if_met(request: SuggestRequest, scores: np.ndarray, log_met: np.ndarray) -> np.ndarray:
+    """Return scores times the probability of meeting what is required; logarithms plus its log."""
+    if not request.requires:
+        return scores
+    is_log = request.by == LOG_EXPECTED_IMPROVEMENT
+    return scores + log_met if is_log else scores * np.exp(log_met)
 
 
 def _learner(request: SuggestRequest, model: TableModel) -> ActiveLearner:
@@ -260,15 +301,19 @@ def _choose(
     reference = None
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
+    log_met = candidates.log_met
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
-        return _learner(request, model).query(
+        chosen = _learner(request, model).query(
             candidates.X,
             request.n,
             costs=candidates.cost,
             allowed=candidates.allowed,
             reference=reference,
             goal=goal,
+            log_met=log_met if request.requires else None,
         )
+    scores = _if_met(request, chosen.scores, log_met[chosen.indices])
+    return chosen._replace(scores=scores, pool_scores=_if_met(request, chosen.pool_scores, log_met))
 
 
 def _records(
@@ -277,6 +322,7 @@ def _records(
     chosen: Chosen,
     unit: str,
     goal: Goal | None,
+    beaten: str,
     request: SuggestRequest,
 ) -> list[dict[str, Any]]:
     """Say of each chosen row, best first, what it scores, on its own too, and why."""
@@ -298,14 +344,20 @@ def _records(
             **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
             **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
             **_prospects(one, goal),
+            **({"met": float(np.exp(candidates.log_met[row]))} if request.requires else {}),
         }
         unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
         words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
         is_log = request.by == LOG_EXPECTED_IMPROVEMENT
         sentences = [words, _scores(record, len(alone), unit, is_log=is_log)]
         if goal is not None and goal.best is not None:
-            asked = request.target_value is not None
-            sentences.insert(1, _chances(record, goal, model.notes.unit, is_asked=asked))
+            is_random = request.by == RANDOM
+            sentences.insert(
+                1, _chances(record, goal, beaten, model.notes.unit, is_random=is_random)
+            )
+        if request.requires:
+            all_of = " and ".join(one.words for one in request.requires)
+            sentences.insert(2, f"It meets {all_of} with a probability of {record['met']:.2g}")
         sentences += [f"Unlike the training rows in {'; '.join(unlike)}"] if unlike else []
         records.append(record | {"why": ". ".join(sentences) + "."})
     return records
@@ -320,14 +372,14 @@ def _prospects(one: Any, goal: Goal | None) -> dict[str, float]:
     return {"chance": float(chance[0]), "expected_gain": float(gain[0])}
 
 
-def _chances(record: dict[str, Any], goal: Goal, unit: str, *, is_asked: bool) -> str:
+def _chances(record: dict[str, Any], goal: Goal, beaten: str, unit: str, *, is_random: bool) -> str:
     """Say what may be gained, and whether by its expected value or by the doubt about it."""
     best, unit = cast(float, goal.best), f"{' ' * bool(unit)}{unit}"
     ahead = goal.sign * (record["mean"] - best)
-    how = "better" if ahead >= 0.0 else "worse, so that it is tried for its uncertainty"
-    name = "the value asked for" if is_asked else "the best so far"
+    worse = "worse" if is_random else "worse, so that it is tried for its uncertainty"
+    how = "better" if ahead >= 0.0 else worse
     return (
-        f"It beats {name}, {figure(best)}{unit}, with a chance of {record['chance']:.2g}; the "
+        f"It beats {beaten}, {figure(best)}{unit}, with a chance of {record['chance']:.2g}; the "
         f"expected gain is {figure(record['expected_gain'])}{unit}, and the expected value "
         f"{figure(abs(ahead))}{unit} {how}"
     )
@@ -344,29 +396,3 @@ def _scores(record: dict[str, Any], n: int, unit: str, *, is_log: bool) -> str:
         by_cost = score - np.log(record["cost"]) if is_log else score / record["cost"]
         words += f"; {figure(float(by_cost))} for each unit of cost"
     return words
-
-
-def meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
-    """Return which rows meet a condition, such as "temperature <= 80"."""
-    parts = _CONDITION.fullmatch(text.strip())
-    if parts is None:
-        own = {"signs": " ".join(_COMPARE), "got": one_line(text)}
-        raise InputError(Message.of("where.form", **own))
-    values = column(frame, parts["column"], source)
-    sign, value = parts["sign"], parts["value"].strip("'\"")
-    compare, is_ordered = _COMPARE[sign], sign not in ("==", "=", "!=")
-    if is_ordered and values.dtype == pl.String:
-        marked = unmarked(without(cleaned(values), MARKS))
-        values = values if marked is None else marked.numbers
-    if values.dtype.is_numeric():
-        try:
-            met = compare(values, float(value))
-        except ValueError:
-            own = {"text": one_line(text), "got": one_line(value)}
-            raise InputError(Message.of("where.number", parts["column"], **own)) from None
-    elif not is_ordered:
-        met = compare(values.cast(pl.String), value)
-    else:
-        own = {"text": one_line(text), "got": values.dtype}
-        raise InputError(Message.of("where.order", parts["column"], **own))
-    return met.fill_null(False).to_numpy()
