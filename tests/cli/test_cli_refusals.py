@@ -97,6 +97,11 @@ REFUSED = {
         ("--by std", "--by chooses the uncertainty that --abstain-above refers to"),
         ("--abstain-above 1 --by epistemik", "is not available for a model of numbers;"
          " did you mean 'epistemic'? choose from std, epistemic"),
+        ("--std-of rooms", "--std-of must be COL=COL or COL=NUMBER, such as dose=dose_sd"),
+        ("--std-of town=1", "column 'town' is not an input that holds numbers"),
+        ("--std-of rooms=-1", "must be a finite number of at least 0, in its unit, got -1"),
+        ("--std-of rooms=rums", "no column 'rums'"),
+        ("--std-of rooms=1 --why", "are for exact ones: give one of them"),
         ("--calibrate HOUSES", "rows that were not used in the fit: the model was fitted on"),
     ],
     "suggest": [

@@ -53,6 +53,23 @@ def test_rows_far_away_have_predictions_or_are_refused(fitted):
         model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
 
 
+def test_uncertain_inputs_are_averaged_over(fitted):
+    model, task, _ = fitted
+    std, n = np.array([0.3, 0.0, 0.6]), 512
+    drawn = X[:2] + std * np.random.default_rng(0).standard_normal((n, 1, 3))
+    p, each = model.predict_dist(X[:2], X_std=std), model.predict_dist(drawn.reshape(-1, 3))
+    if task == REGRESSION:
+        m = each.mean.reshape(n, 2)
+        v = each.var.reshape(n, 2) + (m - p.mean) ** 2
+        pairs = [(p.mean, m), (p.var, v), (p.gap_share * p.var, (m - p.mean) ** 2)]
+    else:
+        pairs = [(p.proba, each.proba.reshape(n, 2, -1))]
+    for of_mixture, of_draws in pairs:
+        error = 4.0 * of_draws.std(axis=0) / np.sqrt(n)
+        assert (np.abs(of_mixture - of_draws.mean(axis=0)) < error).all()
+    np.testing.assert_array_equal(model.predict(X, X_std=0.0), model.predict(X))
+
+
 def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
     # A weakly typed leaf at the start makes the second epoch another program, and so does a shape.
     model, task, _ = fitted

@@ -245,6 +245,7 @@ class Predict(OfTable, OfModel):
         "bayesprop predict m.bayesprop new.csv --json | jq .mean",
         "bayesprop predict m.bayesprop new.csv --why --columns id",
         "bayesprop predict m.bayesprop new.csv --calibrate held_out.csv",
+        "bayesprop predict m.bayesprop new.csv --std-of dose=dose_sd --std-of age=0.5",
         "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
         "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
     )
@@ -287,6 +288,11 @@ class Predict(OfTable, OfModel):
         "every column.",
         metavar="COLS",
         autocompletion=completion.columns,
+    )
+    std_of: tuple[str, ...] = repeated(
+        "Inputs with measurement errors: COL=COL names the column of their standard deviations, "
+        "COL=0.5 gives one number, in the unit of the column; repeatable.",
+        metavar="COL=STD",
     )
     why: bool = switch(
         "Add a column that says why: what moves each prediction and what makes it uncertain. About "

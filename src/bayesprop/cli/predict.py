@@ -9,7 +9,7 @@ from pathlib import Path
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.console import ask, listening
 from bayesprop.cli.options import check_output
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import Message, one_line
 from bayesprop.table.write import check_kind
 from bayesprop.table_model.model import open_model
 from bayesprop.table_model.refusals import InputError
@@ -30,9 +30,24 @@ def run(options: Predict) -> None:
     is_shown = options.out == "-" and sys.stdout.isatty()
     with listening(options, has_bars=not is_shown) as listener:
         quantiles, predict = _quantiles(options.quantiles), open_model(options.model).predict
-        n_rows = ask(predict, options, out=out, interval=interval, quantiles=quantiles)
+        own = {"quantiles": quantiles, "std_of": _std_of(options.std_of)}
+        n_rows = ask(predict, options, out=out, interval=interval, **own)
     if options.out != "-":
         listener.note(f"{n_rows} predictions: {options.out}")
+
+
+def _std_of(texts: Sequence[str]) -> dict[str, str | float]:
+    """Read COL=COL and COL=NUMBER; InputError for another form, or a column twice."""
+    std_of: dict[str, str | float] = {}
+    for text in texts:
+        name, sign, source = (part.strip() for part in text.partition("="))
+        if not (name and sign and source) or name in std_of:
+            raise InputError(Message.of("std_of.form", got=text))
+        try:
+            std_of[name] = float(source)
+        except ValueError:
+            std_of[name] = source
+    return std_of
 
 
 def _quantiles(texts: Sequence[str]) -> list[float]:

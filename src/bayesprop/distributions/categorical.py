@@ -26,8 +26,8 @@ class ClassPredictive(Prediction):
     classes
         Labels of the columns, in sorted order. (c,)
     gap_entropy
-        What the missing inputs of a row would tell of its class on average, nats, (n,); a part of
-        `expected_entropy`. 0: no row has a gap.
+        What the missing or uncertain inputs of a row would tell of its class on average, nats,
+        (n,); a part of `expected_entropy`. 0: all inputs are known.
     order
         Columns from the lowest class to the highest, (c,); None: the classes have no order.
     positive
@@ -83,7 +83,7 @@ class ClassPredictive(Prediction):
 
     @property
     def gap_share(self) -> Float[np.ndarray, " n"]:
-        """Share of the entropy that measuring the row's missing inputs would remove on average."""
+        """Share of the entropy that knowing all inputs exactly would remove on average."""
         whole = self.entropy
         return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
 

@@ -227,6 +227,19 @@ def _even_numbers(n: int, r: int) -> Float[np.ndarray, "n r"]:
     return u
 
 
+@cache
+def even_normals(n: int, d: int) -> Float[np.ndarray, "n k"]:
+    """Return n points of k = min(d, n / 2) independent standard normals, evenly spread.
+
+    Their sample means are 0 and their sample covariance is I, so that what is linear, and products
+    of two, have their exact mean; the scores of each column by those before it, as in
+    `_even_numbers`, whose first columns have filled the gaps of `completions`.
+    """
+    z = special.ndtri(_even_numbers(n, 2 * d)[:, : min(d, n // 2)])
+    root, triangle = np.linalg.qr(z - z.mean(axis=0))
+    return np.sqrt(n) * root * np.sign(np.diag(triangle))
+
+
 def _one_at_most(
     values: Float[np.ndarray, "n c b"],
     gap: Bool[np.ndarray, "n b"],

@@ -113,7 +113,7 @@ class MixturePredictive(Predictive):
     mean_log_noise_var
         Expected log variance of the noise, nats.
     gap_var
-        Part of `noise_var` that knowing the missing inputs would remove, y².
+        Part of `noise_var` that knowing the missing or uncertain inputs would remove, y².
     share, means, noise_vars
         Of the Gaussian members, (c, n) or (c, n, o), in 1, y and y². Shares sum to 1 with those of
         the others.
@@ -255,7 +255,7 @@ class MixturePredictive(Predictive):
 
     @property
     def gap_share(self) -> Moments:
-        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        """Share of the variance that knowing all inputs exactly would remove on average."""
         return self.gap_var / self.var
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:

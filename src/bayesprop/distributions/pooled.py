@@ -64,7 +64,7 @@ class PooledPredictive(Predictive):
 
     @property
     def gap_share(self) -> Moments:
-        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        """Share of the variance that knowing all inputs exactly would remove on average."""
         return self._each(lambda part: part.gap_share)
 
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:

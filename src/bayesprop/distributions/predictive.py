@@ -171,7 +171,7 @@ class Predictive(Prediction):
 
     @property
     def gap_share(self) -> Moments:
-        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        """Share of the variance that knowing all inputs exactly would remove on average."""
         return np.zeros(np.shape(self.mean))
 
     @property

@@ -235,6 +235,12 @@ class EstimatorBase(ABC, BaseEstimator):
         check_is_fitted(self)
         return validated(self, X, reset=False)[0]
 
+    def _uncertain(self, X: ArrayLike, X_std: ArrayLike | None) -> tuple[np.ndarray, Any]:
+        """Return rows to predict at, and their standard deviations, by name those of a frame."""
+        is_frame = hasattr(X_std, "columns")
+        rows = self.checked_inputs(X)
+        return rows, self.checked_inputs(cast(Any, X_std)) if is_frame else X_std
+
     def to_inference_data(
         self,
         X: ArrayLike,
@@ -323,22 +329,32 @@ class RegressorBase(EstimatorBase, RegressorMixin):
 
         return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life))
 
-    def predict_dist(self, X: ArrayLike) -> Predictive:
+    def predict_dist(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Predictive:
         """Predictive distribution of every row: epistemic variance, noise variance, and the rest.
 
         X
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
+        X_std
+            Standard deviations of the errors of X, in its units: a number, one a column (d,), or
+            one a value (n, d). The prediction is then a mixture over what X may be, and `gap_share`
+            the share of its variance that comes from there. A missing value needs none. None: X is
+            exact.
         """
-        rows = self.checked_inputs(X)
-        return self.fitted_.predict(rows)
+        return self.fitted_.predict(*self._uncertain(X, X_std))
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        rows = self.checked_inputs(X)
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
+    ) -> Any:
+        """Predictive mean of y, and with `return_std` also the total predictive std, in y.
+
+        X_std
+            As `predict_dist` takes it.
+        """
+        rows = self._uncertain(X, X_std)
         if not return_std:
-            return np.concatenate([part.mean for part in self.fitted_.parts(rows)])
-        moments = [(part.mean, part.std) for part in self.fitted_.parts(rows)]
+            return np.concatenate([part.mean for part in self.fitted_.parts(*rows)])
+        moments = [(part.mean, part.std) for part in self.fitted_.parts(*rows)]
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
         return mean, std
 
@@ -452,23 +468,23 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
 
         return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life, classes))
 
-    def predict_dist(self, X: ArrayLike) -> ClassPredictive:
+    def predict_dist(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> ClassPredictive:
         """Predictive distribution of every row: probabilities, entropy that data would remove.
 
-        X
-            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
-            prediction is then a mixture over what it may be.
+        X, X_std
+            As `BayesianRegressor.predict_dist` takes them; shares are of the entropy.
         """
-        rows = self.checked_inputs(X)
-        return self.fitted_.predict(rows)
+        return self.fitted_.predict(*self._uncertain(X, X_std))
 
-    def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "n c"]:
+    def predict_proba(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+    ) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
-        return self.predict_dist(X).proba
+        return self.predict_dist(X, X_std=X_std).proba
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row."""
-        return self.predict_dist(X).label
+    def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> np.ndarray:
+        """Most probable class of every row; X_std as of `predict_dist`."""
+        return self.predict_dist(X, X_std=X_std).label
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log probability of the labels, nats a row."""

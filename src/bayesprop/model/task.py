@@ -22,7 +22,7 @@ from bayesprop.distributions.gaussian_copula import (
     GaussianCopula,
     KnownInputs,
 )
-from bayesprop.distributions.imputed import one_of_each, over_gaps
+from bayesprop.distributions.imputed import n_ways, one_of_each, over_gaps
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.method import MOST_ROWS, Learned, Method
@@ -270,6 +270,38 @@ def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: 
         raise ExposureError(first_row + row, column, float(X[row, column]))
 
 
+def checked_std(
+    X: Float[np.ndarray, "n d"], X_std: Any, encoding: Encoding, furthest: float
+) -> Float[np.ndarray, "n d"] | None:
+    """Return the std of every value, 0 where one is missing; None: all are exact.
+
+    X_std
+        In the units of X: a number, one a column (d,), or one a value (n, d). ValueError where a
+        value has none of at least 0, one beyond a tenth of `furthest`, or is an exposure.
+    """
+    std = np.asarray(X_std, np.float64)
+    if std.shape not in ((), X.shape[1:], X.shape):
+        raise ValueError(
+            f"X_std must be a number, one of each column {X.shape[1:]} or of each value {X.shape}, "
+            f"got the shape {std.shape}"
+        )
+    std = np.where(np.isnan(X), 0.0, std)
+    if encoding.exposure is not None and std[:, encoding.exposure].any():
+        raise ValueError("X_std must be 0 in the column of exposures, which are taken as exact")
+    with np.errstate(over="ignore"):
+        most = 0.1 * furthest * encoding.scaler.scale
+    is_good = np.isfinite(std) & (std >= 0.0) & (std <= most)
+    if not is_good.all():
+        row, column = (int(place) for place in np.argwhere(~is_good)[0])
+        name = column if encoding.names is None else encoding.names[column]
+        raise ValueError(
+            "X_std must be a standard deviation in the units of X, 0 where a value is exact and at "
+            f"most {0.1 * furthest:g} of the training rows', got {std[row, column]:g} in row {row},"
+            f" column {name}"
+        )
+    return std if std.any() else None
+
+
 class ExposureError(ValueError):
     """An exposure that is no number > 0, or missing; `row` and `column` are counted from 0."""
 
@@ -386,24 +418,38 @@ class Fitted:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)
 
-    def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
-        """Predict some rows at a time, in the units of y or by its labels."""
-        has_gaps = bool(np.isnan(X).any())
-        most = min(MOST_ROWS, self.method.rows_at_once) // (COMPLETIONS if has_gaps else 1)
+    def parts(self, X: Float[np.ndarray, "n d"], X_std: Any = None) -> Iterator[Any]:
+        """Predict some rows at a time, in the units of y or by its labels.
+
+        X_std
+            As `checked_std` takes it. None: all values are exact.
+        """
+        if X_std is not None:
+            X_std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
+        has_gaps = X_std is not None or bool(np.isnan(X).any())
+        most = min(MOST_ROWS, self.method.rows_at_once)
+        most //= n_ways(X, X_std).max(initial=1) if has_gaps else 1
         step = max(1, min(most, len(X)))
         for first in range(0, len(X), step):
             some = X[first : first + step]
             x = self.encoded(some, first)
             ask: Callable[..., Any] = self.method.predict
-            of_some = self._over_gaps(ask, some) if has_gaps else ask(self.learned.state, x)
+            std = None if X_std is None else X_std[first : first + step]
+            of_some = self._over_gaps(ask, some, std) if has_gaps else ask(self.learned.state, x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task_of(some).decode(of_some)
 
-    def _over_gaps(self, ask: Callable[[Any, np.ndarray], Any], X: np.ndarray) -> Any:
-        """Ask the method about rows in the original units, some with gaps."""
+    def _over_gaps(
+        self,
+        ask: Callable[[Any, np.ndarray], Any],
+        X: np.ndarray,
+        X_std: np.ndarray | None = None,
+    ) -> Any:
+        """Ask the method about rows in the original units, some with gaps or a std."""
         state, standardised = self.learned.state, self.encoding.standardised
-        return over_gaps(lambda rows: ask(state, standardised(rows)), X, self.known_inputs)
+        inputs = self.known_inputs if np.isnan(X).any() else None
+        return over_gaps(lambda rows: ask(state, standardised(rows)), X, inputs, X_std)
 
     def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
         """Return standardised imputations of rows; those of one row follow each other."""
@@ -418,9 +464,9 @@ class Fitted:
             raise ValueError(NO_INPUT_MODEL)
         return self.inputs.model
 
-    def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
-        """Predictive distribution of every row."""
-        parts = list(self.parts(X))
+    def predict(self, X: Float[np.ndarray, "n d"], X_std: Any = None) -> Any:
+        """Predictive distribution of every row; X_std as of `parts`."""
+        parts = list(self.parts(X, X_std))
         return type(parts[0]).joined(parts)
 
     def filled(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import Message, TableError, one_line, quoted, rows_called
@@ -334,12 +334,12 @@ class EncodedPart(NamedTuple):
     """Rows as they are and as numbers; `first` is the place of the first one, from 0."""
 
     frame: pl.DataFrame
-    X: Float[np.ndarray, "n k"]
+    encoded: Encoded
     first: int
 
 
 class Look(NamedTuple):
-    """Statistics of all rows from one pass."""
+    """Statistics of all rows from one pass; `has_gaps` where an input is not known exactly."""
 
     n_rows: int
     has_gaps: bool
@@ -367,19 +367,25 @@ class EncodedTables:
         table, has_gaps, sentences = self.table, False, {}
         if isinstance(table, pl.DataFrame):
             self._whole = self.encode(table)
-            has_gaps = bool(np.isnan(self._whole.X).any())
+            has_gaps = _has_gaps(self._whole)
             return Look(len(table), has_gaps, list(self._whole.warnings))
         for part in table.in_order():
             with rows_called(lambda row, at=part.places: table.row_name(int(at[row]))):
                 encoded = self.encode(part.frame)
-            has_gaps |= bool(np.isnan(encoded.X).any())
+            has_gaps |= _has_gaps(encoded)
             sentences |= dict.fromkeys(encoded.warnings)
         return Look(table.n_rows, has_gaps, list(sentences))
 
     def __iter__(self) -> Iterator[EncodedPart]:
         if isinstance(self.table, pl.DataFrame):
             encoded = self._whole or self.encode(self.table)
-            yield EncodedPart(self.table, encoded.X, 0)
+            yield EncodedPart(self.table, encoded, 0)
             return
         for frame, places in self.table.in_order():
-            yield EncodedPart(frame, self.encode(frame).X, int(places[0]))
+            yield EncodedPart(frame, self.encode(frame), int(places[0]))
+
+
+def _has_gaps(encoded: Encoded) -> bool:
+    """Whether a value is missing or has a standard deviation."""
+    std = encoded.X_std
+    return bool(np.isnan(encoded.X).any()) or (std is not None and bool(std.any()))

@@ -31,10 +31,15 @@ _WHOLE = re.compile(r"-?\d+")
 
 
 class Encoded(NamedTuple):
-    """Columns as numbers, and remarks on values that had to be interpreted."""
+    """Columns as numbers, and remarks on values that had to be interpreted.
+
+    X_std
+        Of the error of every value, 0 where it is exact or missing. None: all are exact.
+    """
 
     X: Float[np.ndarray, "n k"]
     warnings: list[Message]
+    X_std: Float[np.ndarray, "n k"] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class EncodedColumn(ABC):
         for _ in range(_ROUNDS):
             try:
                 check_dtype(known)
-                X, others = self.encode(known)
+                X, others, _ = self.encode(known)
                 return known, Encoded(X, [*remarks, *others])
             except StrayError as error:
                 known = known.set(error.stray, None)
@@ -112,7 +117,7 @@ class EncodedColumn(ABC):
             except TableError as error:
                 remarks = [error.first.within("column.all_missing")]
                 known = pl.Series(series.name, [None] * len(series), pl.String)
-        X, others = self.encode(known)
+        X, others, _ = self.encode(known)
         return known, Encoded(X, [*remarks, *others])
 
     def with_gaps(

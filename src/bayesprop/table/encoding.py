@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,14 +11,16 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
 
-from bayesprop.table.columns import CategoryColumn, Schema, fit_rows, understood
+from bayesprop.table.columns import CategoryColumn, NumericColumn, Schema, fit_rows, understood
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
 from bayesprop.table.errors import (
     Message,
+    StrayError,
     TableError,
     close_to,
     joined,
     left_out_rows,
+    listing,
     together,
     warn,
 )
@@ -220,12 +222,22 @@ class TableEncoding:
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word or self.marks is not None else []))
 
-    def encode(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Encoded:
+    def encode(
+        self,
+        frame: pl.DataFrame,
+        *,
+        allow_absent: bool = False,
+        std_of: Mapping[str, str | float] | None = None,
+    ) -> Encoded:
         """Return a table's rows as numbers, with remarks on unseen levels and filled gaps.
 
         Columns are found by name; others are ignored. TableError names all that are absent or
         unusable.
         Gaps are NaN, and with `allow_absent` so are columns that the table lacks.
+
+        std_of
+            Of a column of numbers: the column of the standard deviations of its errors, or one
+            number, in its unit.
         """
         frame = is_missing(frame, self.missing or ())
         absent = [column.name for column in self.columns if column.name not in frame.columns]
@@ -243,7 +255,38 @@ class TableEncoding:
         said = [text for own, one in pairs if own.name not in absent for text in one.warnings]
         are = "is" if len(absent) == 1 else "are"
         gone = [Message.of("columns.absent", *absent, n=len(absent), are=are)] if absent else []
-        return Encoded(matrix, [*gone, *joined(said)])
+        std = self._input_std(frame, matrix, std_of) if std_of else None
+        return Encoded(matrix, [*gone, *joined(said)], std)
+
+    def _input_std(
+        self,
+        frame: pl.DataFrame,
+        X: Float[np.ndarray, "n k"],
+        std_of: Mapping[str, str | float],
+    ) -> Float[np.ndarray, "n k"]:
+        """Return the std of every encoded value, 0 where one is missing; TableError names others.
+
+        `std_of` is as `encode` takes it.
+        """
+        numbers = {column.name: (column, own.start) for column, own in self._of(NumericColumn)}
+        std = np.zeros_like(X)
+        for name, source in std_of.items():
+            if name not in numbers or frame[name].dtype == pl.Boolean:
+                raise TableError(Message.of("std_of.kind", name, names=listing([*numbers])))
+            column, at = numbers[name]
+            if isinstance(source, str):
+                known = is_missing(column_of(frame, source).to_frame(), self.missing or ())
+                series = column.numbers(known.to_series())
+                values = series.fill_null(np.nan).to_numpy()
+            else:
+                series, values = None, np.full(len(frame), source, np.float64)
+            is_bad = ~np.isnan(X[:, at]) & ~((values >= 0.0) & np.isfinite(values))
+            if series is None and is_bad.any():
+                raise TableError(Message.of("std_of.number", name, got=source))
+            if series is not None and is_bad.any():
+                raise StrayError(series, "standard deviations of at least 0", pl.Series(is_bad))
+            std[:, at] = np.where(np.isnan(X[:, at]), 0.0, values)
+        return std
 
     def cross_fitted(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,8 @@ class TableModel:
         What its file holds, or would hold.
     allow_absent
         Whether tables may lack columns.
+    std_of
+        Of columns whose values have errors, as `predict` takes it.
     fitted
         The fit that made it, with its rows; None where it was opened from a file.
     """
@@ -55,6 +57,7 @@ class TableModel:
     notes: Notes
     allow_absent: bool = False
     fitted: Fitted | None = None
+    std_of: Mapping[str, str | float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, saved: SavedModel, fitted: Fitted | None = None) -> TableModel:
@@ -99,6 +102,7 @@ class TableModel:
         out: str | Path | None = None,
         escape_formulas: bool = False,
         why: bool = False,
+        std_of: Mapping[str, str | float] | None = None,
         allow_missing_columns: bool = False,
     ) -> Any:
         """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
@@ -135,6 +139,11 @@ class TableModel:
         why
             Whether to add column `why`: sentences on what moves a prediction and what makes it
             uncertain, as `explain` gives them in figures; about a second a row.
+        std_of
+            Of columns of numbers whose values have errors: {"dose": "dose_sd"}, the column of
+            their standard deviations, or {"dose": 0.5}, one number, in the unit of the column.
+            Predictions are averaged over what the values may be, and column `gap_share` is the
+            share of the variance that comes from there. A missing value needs none.
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
@@ -149,13 +158,24 @@ class TableModel:
             escape_formulas=escape_formulas,
             why=why,
         )
-        model = replace(self, allow_absent=allow_missing_columns)
+        model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
         predicted = write_predictions(model, table, request, None if out is None else str(out))
         return predicted if isinstance(predicted, int) else like(table, predicted)
 
-    def predict_dist(self, table: Any, *, allow_missing_columns: bool = False) -> Any:
-        """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`."""
-        return replace(self, allow_absent=allow_missing_columns)._predicted(table)[2]
+    def predict_dist(
+        self,
+        table: Any,
+        *,
+        std_of: Mapping[str, str | float] | None = None,
+        allow_missing_columns: bool = False,
+    ) -> Any:
+        """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`.
+
+        std_of, allow_missing_columns
+            As of `predict`.
+        """
+        model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
+        return model._predicted(table)[2]
 
     def _predicted(self, table: Any) -> tuple[pl.DataFrame, Encoded, Any]:
         """Read, encode and predict a table."""
@@ -163,7 +183,8 @@ class TableModel:
         encoded = self.encode(frame)
         if not len(encoded.X):
             raise InputError(Message.of("predict.no_rows", what=table_name(table)))
-        predictive = predictive_of(self, encoded.X, range(1, 1 + len(encoded.X)))
+        numbers = range(1, 1 + len(encoded.X))
+        predictive = predictive_of(self, encoded.X, numbers, encoded.X_std)
         current_listener().warn(encoded.warnings)
         return frame, encoded, predictive
 
@@ -374,7 +395,8 @@ class TableModel:
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""
-        return self.encoding.encode(frame, allow_absent=self.allow_absent)
+        allow, std_of = self.allow_absent, self.std_of
+        return self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
 
     def rows_of(self, frame: pl.DataFrame, source: Any) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""

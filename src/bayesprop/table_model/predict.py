@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,7 +182,7 @@ class Answering(NamedTuple):
         return [*self.answers.names, *([WHY] if self.why else []), *abstained]
 
     def of_table(self, *, has_gaps: bool) -> Answering:
-        """Say of every row what its missing inputs cost, where a table has gaps."""
+        """Say of every row what its missing or uncertain inputs cost, where a table has some."""
         return self._replace(answers=replace(self.answers, has_gaps=has_gaps))
 
     def frame(self, predictive: Any, why: Sequence[str] | None = None) -> pl.DataFrame:
@@ -271,6 +272,8 @@ def write_predictions(
         As `write_table` takes it.
     """
     listener, what, escaping = current_listener(), table_name(source), request.escape_formulas
+    if model.std_of and (request.why or request.calibrate is not None):
+        raise InputError(Message.of("std_of.together"))
     check_kind(out, escape_formulas=escaping)
     with listener.doing(f"reading {what}"):
         table = _tables(model, source)
@@ -327,12 +330,13 @@ def _predicted(
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     going = current()
-    for frame, x, place in table:
+    for frame, (x, _, x_std), place in table:
         for start in range(0, len(x), CHUNK_ROWS):
             part = x[start : start + CHUNK_ROWS]
+            std = None if x_std is None else x_std[start : start + CHUNK_ROWS]
             first = place + start + 1
             with following(going.part(start / len(x), (start + len(part)) / len(x))):
-                predictive = predictive_of(model, part, range(first, first + len(part)))
+                predictive = predictive_of(model, part, range(first, first + len(part)), std)
             why = None
             if answering.why:
                 from bayesprop.table_model.explain import explained
@@ -391,8 +395,12 @@ def predict_rows(
 
 
 def predictive_of(
-    model: TableModel, X: Float[np.ndarray, "n k"], numbers: Sequence[Any] | np.ndarray
+    model: TableModel,
+    X: Float[np.ndarray, "n k"],
+    numbers: Sequence[Any] | np.ndarray,
+    X_std: Float[np.ndarray, "n k"] | None = None,
 ) -> Any:
     """Predict some encoded rows by a table's model, as `predict_rows` does."""
     place = model.positive and model.positive.place
-    return predict_rows(model.saved.fitted.predict, X, model.encoding, numbers, place)
+    predict = partial(model.saved.fitted.predict, X_std=X_std)
+    return predict_rows(predict, X, model.encoding, numbers, place)
