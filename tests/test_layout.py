@@ -36,6 +36,7 @@ ALLOWED = {
     "tabular_default": {"numerics", "simd", "distributions", "model"},
     "metrics": {"distributions"},
     "sealed": {"atomic"},
+    "export": {"numerics", "model", "table", "atomic"},
     "estimators": {
         "sealed", "metrics", "targets", "distributions", "model", "networks", "moments",
         "sampling", "linear", "tabular_default", "numerics",
@@ -59,7 +60,7 @@ ALLOWED = {
         "estimators", "numerics", "model", "targets", "distributions", "store", "sealed", "table",
     },
     "table_model": {
-        "numerics", "targets", "distributions",
+        "export", "numerics", "targets", "distributions",
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
         "datasets", "abstention", "conformal", "evaluation", "active_learning",
     },

@@ -218,6 +218,7 @@ for _action in (
     actions.Monitor,
     actions.Report,
     actions.Inspect,
+    actions.Export,
     actions.Methods,
     actions.Datasets,
     actions.Warm,

@@ -475,6 +475,23 @@ class Inspect(WithJson):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Export(WithRemarks):
+    """Write a model as a graph of ONNX, which predicts without Python.
+
+    Methods pbp, closed-form-vi, linear and logistic.
+    """
+
+    summary: ClassVar = "Write a model as a graph of ONNX."
+    examples: ClassVar = ("bayesprop export houses.bayesprop houses.onnx",)
+
+    model: Path = argument("MODEL", "A model file written by `fit`.", completion.models)
+    out: Path = argument("FILE", "File to write, such as houses.onnx.")
+    quantiles: tuple[str, ...] = repeated(
+        "Quantiles to output. Default: 0.05,0.5,0.95; repeatable.", metavar="LEVELS"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Methods(WithJson):
     """List the methods, their cost, and when to choose each."""
 

@@ -29,7 +29,7 @@ def run(options: Predict) -> None:
     out, interval = "-.jsonl" if options.as_json else options.out, options.interval or None
     is_shown = options.out == "-" and sys.stdout.isatty()
     with listening(options, has_bars=not is_shown) as listener:
-        quantiles, predict = _quantiles(options.quantiles), open_model(options.model).predict
+        quantiles, predict = quantiles_of(options.quantiles), open_model(options.model).predict
         own = {"quantiles": quantiles, "std_of": _std_of(options.std_of)}
         n_rows = ask(predict, options, out=out, interval=interval, **own)
     if options.out != "-":
@@ -50,7 +50,8 @@ def _std_of(texts: Sequence[str]) -> dict[str, str | float]:
     return std_of
 
 
-def _quantiles(texts: Sequence[str]) -> list[float]:
+def quantiles_of(texts: Sequence[str]) -> list[float]:
+    """Read levels; InputError names what is none."""
     words = [word.strip() for text in texts for word in text.split(",")]
     try:
         return [float(word) for word in words]

@@ -19,6 +19,7 @@ from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, merged_report
 from bayesprop.model.progress import Progress
+from bayesprop.numerics.graphs import Node, NumberNodes, side_by_side
 from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
@@ -186,6 +187,16 @@ class LinearModel:
         if np.isfinite(posterior.dof).all():
             return StudentTPredictive(m, v, noise_var, np.broadcast_to(posterior.dof, m.shape))
         return GaussianPredictive(m, v, noise_var)
+
+    def graph(self, state: LinearState, x: Node) -> NumberNodes:
+        """Write `predict` as a graph of ONNX; ValueError for a basis."""
+        if state.basis is not None:
+            raise ValueError("basis must be None for ONNX: fit the columns of the basis themselves")
+        posterior = state.posterior
+        spread = [x @ root[1:] + root[0] for root in posterior.root]
+        v = side_by_side([(each * each).sum() for each in spread])
+        m = x @ posterior.mean[:, 1:].T + posterior.mean[:, 0]
+        return NumberNodes(m, v, posterior.noise_var, posterior.dof)
 
     def draw(
         self, state: LinearState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int

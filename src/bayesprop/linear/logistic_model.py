@@ -20,6 +20,8 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
+from bayesprop.numerics.gaussian_logits import logistic_graph
+from bayesprop.numerics.graphs import ClassNodes, Node
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
@@ -188,6 +190,17 @@ class LogisticModel:
             for part in chunks(max(len(phi), 1), self.n_logits**2)
         ]
         return ClassPredictive.of_codes(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def graph(self, state: LogisticState, x: Node) -> ClassNodes:
+        """Write `predict` as a graph of ONNX; ValueError but for two classes by quadrature."""
+        if self.n_classes > 2 or self.prediction != "quadrature":
+            raise ValueError(
+                "ONNX takes two classes and prediction='quadrature', got "
+                f"{self.n_classes} classes and {self.prediction!r}: set it so, or merge classes"
+            )
+        mean, root = state.posterior.mean, state.posterior.root
+        spread = x @ root[1:] + root[0]
+        return logistic_graph(x @ mean[1:, None] + mean[0], (spread * spread).sum())
 
     @property
     def state_kind(self) -> LogisticState:

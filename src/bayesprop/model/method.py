@@ -22,6 +22,8 @@ from bayesprop.numerics.rows import Rows
 if TYPE_CHECKING:
     from jaxtyping import PyTree  # which loads JAX
 
+    from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes
+
 MOST_ROWS = 131_072
 """Rows of a prediction at a time, at most: the memory of what lies between input and output."""
 FURTHEST_INPUT = 1e50
@@ -177,6 +179,15 @@ def merged_report(
     """Account for a product of posteriors: its rows are the parts' to their powers."""
     n_rows = sum(power * part.report.n_rows for part, power in zip(parts, powers, strict=True))
     return FitReport(max(round(n_rows), 0), 1, 0.0, 1, guards, {}, step="product")
+
+
+@runtime_checkable
+class WritesGraph(Protocol):
+    """Can write its prediction as a graph of ONNX (`to_onnx`)."""
+
+    def graph(self, state: PyTree, x: Node) -> NumberNodes | ClassNodes:
+        """Predict standardised rows, as `predict` does; ValueError for settings without a graph."""
+        ...
 
 
 class Drawn(NamedTuple):

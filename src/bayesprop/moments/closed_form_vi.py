@@ -31,7 +31,12 @@ from bayesprop.networks.gradient_method import (
     State,
     clipped,
 )
-from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
+from bayesprop.networks.likelihoods import (
+    GaussianNoise,
+    KnownNoise,
+    NetworkLikelihood,
+    of_output_moments,
+)
 from bayesprop.networks.mlp import Weights, plain_apply, plain_propagate
 from bayesprop.networks.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.networks.pruning import PrunableNetwork
@@ -39,6 +44,7 @@ from bayesprop.networks.training import Trained, is_finite
 from bayesprop.numerics import activation_moments, loops, softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.graphs import Node, NumberNodes, propagated
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
@@ -390,6 +396,22 @@ class ClosedFormNetwork(PrunableNetwork):
             return ClassPredictive.of_codes(proba[: len(x)], entropy[: len(x)])
         m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
         return of_output_moments(self.gradient.likelihood, params.likelihood, m, v)
+
+    def graph(self, state: PyTree, x: Node) -> NumberNodes:
+        """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
+        likelihood, params = self.gradient.likelihood, state.network.params
+        if not isinstance(likelihood, KnownNoise) or self.prediction != "expected":
+            raise ValueError(
+                "ONNX takes numbers, noise='learned' or a number, and prediction='expected' of "
+                f"closed-form-vi, got {type(likelihood).__name__} and {self.prediction!r}: set "
+                "these, or fit method 'logistic' to two classes"
+            )
+        q = params.weights
+        m, v = ([np.asarray(layer, np.float64) for layer in part] for part in (q.m, q.v))
+        mean, var = propagated(m, v, x, self.model.activation)
+        none = np.zeros((1, likelihood.n_outputs), np.float32)
+        noise = of_output_moments(likelihood, params.likelihood, none, none).noise_var[0]
+        return NumberNodes(mean, var, noise, np.full(len(noise), np.inf))
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Add the natural parameters of the weights; what the likelihood learnt is averaged.

@@ -19,6 +19,17 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
+from bayesprop.numerics.graphs import (
+    ClassNodes,
+    Node,
+    applied,
+    bell,
+    larger,
+    side_by_side,
+    smaller,
+    variable,
+    where_less,
+)
 from bayesprop.numerics.machine import chunks
 
 _PROBIT = np.pi / 8.0
@@ -212,6 +223,31 @@ def _over_logistic(m: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, ...]:
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
     softplus = (m + g) * above + std * density
     return softplus @ weights, above @ weights, (density @ weights) / std[:, 0]
+
+
+def logistic_graph(m: Node, v: Node) -> ClassNodes:
+    """Write `quadrature` of one logit N(m, v) as a graph of ONNX; both (n, 1)."""
+    std = applied("sqrt", v)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
+    a = m + smaller(std, _WIDE) * nodes
+    tail = applied("exp", -applied("abs", a))
+    small, large = tail / (tail + 1.0), Node(variable(1.0)) / (tail + 1.0)
+    p = where_less(a, 0.0, small, large)
+    terms = (larger(a, 0.0) + applied("log", tail + 1.0), p, small * large)
+    narrow = [each @ (weights / weights.sum())[:, None] for each in terms]
+    g = np.arange(-_LOGISTIC_REACH, _LOGISTIC_REACH + _LOGISTIC_STEP, _LOGISTIC_STEP)
+    weights = special.expit(g) * special.expit(-g)
+    weights = (weights / weights.sum())[:, None]
+    wide_std = larger(std, _WIDE)
+    bell_at = bell((m + g) / wide_std)
+    softplus = ((m + g) * bell_at.lower + wide_std * bell_at.density) @ weights
+    wide = [softplus, bell_at.lower @ weights, bell_at.density @ weights / wide_std]
+    pairs = zip(wide, narrow, strict=True)
+    softplus, proba, slope = (where_less(_WIDE, std, one, other) for one, other in pairs)
+    against = -proba + 1.0
+    p_low = where_less(0.0, m, against, proba)
+    entropy = softplus - larger(m, 0.0) + applied("abs", m) * p_low - v * slope
+    return ClassNodes(side_by_side([against, proba]), larger(entropy, 0.0))
 
 
 def probit_entropy(

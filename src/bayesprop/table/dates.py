@@ -34,8 +34,8 @@ from bayesprop.table.unmeasured import taken_for_missing
 from bayesprop.table.values import as_integers
 
 _LIKE_DURATIONS = ("%H:%M", "%H:%M:%S")
-_DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
-_SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
+DAY_SECONDS, YEAR_SECONDS = 86_400.0, 365.2425 * 86_400.0
+_SEASONS, _ROWS_A_WEEKDAY = 180.0 * DAY_SECONDS, 3
 YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
 
 
@@ -147,7 +147,7 @@ def _varying(
     if not len(seconds) or np.ptp(seconds) == 0.0:
         return ()
     parts = []
-    is_date = form not in TIMES_OF_DAY and np.ptp(np.floor(seconds / _DAY)) > 0.0
+    is_date = form not in TIMES_OF_DAY and np.ptp(np.floor(seconds / DAY_SECONDS)) > 0.0
     if is_date:
         parts.append(YEARS)
         if np.ptp(seconds) >= _SEASONS:
@@ -156,18 +156,18 @@ def _varying(
         has_days = len(days) > 1 and not _are_of_months(seconds)
         if has_days and len(seconds) >= _ROWS_A_WEEKDAY * 7:
             parts.append(WEEKDAY)
-    if np.ptp(seconds % _DAY) > 0.0:
+    if np.ptp(seconds % DAY_SECONDS) > 0.0:
         parts.append(HOUR)
     return tuple(part for part in parts if part in tells)
 
 
 def _weekdays(seconds: np.ndarray) -> np.ndarray:
-    return (np.floor(seconds / _DAY) + 3.0) % 7.0  # 1970 began on a Thursday
+    return (np.floor(seconds / DAY_SECONDS) + 3.0) % 7.0  # 1970 began on a Thursday
 
 
 def _are_of_months(seconds: np.ndarray) -> bool:
     """Whether all are first or all last days of months, which stand for the month."""
-    days = np.floor(seconds / _DAY).astype("datetime64[D]")
+    days = np.floor(seconds / DAY_SECONDS).astype("datetime64[D]")
     each = (days, days + 1)
     return any((one == one.astype("datetime64[M]")).all() for one in each)
 
@@ -183,10 +183,10 @@ def _flags(seconds: np.ndarray) -> np.ndarray:
 
 
 _PARTS = {
-    YEARS: lambda seconds: (1970.0 + seconds / _YEAR)[:, None],
-    SEASON: lambda seconds: _round(seconds / _YEAR),
+    YEARS: lambda seconds: (1970.0 + seconds / YEAR_SECONDS)[:, None],
+    SEASON: lambda seconds: _round(seconds / YEAR_SECONDS),
     WEEKDAY: _flags,
-    HOUR: lambda seconds: _round(seconds / _DAY),
+    HOUR: lambda seconds: _round(seconds / DAY_SECONDS),
 }
 _LEAST = {YEARS: YEAR, SEASON: MONTH, WEEKDAY: DAY, HOUR: TIME}
 """How much of a moment a part needs."""

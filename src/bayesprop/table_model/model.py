@@ -22,7 +22,7 @@ from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import column, fingerprint, in_groups, like, read_any, table_name
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
@@ -372,6 +372,29 @@ class TableModel:
             models = judged.models or beside(self, train, baselines)
             self._write_page(out, about, train, judged.rows, models)
         return len((judged.rows or train).y)
+
+    def to_onnx(self, path: str | Path, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> None:
+        """Write the model as a graph of ONNX, which predicts without Python.
+
+        One input a column, (rows, 1). Outputs, in float64: `mean`, `epistemic_var`, `noise_var` and
+        quantiles as `q_0.05`; of classes `proba` and `mutual_information`. A row with a missing
+        value or a level that the fit did not have is NaN in all. InputError for what has no graph.
+
+        quantiles
+            Levels, above 0 and below 1; numbers only.
+        """
+        from bayesprop.export.onnx_file import write_onnx
+
+        about = {
+            "bayesprop": self.notes.versions.get("bayesprop", ""),
+            "method": self.saved.header["method"],
+            "task": self.encoding.task,
+            "target": self.encoding.target_name,
+            "unit": self.notes.unit,
+            "target_sha256": self.notes.target_sha256,
+        }
+        with refusals_of_estimator(ValueError, ImportError):
+            write_onnx(path, self.saved.fitted, self.encoding, about, quantiles)
 
     def save(self, path: str | Path, since: tuple[int, ...] | None = None) -> None:
         """Write it to one file that loads without running code.

@@ -31,6 +31,7 @@ from bayesprop.moments.pbp.state import (
     start_in_prior,
 )
 from bayesprop.moments.row_passes import Orders, RowPasses
+from bayesprop.numerics.graphs import Node, NumberNodes, propagated
 from bayesprop.numerics.rows import Rows
 
 if TYPE_CHECKING:
@@ -310,6 +311,13 @@ class PBPNumbers(PBPNetwork):
         """Propagate moments through the network."""
         m, v = self.output_moments(state, x)
         return GaussianPredictive(m, v, np.broadcast_to(state.noise_var, m.shape))
+
+    def graph(self, state: PBPState, x: Node) -> NumberNodes:
+        """Write `predict` as a graph of ONNX; ValueError for an activation without one."""
+        m = [layer / np.sqrt(len(layer)) for layer in state.m]
+        v = [layer / len(layer) for layer in state.v]
+        mean, var = propagated(m, v, x, self.engine.activation)
+        return NumberNodes(mean, var, state.noise_var, np.full(self.sizes[-1], np.inf))
 
     def draw(
         self, state: PBPState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int

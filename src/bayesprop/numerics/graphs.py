@@ -1,0 +1,175 @@
+"""Graphs of ONNX written like NumPy: float64 tensors, rows first, and the normal distribution.
+
+Standard operators of opset 17 only. The runtime has no error function in float64: the normal
+distribution comes from its Mills ratio. spox is imported when a graph is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+_FURTHEST = 37.0  # Q(37) = 6e-300: beyond, products with it would leave float64
+_CENTRE, _DEGREE = 3.0, 30
+_LEAST_STD = 1e-100
+_SQRT_2PI = 2.5066282746310002
+
+
+def operators() -> Any:
+    """Return spox's constructors of the operators of opset 17."""
+    import spox.opset.ai.onnx.v17 as op
+
+    return op
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A float64 tensor of a graph; `+ - * / @` with another, or with an array, give one."""
+
+    var: Any
+
+    def __add__(self, other: Any) -> Node:
+        return Node(operators().add(self.var, variable(other)))
+
+    def __sub__(self, other: Any) -> Node:
+        return Node(operators().sub(self.var, variable(other)))
+
+    def __mul__(self, other: Any) -> Node:
+        return Node(operators().mul(self.var, variable(other)))
+
+    def __truediv__(self, other: Any) -> Node:
+        return Node(operators().div(self.var, variable(other)))
+
+    def __matmul__(self, other: Any) -> Node:
+        return Node(operators().matmul(self.var, variable(other)))
+
+    def __neg__(self) -> Node:
+        return self * -1.0
+
+    def sum(self) -> Node:
+        """Sum over the last axis, which stays, of length 1."""
+        return Node(operators().reduce_sum(self.var, operators().const(np.array([-1])), keepdims=1))
+
+
+def variable(value: Any) -> Any:
+    """Return the variable of a node, or a float64 constant."""
+    return value.var if isinstance(value, Node) else operators().const(np.float64(value))
+
+
+def applied(name: str, *nodes: Any) -> Node:
+    """Apply an operator by its name in spox, such as "exp", element by element."""
+    return Node(getattr(operators(), name)(*map(variable, nodes)))
+
+
+def larger(a: Any, b: Any) -> Node:
+    """Return the larger of two, element by element."""
+    return Node(operators().max([variable(a), variable(b)]))
+
+
+def smaller(a: Any, b: Any) -> Node:
+    """Return the smaller of two, element by element."""
+    return Node(operators().min([variable(a), variable(b)]))
+
+
+def where_less(a: Any, b: Any, then: Any, otherwise: Any) -> Node:
+    """Choose element by element: `then` where a < b, and `otherwise` elsewhere, NaN included."""
+    op = operators()
+    return Node(op.where(op.less(variable(a), variable(b)), variable(then), variable(otherwise)))
+
+
+def side_by_side(nodes: list[Node]) -> Node:
+    """Join columns of several nodes."""
+    return Node(operators().concat([node.var for node in nodes], axis=-1))
+
+
+class NumberNodes(NamedTuple):
+    """A prediction of standardised targets, (n, o).
+
+    noise_var, dof
+        Constants, (o,); dof of a Student-t distribution of the whole, infinite for a Gaussian.
+    """
+
+    mean: Node
+    epistemic_var: Node
+    noise_var: Float[np.ndarray, " o"]
+    dof: Float[np.ndarray, " o"]
+
+
+class ClassNodes(NamedTuple):
+    """A prediction of classes: probabilities (n, c), expected entropy (n, 1), nats."""
+
+    proba: Node
+    expected_entropy: Node
+
+
+class Bell(NamedTuple):
+    """The standard normal distribution at `at`: density, P(z < at), P(z > at)."""
+
+    at: Node
+    density: Node
+    lower: Node
+    upper: Node
+
+
+@cache
+def _mills() -> Float[np.ndarray, " k"]:
+    """Fit (1 + u) Q(u) exp(u² / 2), u >= 0, by a polynomial in (u - c) / (u + c), c = 3."""
+    t = np.cos(np.pi * (np.arange(400) + 0.5) / 400.0)
+    u = _CENTRE * (1.0 + t) / (1.0 - t)
+    values = 0.5 * (1.0 + u) * special.erfcx(u / np.sqrt(2.0))
+    return np.polynomial.chebyshev.cheb2poly(np.polynomial.chebyshev.chebfit(t, values, _DEGREE))
+
+
+def bell(a: Node) -> Bell:
+    """Evaluate the normal distribution, beyond 37 standard deviations as at 37."""
+    a = smaller(larger(a, -_FURTHEST), _FURTHEST)
+    u = applied("abs", a)
+    t = (u - _CENTRE) / (u + _CENTRE)
+    ratio = t * _mills()[-1] + _mills()[-2]
+    for coefficient in _mills()[-3::-1]:
+        ratio = ratio * t + coefficient
+    peak = applied("exp", u * u * -0.5)
+    tail = peak * ratio / (u + 1.0)
+    rest = -tail + 1.0
+    return Bell(a, peak / _SQRT_2PI, where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail))
+
+
+def relu(m: Node, v: Node) -> tuple[Node, Node]:
+    """Mean and variance of max(0, a), a ~ N(m, v): `activation_moments.relu`."""
+    std = applied("sqrt", v)
+    at, density, lower, upper = bell(m / larger(std, _LEAST_STD))
+    mean = m * lower + std * density
+    share = lower + at * at * lower * upper + at * density * (upper - lower) - density * density
+    return larger(mean, 0.0), v * larger(share, 0.0)
+
+
+def affine(z: Node, w: Float[np.ndarray, "i+1 o"]) -> Node:
+    """Return [z, 1] w: the bias is the last row of w."""
+    return z @ w[:-1] + w[-1]
+
+
+def propagated(
+    m: list[np.ndarray], v: list[np.ndarray], x: Node, activation: str
+) -> tuple[Node, Node]:
+    """Mean and variance of a network's outputs, weights N(m, v): `networks.mlp.plain_propagate`.
+
+    ValueError for an activation without a graph.
+    """
+    if activation != "relu":
+        raise ValueError(f"activation must be 'relu' for ONNX, got {activation!r}: fit it so")
+    m_z, v_z = affine(x, m[0]), affine(x * x, v[0])
+    for m_w, v_w in zip(m[1:], v[1:], strict=True):
+        m_a, v_a = relu(m_z, v_z)
+        m_z = affine(m_a, m_w)
+        v_z = v_a @ (m_w * m_w)[:-1] + affine(m_a * m_a + v_a, v_w)
+    return m_z, v_z
+
+
+def entropy(p: Node) -> Node:
+    """Entropy of every row of probabilities, nats, (n, 1)."""
+    return -(p * applied("log", larger(p, 1e-300))).sum()

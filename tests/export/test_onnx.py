@@ -1,0 +1,187 @@
+"""Graphs of ONNX in onnxruntime beside the predictions of Python."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import special
+
+import bayesprop
+from bayesprop import catalogue
+from bayesprop.cli import main
+from bayesprop.export.onnx_file import _ABLE
+from bayesprop.model.method import WritesGraph
+from bayesprop.numerics import graphs
+from bayesprop.table_model.refusals import InputError
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+
+START_HOURS = 24 * 19_000
+
+
+def mixed(n: int = 120, *, is_class: bool = False) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    x, flag = rng.normal(size=n), rng.random(n) < 0.4
+    colour = rng.choice(["red", "green", "blue"], n)
+    y = 30.0 + 5.0 * x + 3.0 * (colour == "red") + flag + rng.normal(size=n)
+    target = np.where(y > 31.0, "high", "low") if is_class else y - 30.0
+    gaps = pl.Series(x).set(pl.Series(rng.random(n) < 0.15), None)
+    hours = START_HOURS + rng.integers(0, 24 * 700, n)
+    day = pl.Series(3_600_000 * hours).cast(pl.Datetime("ms"))
+    rating = rng.choice([3, 5, 8], n)
+    columns = {"x": gaps, "wide": 1e4 * rng.normal(size=n), "flag": flag, "colour": colour}
+    columns |= {"day": day, "rating": rating}
+    return pl.DataFrame(columns | {"target": target})
+
+
+def rows() -> pl.DataFrame:
+    """Rows as any, far out, with gaps, and with a level that the fit did not have."""
+    return pl.DataFrame({
+        "x": [0.3, -40.0, 1e6, None, 0.2, 0.1],
+        "wide": [10.0, -1e6, 3e9, 1.0, 2.0, None],
+        "flag": [True, False, True, True, False, True],
+        "colour": ["red", "blue", "green", "red", "violet", "blue"],
+        "day": [datetime(2024, 2, 29, 7, 30), datetime(1969, 12, 31), datetime(2100, 1, 1, 23)] * 2,
+        "rating": [3, 8, 5, 3, 3, 5],
+    })  # fmt: skip
+
+
+def feed(table: pl.DataFrame) -> dict[str, np.ndarray]:
+    texts = {name: table[name].fill_null("").to_numpy() for name in ("colour",)}
+    numbers = {
+        name: table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        for name in ("x", "wide", "flag")
+    }
+    numbers["day"] = table["day"].cast(pl.Datetime("ms")).dt.epoch("ms").to_numpy() / 1e3
+    numbers["rating"] = table["rating"].cast(pl.Float64).to_numpy()
+    return {name: one[:, None] for name, one in (numbers | texts).items()}
+
+
+def run(path: Path, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = runtime.InferenceSession(str(path))
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(names, given), strict=True))
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "pbp": {"n_epochs": 5},
+    "closed-form-vi": {"n_epochs": 20},
+}
+
+
+@cache
+def fitted(method: str, *, is_class: bool = False) -> Any:
+    kind: dict[str, Any] = {} if is_class else {"target_kind": "numbers"}
+    own = SETTINGS.get(method, {})
+    about = {"target": "target", "method": method, "test_fraction": 0.2} | kind | own
+    return bayesprop.fit(mixed(is_class=is_class), **about)
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+def test_numbers_are_those_of_python(method: str, tmp_path: Path):
+    model = fitted(method)
+    model.to_onnx(tmp_path / "m.onnx", quantiles=[0.1, 0.975])
+    answers = run(tmp_path / "m.onnx", feed(rows()))
+    known = rows()[:3]
+    expected = model.predict_dist(known)
+    own = {
+        "mean": expected.mean,
+        "epistemic_var": expected.epistemic_var,
+        "noise_var": expected.noise_var,
+        "q_0.1": expected.quantile(0.1),
+        "q_0.975": expected.quantile(0.975),
+    }
+    assert answers.keys() == own.keys()
+    for name, values in own.items():
+        # Near zero a mean is as exact as its std.
+        slack = 1e-5 * expected.std if name in ("mean", "q_0.1", "q_0.975") else 0.0
+        error = np.abs(answers[name][:3, 0] - values)
+        assert (error <= 1e-5 * np.abs(values) + slack).all(), name
+        assert np.isnan(answers[name][3:]).all()
+
+
+def test_classes_are_those_of_python(tmp_path: Path):
+    model = fitted("logistic", is_class=True)
+    model.to_onnx(tmp_path / "m.onnx")
+    many = pl.concat([rows()[:3], mixed()[:, :6].drop_nulls()], how="vertical_relaxed")
+    answers, expected = run(tmp_path / "m.onnx", feed(many)), model.predict_dist(many)
+    np.testing.assert_allclose(answers["proba"], expected.proba, rtol=1e-9, atol=1e-12)
+    own = expected.mutual_information
+    np.testing.assert_allclose(answers["mutual_information"][:, 0], own, rtol=1e-9, atol=1e-12)
+    assert np.isnan(run(tmp_path / "m.onnx", feed(rows()))["proba"][3:]).all()
+
+
+def test_the_file_says_what_it_is(tmp_path: Path):
+    fitted("linear").to_onnx(tmp_path / "m.onnx")
+    model = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    own = {one.key: one.value for one in model.metadata_props}
+    assert own["method"] == "linear"
+    assert own["bayesprop"] == bayesprop.__version__
+    assert {one["name"] for one in json.loads(own["inputs"])} == {*rows().columns}
+    opsets = {one.domain: one.version for one in model.opset_import}
+    assert opsets.keys() <= {"", "ai.onnx.ml"}
+    assert opsets[""] <= 17
+    assert len(own["target_sha256"]) == 64
+
+
+def test_refusals_name_a_remedy(tmp_path: Path):
+    classes = fitted("pbp", is_class=True)
+    with pytest.raises(InputError, match="--method pbp"):
+        classes.to_onnx(tmp_path / "m.onnx")
+    with pytest.raises(InputError, match=r"quantiles must be .* got \[1.5\]"):
+        fitted("linear").to_onnx(tmp_path / "m.onnx", quantiles=[1.5])
+    positive = mixed().with_columns(pl.col("target").exp())
+    kind = {"target_kind": "positive", "test_fraction": 0.2}
+    model = bayesprop.fit(positive, target="target", method="linear", **kind)
+    with pytest.raises(InputError, match="--target-kind numbers"):
+        model.to_onnx(tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_the_refusal_names_every_able_method():
+    able = {
+        name
+        for name, method in catalogue.METHODS.items()
+        for task in method.homes
+        if issubclass(catalogue.plain_class(name, task).method_class, WritesGraph)
+    }
+    assert able == {"linear", "logistic", "closed-form-vi"} | {"pbp"}
+    assert all(f"'{name}'" in _ABLE for name in able)
+
+
+def test_the_normal_distribution_is_that_of_scipy(tmp_path: Path):
+    from spox import Tensor, argument, build
+
+    a = argument(Tensor(np.float64, ("n",)))
+    own = graphs.bell(graphs.Node(a))
+    outputs = {"density": own.density.var, "lower": own.lower.var, "upper": own.upper.var}
+    (tmp_path / "bell.onnx").write_bytes(build({"a": a}, outputs).SerializeToString())
+    at = np.linspace(-36.0, 36.0, 1001)
+    values = run(tmp_path / "bell.onnx", {"a": at})
+    np.testing.assert_allclose(values["lower"], special.ndtr(at), rtol=1e-12)
+    np.testing.assert_allclose(values["upper"], special.ndtr(-at), rtol=1e-12)
+
+
+def test_the_command_writes_the_same_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    fitted("linear").save(tmp_path / "m.bayesprop")
+    fitted("linear").to_onnx(tmp_path / "own.onnx", quantiles=[0.25])
+    words = ["export", str(tmp_path / "m.bayesprop"), str(tmp_path / "m.onnx"), "--quantiles"]
+    assert main([*words, "0.25"]) == 0
+    assert capfd.readouterr().out == ""
+    given = feed(rows())
+    own, written = (run(tmp_path / name, given) for name in ("own.onnx", "m.onnx"))
+    assert own.keys() == written.keys()
+    assert all(np.array_equal(own[name], written[name], equal_nan=True) for name in own)
+    assert main([*words, "2"]) == 2
+    assert "quantiles must be" in capfd.readouterr().err
