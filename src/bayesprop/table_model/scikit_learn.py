@@ -133,20 +133,15 @@ class _TableEstimator(BaseEstimator):
         X as `predict_dist` takes it; Shapley values, as of `TableModel.explain`.
         """
         table = self._table(X)
-        return self.model_.explain(table, **self._lacking)
+        return self.model_.explain(table, allow_missing_columns=self.allow_missing_columns)
 
     def monitor(self, X: Any, alarm_rate: float = 0.01) -> Monitoring:
         """Check whether rows are like those of the fit, as `TableModel.monitor` does.
 
         X as `predict_dist` takes it, at least 20 rows.
         """
-        table = self._table(X)
-        return self.model_.monitor(table, alarm_rate, **self._lacking)
-
-    @property
-    def _lacking(self) -> dict[str, bool]:
-        """Whether columns that a table lacks count as missing."""
-        return {"allow_missing_columns": self.allow_missing_columns}
+        table, lacking = self._table(X), self.allow_missing_columns
+        return self.model_.monitor(table, alarm_rate, allow_missing_columns=lacking)
 
     def _table(self, X: Any) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""
@@ -201,7 +196,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
             their order, or a dict by column (one row) or a list of dicts.
         """
         table = self._table(X)
-        return self.model_.predict_dist(table, **self._lacking)
+        return self.model_.predict_dist(table, allow_missing_columns=self.allow_missing_columns)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predictive mean, (n,), or with `return_std` also the standard deviation."""
@@ -263,7 +258,7 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
     def predict_dist(self, X: Any) -> ClassPredictive:
         """Return the predictive distribution of every row; X as `TableRegressor` takes it."""
         table = self._table(X)
-        return self.model_.predict_dist(table, **self._lacking)
+        return self.model_.predict_dist(table, allow_missing_columns=self.allow_missing_columns)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
         """Return the probability of every class, in the order of `classes_`."""
