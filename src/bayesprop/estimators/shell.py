@@ -341,7 +341,8 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             the share of its variance that comes from there. A missing value needs none. None: X is
             exact.
         """
-        return self.fitted_.predict(*self._uncertain(X, X_std))
+        rows = self._uncertain(X, X_std)
+        return self.fitted_.predict(*rows)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
@@ -474,7 +475,8 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
         X, X_std
             As `BayesianRegressor.predict_dist` takes them; shares are of the entropy.
         """
-        return self.fitted_.predict(*self._uncertain(X, X_std))
+        rows = self._uncertain(X, X_std)
+        return self.fitted_.predict(*rows)
 
     def predict_proba(
         self, X: ArrayLike, *, X_std: ArrayLike | None = None
