@@ -64,7 +64,7 @@ def test_a_name_in_another_case_is_suggested():
 
 def test_absent_columns_may_be_allowed_and_are_missing_in_every_row():
     encoding = TableEncoding.fit(table(CITY), "y")
-    rows, warnings = encoding.encode(pl.DataFrame({"x": [1.0, 2.0]}), allow_absent=True)
+    rows, warnings = encoding.encode(pl.DataFrame({"x": [1.0, 2.0]}), allow_absent=True)[:2]
     np.testing.assert_array_equal(rows, [[1.0] + 3 * [np.nan], [2.0] + 3 * [np.nan]])
     assert warnings == [Message.of("columns.absent", "city", n=1, are="is")]
     with pytest.raises(TableError, match="'city'; allow_missing_columns treats them as missing"):
@@ -112,14 +112,14 @@ def test_gaps_that_tell_of_a_class_are_marked():
 def test_gaps_that_training_did_not_have_are_counted():
     encoding = TableEncoding.fit(table(CITY), "y")
     new = pl.DataFrame({"x": [None, 1.0, None], "city": ["Rome", None, "Oslo"]})
-    rows, warnings = encoding.encode(new)
+    rows, warnings = encoding.encode(new)[:2]
     np.testing.assert_array_equal(rows[:, 0], [np.nan, 1.0, np.nan])
     np.testing.assert_array_equal(rows[1, 1:], np.full(3, np.nan))
     assert [*map(str, warnings)] == [
         "2 columns with missing values, and none in the training data, so that error bars are"
         " wider: 'x' 2, 'city' 1"
     ]
-    _, warnings = encoding.encode(new.with_columns(city=pl.lit("Oslo")))
+    _, warnings = encoding.encode(new.with_columns(city=pl.lit("Oslo")))[:2]
     assert warnings == [Message.of("column.new_gaps", "x", n=2)]
 
 
@@ -191,7 +191,7 @@ def test_few_numbers_with_units_are_categories_and_said_to_be():
 
 def test_dates_in_a_numeric_column_are_named_at_prediction():
     encoding = TableEncoding.fit(table(), "y")
-    rows, (remark, _) = encoding.encode(pl.DataFrame({"x": [datetime.date(2024, 1, 1)]}))
+    rows, (remark, _) = encoding.encode(pl.DataFrame({"x": [datetime.date(2024, 1, 1)]}))[:2]
     assert np.isnan(rows).all()
     assert remark == Message.of("column.times", "x", got="Date").within("column.all_missing")
 
@@ -266,7 +266,7 @@ def test_any_table_is_refused_in_one_line_or_stored_and_applied_alike(rows, name
         return
     again = stored_and_back(encoding)
     assert again == encoding
-    matrix, warnings = again.encode(frame)
+    matrix, warnings = again.encode(frame)[:2]
     assert warnings == []  # nothing about the training rows themselves can be a surprise
     assert not np.isinf(matrix).any()
     assert matrix.shape == (len(rows), len(encoding.feature_names))

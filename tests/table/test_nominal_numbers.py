@@ -155,7 +155,7 @@ def test_a_number_stands_beside_what_it_tells(frame):
     assert encoding.report == [Message.of("column.many_names", "plot", **own)]
     assert encoding.text_columns == ()
     new = pl.DataFrame({"plot": [7.0, 39.0, 7.5, 99.0, None], "dose": 0})
-    X, warnings = encoding.encode(new)
+    X, warnings = encoding.encode(new)[:2]
     words = frame.with_columns(pl.col("plot").cast(pl.String))
     one = TargetEncodedColumn.fit(words["plot"], frame[["crop"]].to_numpy(), ["mean crop"])
     told = one.encode(pl.Series("plot", ["7", "39", "x", "y", None])).X

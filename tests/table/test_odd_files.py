@@ -133,7 +133,7 @@ def test_what_does_not_fit_a_model_is_named_at_once():
     (lacks, target) = found.value.problems
     assert (lacks.code, lacks.columns) == ("columns.lacking_but_some", ("x0",))
     assert (target.code, target.columns) == ("stray", ("y",))
-    rows, remarks = encoding.encode(words)
+    rows, remarks = encoding.encode(words)[:2]
     np.testing.assert_array_equal(rows, [[1.5] * 30, *[[np.nan] * 30] * 3])
     assert (remarks[0].code, len(remarks[0].columns)) == ("stray.missing", 30)
     assert "'x0' ('x' in data row 2, 'inf' in data row 4), 'x1' ('x'" in str(remarks[0])

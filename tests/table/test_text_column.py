@@ -72,7 +72,7 @@ def test_text_is_the_sum_of_the_weights_of_its_trigrams(frame):
     later = ["Xqzw, Mrs Qxjv", "MISS", "ŽŽŽ", None, "Mr" + " Mr" * 2000]
     sums = [one @ weights for one in np.array([[t in trigrams_of(s or "") for t in kept]
                                                for s in later], float)]  # fmt: skip
-    X, warnings = encoding.encode(pl.DataFrame({"x": 0.0, "name": later}))
+    X, warnings = encoding.encode(pl.DataFrame({"x": 0.0, "name": later}))[:2]
     np.testing.assert_allclose(X[[0, 1, 2, 4], 1], np.array(sums)[[0, 1, 2, 4]] + intercept,
                                atol=1e-5)  # fmt: skip
     assert np.isnan(X[3, 1])
