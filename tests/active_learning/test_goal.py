@@ -281,3 +281,24 @@ def test_no_doubt_is_no_trouble():
     sure = Belief(share, mean, np.zeros((1, 3)), AS_THEY_ARE)
     found = goals.log_expected_improvement(sure, Goal("max", 1.0), np.array(1.0))
     assert np.exp(found) == pytest.approx([0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("acquisition", ["log-expected-improvement", "probability-of-improvement"])
+def test_a_score_is_per_cost_and_times_the_probability_of_what_is_required(acquisition):
+    rng = np.random.default_rng(0)
+    X, cost, p = rng.normal(size=(30, 2)), rng.uniform(1.0, 9.0, 30), rng.uniform(0.0, 1.0, 30)
+    p[3] = 0.0
+    learner = ActiveLearner(BayesianLinearRegressor(), acquisition)
+    learner.teach(X, X[:, 0] + 0.3 * rng.normal(size=30))
+    how = {"goal": Goal("max", 1.0)}
+    to = np.exp if acquisition.startswith("log") else np.asarray
+    alone = to(learner.scores(X, **how))
+    with np.errstate(divide="ignore"):
+        how |= {"costs": cost, "log_met": np.log(p)}
+    np.testing.assert_allclose(to(learner.scores(X, **how)), alone * p / cost, rtol=1e-9)
+    chosen = learner.query(X, 1, **how)
+    assert chosen.indices[0] == np.argmax(alone * p / cost)
+    np.testing.assert_allclose(to(chosen.pool_scores), alone * p, rtol=1e-9)
+    for wrong in (np.full(30, 0.1), np.full(30, np.nan), np.zeros(29)):
+        with pytest.raises(ValueError, match=r"log_met must hold \(30,\) logarithms"):
+            learner.query(X, 1, **how | {"log_met": wrong})

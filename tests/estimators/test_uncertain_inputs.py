@@ -108,7 +108,8 @@ def test_a_frame_of_errors_goes_by_name():
         (np.inf, "got inf"),
         (1e80, "at most .* got 1e[+]80"),
         (np.ones(4), "one of each column .3,. or of each value .5, 3., got the shape .4,."),
-        ("much", "could not convert"),
+        ("much", "X_std must hold numbers, got str"),
+        ({}, "X_std must hold numbers, got dict"),
     ],
 )
 def test_what_is_no_standard_deviation_is_refused(line, std, told):

@@ -1,4 +1,4 @@
-"""Graphs of ONNX in onnxruntime beside the predictions of Python."""
+"""Graphs of ONNX, run by onnxruntime, against the predictions of Python."""
 
 from __future__ import annotations
 

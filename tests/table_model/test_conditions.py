@@ -175,6 +175,7 @@ def test_what_a_requirement_refuses(models: Any):
         ({"goal": "max", "requires": (purity, "==", 0.6)}, "compare purity by one of <= >= < > "),
         ({"goal": "max", "requires": (purity, ">=", "a")}, "with a finite number$"),
         ({"goal": "max", "requires": (works, "==", "yes")}, "with one of false, true$"),
+        ({"goal": "max", "requires": 5}, "^requires must be a condition such as"),
         ({"goal": "max", "requires": "none.bayesprop > 1"}, "none.bayesprop"),
         ({"goal": "max", "requires": (purity, ">=", 0.6)}, "^goal needs the value to beat"),
         ({"goal": "max", "requires": (purity, ">=", 0.6), "acquisition": "thompson"},
@@ -188,3 +189,8 @@ def test_an_optimiser_says_that_all_rows_are_measured():
     few = pl.DataFrame({"metal": ["a", "b"] * 20, "yield": np.arange(40.0)})
     with pytest.raises(ValueError, match=r"^all rows that can be made are among .* widen ranges"):
         Optimiser(few, target="yield", method="linear", make=50).ask(1)
+
+
+def test_a_requirement_is_not_about_the_target():
+    with pytest.raises(ValueError, match=r"yield is the target: name .* by target_value$"):
+        Optimiser(POOL, target="yield", requires="yield <= 1")

@@ -104,12 +104,16 @@ class Query:
         """Whether scores are logarithms, from which that of the cost is taken."""
         return self.name == LOG_EXPECTED_IMPROVEMENT
 
+    def if_met(self, scores: np.ndarray, places: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return scores times the probability that a row meets what is required."""
+        if self.log_met is None:
+            return scores
+        log_met = self.log_met[places]
+        return scores + log_met if self.is_logarithm else scores * np.exp(log_met)
+
     def worth(self, scores: np.ndarray, places: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return scores per cost, times the probability that a row meets what is required."""
-        cost = self.cost[places]
-        if self.log_met is not None:
-            log_met = self.log_met[places]
-            scores = scores + log_met if self.is_logarithm else scores * np.exp(log_met)
+        scores, cost = self.if_met(scores, places), self.cost[places]
         return scores - np.log(cost) if self.is_logarithm else scores / cost
 
     def scores(self, estimator: Estimator, X: Inputs) -> Float[np.ndarray, " n"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, cast
 
@@ -25,6 +25,7 @@ from bayesprop.active_learning.pool import (
     Allowed,
     checked_allowed,
     checked_costs,
+    checked_log_met,
     checked_rows,
     named,
 )
@@ -47,7 +48,7 @@ from bayesprop.store import load_model, save_model
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
 
-_NOTES, _LEAST_LOG = "active_learning", -1e300
+_NOTES = "active_learning"
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
 
 
@@ -184,12 +185,7 @@ class ActiveLearner:
         Raises NotFittedError before the first `teach`, except for random choices, and ValueError
         where fewer than n different rows are allowed.
         """
-        query = self._query(pool, costs, allowed, reference, goal)
-        if log_met is not None:
-            log_met = np.asarray(log_met, np.float64)
-            if log_met.shape != query.cost.shape or not (log_met <= 0.0).all():
-                raise ValueError(f"log_met must hold ({len(query.cost)},) numbers <= 0")
-            query = replace(query, log_met=np.maximum(log_met, _LEAST_LOG))
+        query = self._query(pool, costs, allowed, reference, goal, log_met)
         check_int("n", n)
         if goal is not None and self.batch == "k-means++":
             raise ValueError("k-means++ has no batch for a goal: take fantasy, top or auto")
@@ -200,18 +196,22 @@ class ActiveLearner:
             batch = "fantasy" if by_value else "k-means++"
         chosen = batches.choose(query, scores, int(n), batch)
         self._n_queries += 1
-        self._top_score = float(np.max(scores[query.allowed]))
-        return chosen
+        of_pool, own = query.if_met(scores), query.if_met(chosen.scores, chosen.indices)
+        self._top_score = float(np.max(of_pool[query.allowed]))
+        return chosen._replace(scores=own, pool_scores=of_pool)
 
     def scores(
         self,
         pool: Inputs | ArrayLike,
         *,
+        costs: ArrayLike | None = None,
         reference: Inputs | ArrayLike | None = None,
         goal: Goal | None = None,
+        log_met: ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """Score every row of the pool on its own, in the unit of the acquisition."""
-        return batches.scores_of(self._query(pool, None, None, reference, goal))
+        """Score every row of the pool on its own, in the unit of the acquisition, per cost."""
+        query = self._query(pool, costs, None, reference, goal, log_met)
+        return query.worth(batches.scores_of(query))
 
     def teach(self, X: Inputs | ArrayLike, y: ArrayLike, *, cost: float | None = None) -> Self:
         """Learn measured rows, by a fit to all rows or by streaming the new ones.
@@ -333,6 +333,7 @@ class ActiveLearner:
         allowed: Allowed,
         reference: Inputs | ArrayLike | None,
         goal: Goal | None,
+        log_met: ArrayLike | None,
     ) -> Query:
         acquisition = self._acquisition(has_goal=goal is not None)
         name = getattr(acquisition, "name", "")
@@ -353,6 +354,7 @@ class ActiveLearner:
             X=rows,
             acquisition=acquisition,
             cost=checked_costs(costs, len(rows)),
+            log_met=checked_log_met(log_met, len(rows)),
             allowed=checked_allowed(allowed, rows),
             reference=None if reference is None else checked_rows("reference", reference),
             seed=int(seed.generate_state(1)[0]),

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayesprop.estimators.any_estimator import Inputs
 from bayesprop.estimators.params import finite
 
+_LEAST_LOG = -1e300  # added to a score, it is still a number
 Allowed = Bool[np.ndarray, " n"] | Callable[[Inputs], ArrayLike] | None
 
 
@@ -57,6 +58,16 @@ def checked_costs(costs: ArrayLike | None, n: int) -> Float[np.ndarray, " n"]:
     if costs.min() <= 0.0:
         raise ValueError(f"costs must be > 0, got {costs.min():g} at {np.argmin(costs)}")
     return costs
+
+
+def checked_log_met(log_met: ArrayLike | None, n: int) -> Float[np.ndarray, " n"] | None:
+    """Return log probabilities, minus infinity as a finite number; None where none are given."""
+    if log_met is None:
+        return None
+    values = np.asarray(log_met, np.float64)
+    if values.shape != (n,) or not (values <= 0.0).all():
+        raise ValueError(f"log_met must hold ({n},) logarithms of probabilities, numbers <= 0")
+    return np.maximum(values, _LEAST_LOG)
 
 
 def checked_allowed(allowed: Allowed, X: Inputs) -> Bool[np.ndarray, " n"]:

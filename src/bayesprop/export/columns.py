@@ -125,7 +125,7 @@ def _places(text: Node, words: Sequence[str]) -> object:
 
 
 def _marked(column: EncodedColumn, values: list[Node], gap: Node) -> Node:
-    """Mark missing values in a column beside, if the encoding does; `gap` is NaN there, else 0."""
+    """Mark missing values in a further column, if the encoding does; `gap` is NaN there, else 0."""
     if column.marked:
         values = [*values, where_less(gap, 1.0, 0.0, 1.0)]
     return side_by_side(values)

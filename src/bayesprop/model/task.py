@@ -279,7 +279,10 @@ def checked_std(
         In the units of X: a number, one a column (d,), or one a value (n, d). ValueError where a
         value has none of at least 0, one beyond a tenth of `furthest`, or is an exposure.
     """
-    std = np.asarray(X_std, np.float64)
+    try:
+        std = np.asarray(X_std, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"X_std must hold numbers, got {type(X_std).__name__}") from None
     if std.shape not in ((), X.shape[1:], X.shape):
         raise ValueError(
             f"X_std must be a number, one of each column {X.shape[1:]} or of each value {X.shape}, "

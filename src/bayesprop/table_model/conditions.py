@@ -176,7 +176,7 @@ def one_or_several(given: Any) -> tuple[Any, ...]:
     """Return conditions as a tuple: one text, one (model, sign, value), or several of either."""
     is_triple = isinstance(given, tuple) and len(given) == 3
     is_one = isinstance(given, str) or (is_triple and str(given[1]) in _COMPARE)
-    return (given,) if is_one else tuple(given)
+    return (given,) if is_one or not isinstance(given, Sequence) else tuple(given)
 
 
 def log_probability_of_all(

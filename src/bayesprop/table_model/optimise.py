@@ -113,6 +113,8 @@ class Optimiser:
         texts = [one for one in self._requires if isinstance(one, str)]
         names = [Condition.of(one, "requires.form").name for one in texts]
         self.outputs = [one for one in dict.fromkeys(names) if not Path(one).is_file()]
+        if target in self.outputs:
+            raise InputError(Message.of("requires.target", target))
         self._candidates, self._make = candidates, MADE if make is None else int(make)
         drop = settings.get("drop", ())
         drop = [*((drop,) if isinstance(drop, str | int) else drop), *self.outputs]

@@ -108,9 +108,9 @@ class SuggestRequest(NamedTuple):
 
     def _check_goal(self, needed: bool | None) -> None:
         if self.goal is None:
-            for name in ("target_value", "measured", "requires"):
-                given = getattr(self, name)
-                if given is not None and not (name == "requires" and not given):
+            asked = self.target_value, self.measured, self.requires or None
+            for name, given in zip(("target_value", "measured", "requires"), asked, strict=True):
+                if given is not None:
                     raise InputError(Message.of("goal.alone", settings=name))
             if needed:
                 raise InputError(Message.of("goal.needed", name=self.by))
@@ -163,14 +163,14 @@ class _Candidates(NamedTuple):
     """The table of candidates: as it came, encoded, what each costs, which may be chosen.
 
     log_met
-        Log probability that each meets what is required, 0 where nothing is.
+        Log probability that each meets what is required; None: nothing is.
     """
 
     frame: pl.DataFrame
     X: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
-    log_met: Float[np.ndarray, " n"]
+    log_met: Float[np.ndarray, " n"] | None
     warnings: list[Message]
 
 
@@ -243,10 +243,7 @@ def _measured(
 def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
     frame = model.read(table)
     encoded = model.encode(frame)
-    cost = None
-    if request.cost is not None:
-        costs = as_numbers(column(frame, request.cost, table))
-        cost = costs.fill_null(float("nan")).to_numpy()
+    cost = _costs(request, frame, table)
     source = request.source or table
     met = [meets(frame, text, source) for text in request.where]
     allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
@@ -258,8 +255,22 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
         if not allowed.any():
             code = "suggest.known" if request.source is None else "make.known"
             raise InputError(Message.of(code, where=table_name(source)))
-    log_met = log_probability_of_all(request.requires, frame)
+    log_met = _log_met(request, frame)
     return _Candidates(frame, encoded.X, cost, allowed, log_met, encoded.warnings)
+
+
+def _costs(
+    request: SuggestRequest, frame: pl.DataFrame, source: Any
+) -> Float[np.ndarray, " n"] | None:
+    """Return what each row costs; None: all cost the same."""
+    if request.cost is None:
+        return None
+    return as_numbers(column(frame, request.cost, source)).fill_null(float("nan")).to_numpy()
+
+
+def _log_met(request: SuggestRequest, frame: pl.DataFrame) -> Float[np.ndarray, " n"] | None:
+    """Return the log probability that each row meets what is required; None: nothing is."""
+    return log_probability_of_all(request.requires, frame) if request.requires else None
 
 
 def _key(row: list[float]) -> tuple[float | None, ...]:
@@ -273,16 +284,12 @@ def scores_of(
     """Score every row of a table on its own, higher is better."""
     encoded, (goal, _) = model.encode(frame).X, _goal(request, model)
     with refusals_by_name(encoded, model.encoding, range(1, 1 + len(frame))):
-        scores = _learner(request, model).scores(encoded, goal=goal)
-    return _if_met(request, scores, log_probability_of_all(request.requires, frame))
-
-
-def _if_met(request: SuggestRequest, scores: np.ndarray, log_met: np.ndarray) -> np.ndarray:
-    """Return scores times the probability of meeting what is required; logarithms plus its log."""
-    if not request.requires:
-        return scores
-    is_log = request.by == LOG_EXPECTED_IMPROVEMENT
-    return scores + log_met if is_log else scores * np.exp(log_met)
+        return _learner(request, model).scores(
+            encoded,
+            costs=_costs(request, frame, request.source),
+            goal=goal,
+            log_met=_log_met(request, frame),
+        )
 
 
 def _learner(request: SuggestRequest, model: TableModel) -> ActiveLearner:
@@ -301,19 +308,16 @@ def _choose(
     reference = None
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
-    log_met = candidates.log_met
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
-        chosen = _learner(request, model).query(
+        return _learner(request, model).query(
             candidates.X,
             request.n,
             costs=candidates.cost,
             allowed=candidates.allowed,
             reference=reference,
             goal=goal,
-            log_met=log_met if request.requires else None,
+            log_met=candidates.log_met,
         )
-    scores = _if_met(request, chosen.scores, log_met[chosen.indices])
-    return chosen._replace(scores=scores, pool_scores=_if_met(request, chosen.pool_scores, log_met))
 
 
 def _records(
@@ -330,7 +334,7 @@ def _records(
     # Without a mean and std of the training rows, no value is known to be unusual.
     is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
     features = features_of(model.encoding, candidates.X) if is_known else ()
-    x, records = candidates.X[rows], []
+    x, log_met, records = candidates.X[rows], candidates.log_met, []
     predictive = predictive_of(model, x, rows + 1)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
     z = scaler.transform(x)
@@ -344,7 +348,7 @@ def _records(
             **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
             **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
             **_prospects(one, goal),
-            **({"met": float(np.exp(candidates.log_met[row]))} if request.requires else {}),
+            **({} if log_met is None else {"met": float(np.exp(log_met[row]))}),
         }
         unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
         words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
