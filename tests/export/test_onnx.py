@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -16,7 +18,7 @@ from scipy import special
 import bayesprop
 from bayesprop import catalogue
 from bayesprop.cli import main
-from bayesprop.export.onnx_file import _ABLE
+from bayesprop.export.onnx_file import _ABLE, check
 from bayesprop.model.method import WritesGraph
 from bayesprop.numerics import graphs
 from bayesprop.table_model.refusals import InputError
@@ -28,12 +30,13 @@ runtime = pytest.importorskip("onnxruntime")
 START_HOURS = 24 * 19_000
 
 
-def mixed(n: int = 120, *, is_class: bool = False) -> pl.DataFrame:
+def mixed(n: int = 120, n_classes: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(3)
     x, flag = rng.normal(size=n), rng.random(n) < 0.4
     colour = rng.choice(["red", "green", "blue"], n)
     y = 30.0 + 5.0 * x + 3.0 * (colour == "red") + flag + rng.normal(size=n)
-    target = np.where(y > 31.0, "high", "low") if is_class else y - 30.0
+    names = np.array(["low", "high", "higher"])
+    target = names[np.digitize(y, [31.0, 34.0][: n_classes - 1])] if n_classes else y - 30.0
     gaps = pl.Series(x).set(pl.Series(rng.random(n) < 0.15), None)
     hours = START_HOURS + rng.integers(0, 24 * 700, n)
     day = pl.Series(3_600_000 * hours).cast(pl.Datetime("ms"))
@@ -76,15 +79,27 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "linear": {},
     "pbp": {"n_epochs": 5},
     "closed-form-vi": {"n_epochs": 20},
+    "laplace": {"n_epochs": 2, "n_rounds": 1},
+}
+OF_CLASSES: dict[tuple[str, int], dict[str, Any]] = {
+    ("logistic", 2): {},
+    ("logistic", 3): {},
+    ("pbp", 2): {"n_epochs": 5},
+    ("pbp", 3): {"n_epochs": 5},
+    ("ebp", 2): {"n_epochs": 2},
+    ("ebp", 3): {"n_epochs": 2, "hidden_layer_sizes": (7,)},
+    ("closed-form-vi", 3): {"n_epochs": 5},
+    ("laplace", 2): {"n_epochs": 2, "n_rounds": 1, "structure": "diagonal"},
+    ("laplace", 3): {"n_epochs": 2, "n_rounds": 1},
 }
 
 
 @cache
-def fitted(method: str, *, is_class: bool = False) -> Any:
-    kind: dict[str, Any] = {} if is_class else {"target_kind": "numbers"}
-    own = SETTINGS.get(method, {})
+def fitted(method: str, n_classes: int = 0) -> Any:
+    kind: dict[str, Any] = {} if n_classes else {"target_kind": "numbers"}
+    own = OF_CLASSES[method, n_classes] if n_classes else SETTINGS[method]
     about = {"target": "target", "method": method, "test_fraction": 0.2} | kind | own
-    return bayesprop.fit(mixed(is_class=is_class), **about)
+    return bayesprop.fit(mixed(n_classes=n_classes), **about)
 
 
 @pytest.mark.parametrize("method", SETTINGS)
@@ -110,14 +125,17 @@ def test_numbers_are_those_of_python(method: str, tmp_path: Path):
         assert np.isnan(answers[name][3:]).all()
 
 
-def test_classes_are_those_of_python(tmp_path: Path):
-    model = fitted("logistic", is_class=True)
+@pytest.mark.parametrize(("method", "n_classes"), OF_CLASSES)
+def test_classes_are_those_of_python(method: str, n_classes: int, tmp_path: Path):
+    model = fitted(method, n_classes)
     model.to_onnx(tmp_path / "m.onnx")
     many = pl.concat([rows()[:3], mixed()[:, :6].drop_nulls()], how="vertical_relaxed")
     answers, expected = run(tmp_path / "m.onnx", feed(many)), model.predict_dist(many)
-    np.testing.assert_allclose(answers["proba"], expected.proba, rtol=1e-9, atol=1e-12)
+    # Python has float32 in the closed form.
+    rtol, atol = (1e-5, 1e-5) if method == "closed-form-vi" else (1e-9, 1e-10)
+    np.testing.assert_allclose(answers["proba"], expected.proba, rtol=rtol, atol=atol)
     own = expected.mutual_information
-    np.testing.assert_allclose(answers["mutual_information"][:, 0], own, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(answers["mutual_information"][:, 0], own, rtol=rtol, atol=atol)
     assert np.isnan(run(tmp_path / "m.onnx", feed(rows()))["proba"][3:]).all()
 
 
@@ -136,9 +154,8 @@ def test_the_file_says_what_it_is(tmp_path: Path):
 
 
 def test_refusals_name_a_remedy(tmp_path: Path):
-    classes = fitted("pbp", is_class=True)
-    with pytest.raises(InputError, match="--method pbp"):
-        classes.to_onnx(tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="--method pbp"):
+        check(cast(Any, SimpleNamespace(method=object())))
     with pytest.raises(InputError, match=r"quantiles must be .* got \[1.5\]"):
         fitted("linear").to_onnx(tmp_path / "m.onnx", quantiles=[1.5])
     positive = mixed().with_columns(pl.col("target").exp())
@@ -156,21 +173,37 @@ def test_the_refusal_names_every_able_method():
         for task in method.homes
         if issubclass(catalogue.plain_class(name, task).method_class, WritesGraph)
     }
-    assert able == {"linear", "logistic", "closed-form-vi"} | {"pbp"}
+    assert able == {"linear", "logistic", "closed-form-vi", "pbp", "laplace", "ebp"}
     assert all(f"'{name}'" in _ABLE for name in able)
 
 
-def test_the_normal_distribution_is_that_of_scipy(tmp_path: Path):
+def evaluated(function: Callable[[graphs.Node], graphs.Node], at: np.ndarray) -> np.ndarray:
     from spox import Tensor, argument, build
 
-    a = argument(Tensor(np.float64, ("n",)))
-    own = graphs.bell(graphs.Node(a))
-    outputs = {"density": own.density.var, "lower": own.lower.var, "upper": own.upper.var}
-    (tmp_path / "bell.onnx").write_bytes(build({"a": a}, outputs).SerializeToString())
+    a = argument(Tensor(np.float64, at.shape))
+    model = build({"a": a}, {"b": function(graphs.Node(a)).var})
+    return runtime.InferenceSession(model.SerializeToString()).run(None, {"a": at})[0]
+
+
+def test_the_normal_distribution_is_that_of_scipy():
     at = np.linspace(-36.0, 36.0, 1001)
-    values = run(tmp_path / "bell.onnx", {"a": at})
-    np.testing.assert_allclose(values["lower"], special.ndtr(at), rtol=1e-12)
-    np.testing.assert_allclose(values["upper"], special.ndtr(-at), rtol=1e-12)
+    lower = evaluated(lambda a: graphs.bell(a).lower, at)
+    np.testing.assert_allclose(lower, special.ndtr(at), rtol=1e-12)
+    upper = evaluated(lambda a: graphs.bell(a).upper, at)
+    np.testing.assert_allclose(upper, special.ndtr(-at), rtol=1e-12)
+    at = np.concatenate([at, [-1e3, 1e5]])
+    odds = special.log_ndtr(at) - special.log_ndtr(-at)
+    np.testing.assert_allclose(evaluated(graphs.log_odds, at), odds, rtol=1e-11, atol=1e-12)
+
+
+def test_the_symmetric_root_squares_to_the_matrix():
+    rng = np.random.default_rng(0)
+    turns, _ = np.linalg.qr(rng.normal(size=(20, 4, 4)))
+    values = 10.0 ** rng.uniform(-8.0, 8.0, (20, 1, 1)) * np.array([1e-7, 1e-4, 0.3, 1.0])
+    a = (turns * values) @ turns.transpose(0, 2, 1)
+    expected = (turns * np.sqrt(values)) @ turns.transpose(0, 2, 1)
+    root = evaluated(lambda a: graphs.symmetric_root(a, 4), a)
+    assert (np.abs(root - expected) <= 1e-10 * np.sqrt(values.max(2, keepdims=True))).all()
 
 
 def test_the_command_writes_the_same_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

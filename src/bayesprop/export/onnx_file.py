@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.05, 0.5, 0.95)
 _ABLE = (
-    "ONNX takes numbers by method 'pbp', 'closed-form-vi' or 'linear' and two classes by "
-    "'logistic': fit one of these, as with --method pbp"
+    "ONNX takes the methods 'linear', 'logistic', 'pbp', 'closed-form-vi', 'laplace' and 'ebp': "
+    "fit one of these, as with --method pbp"
 )
 _GAPS = "every output of a row with a missing value, an unknown level or a far value is NaN"
 

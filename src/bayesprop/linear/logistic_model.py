@@ -20,8 +20,8 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_report
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
-from bayesprop.numerics.gaussian_logits import logistic_graph
-from bayesprop.numerics.graphs import ClassNodes, Node
+from bayesprop.numerics.gaussian_logits import logistic_graph, softmax_graph
+from bayesprop.numerics.graphs import ClassNodes, Node, side_by_side
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
@@ -192,15 +192,19 @@ class LogisticModel:
         return ClassPredictive.of_codes(*map(np.concatenate, zip(*parts, strict=True)))
 
     def graph(self, state: LogisticState, x: Node) -> ClassNodes:
-        """Write `predict` as a graph of ONNX; ValueError but for two classes by quadrature."""
-        if self.n_classes > 2 or self.prediction != "quadrature":
+        """Write `predict` as a graph of ONNX; ValueError but for quadrature."""
+        if self.prediction != "quadrature":
             raise ValueError(
-                "ONNX takes two classes and prediction='quadrature', got "
-                f"{self.n_classes} classes and {self.prediction!r}: set it so, or merge classes"
+                f"ONNX takes prediction='quadrature', got {self.prediction!r}: set it so"
             )
-        mean, root = state.posterior.mean, state.posterior.root
-        spread = x @ root[1:] + root[0]
-        return logistic_graph(x @ mean[1:, None] + mean[0], (spread * spread).sum())
+        n, p = self.n_logits, len(state.posterior.mean)
+        mean = state.posterior.mean.reshape(n, -1)
+        root = state.posterior.root.reshape(n, -1, p)
+        m, spread = x @ mean[:, 1:].T + mean[:, 0], [x @ each[1:] + each[0] for each in root]
+        if n == 1:
+            return logistic_graph(m, (spread[0] * spread[0]).sum())
+        rows = side_by_side(spread).reshape(-1, n, p)
+        return softmax_graph(m.reshape(-1, 1, n), rows @ rows.mT, n)
 
     @property
     def state_kind(self) -> LogisticState:

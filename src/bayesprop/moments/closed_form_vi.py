@@ -33,8 +33,8 @@ from bayesprop.networks.gradient_method import (
 )
 from bayesprop.networks.likelihoods import (
     GaussianNoise,
-    KnownNoise,
     NetworkLikelihood,
+    constant_noise,
     of_output_moments,
 )
 from bayesprop.networks.mlp import Weights, plain_apply, plain_propagate
@@ -44,7 +44,7 @@ from bayesprop.networks.training import Trained, is_finite
 from bayesprop.numerics import activation_moments, loops, softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.graphs import Node, NumberNodes, propagated
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes, propagated
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
@@ -397,21 +397,20 @@ class ClosedFormNetwork(PrunableNetwork):
         m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
         return of_output_moments(self.gradient.likelihood, params.likelihood, m, v)
 
-    def graph(self, state: PyTree, x: Node) -> NumberNodes:
+    def graph(self, state: PyTree, x: Node) -> NumberNodes | ClassNodes:
         """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
         likelihood, params = self.gradient.likelihood, state.network.params
-        if not isinstance(likelihood, KnownNoise) or self.prediction != "expected":
+        if self.prediction != "expected":
             raise ValueError(
-                "ONNX takes numbers, noise='learned' or a number, and prediction='expected' of "
-                f"closed-form-vi, got {type(likelihood).__name__} and {self.prediction!r}: set "
-                "these, or fit method 'logistic' to two classes"
+                f"ONNX takes prediction='expected' of closed-form-vi, got {self.prediction!r}: "
+                "set it so"
             )
         q = params.weights
         m, v = ([np.asarray(layer, np.float64) for layer in part] for part in (q.m, q.v))
         mean, var = propagated(m, v, x, self.model.activation)
-        none = np.zeros((1, likelihood.n_outputs), np.float32)
-        noise = of_output_moments(likelihood, params.likelihood, none, none).noise_var[0]
-        return NumberNodes(mean, var, noise, np.full(len(noise), np.inf))
+        if not isinstance(likelihood, GaussianNoise):
+            return softmax_expectations.graph(mean, var, likelihood.n_outputs)
+        return NumberNodes.gaussian(mean, var, constant_noise(likelihood, params.likelihood))
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Add the natural parameters of the weights; what the likelihood learnt is averaged.

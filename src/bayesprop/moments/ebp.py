@@ -32,9 +32,10 @@ from scipy import special
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.networks.mlp import dense_apply, dense_propagate
-from bayesprop.numerics import activation_moments
+from bayesprop.numerics import activation_moments, graphs
 from bayesprop.numerics.filling import filled, padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
+from bayesprop.numerics.graphs import ClassNodes, Node
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
 
@@ -352,6 +353,19 @@ class EBPNetwork(RowPasses):
         else:
             proba = special.softmax(of_outputs, axis=1)
         return ClassPredictive.of_codes(proba, np.zeros(len(x)))
+
+    def graph(self, state: EBPState, x: Node) -> ClassNodes:
+        """Write `predict` as a graph of ONNX; ValueError for prediction="map"."""
+        if self.is_map:
+            raise ValueError("ONNX takes prediction='posterior' of ebp, got 'map': set it so")
+        with jax.enable_x64(True):
+            q = [KINDS[self.weights].moments(jnp.asarray(layer)) for layer in state.h]
+            means, variances = [np.asarray(w.m) for w in q], [np.asarray(w.v) for w in q]
+        m, v = graphs.scaled_propagated(means, variances, x, "sign")
+        odds = graphs.log_odds(m / graphs.applied("sqrt", v))
+        if self.sizes[-1] == 1:
+            odds = graphs.side_by_side([odds * 0.0, odds])
+        return ClassNodes(graphs.applied("softmax", odds), odds.sum() * 0.0)
 
     @property
     def state_kind(self) -> EBPState:

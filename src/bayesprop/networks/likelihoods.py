@@ -208,6 +208,18 @@ def _noise_var(likelihood: GaussianNoise, params: PyTree, f: Float[Array, "n k"]
     return likelihood.observe(params, f).v
 
 
+def constant_noise(likelihood: GaussianNoise, params: PyTree) -> Float[np.ndarray, " o"]:
+    """Noise variances that are the same for every row; ValueError where they depend on the input.
+
+    params
+        Of the likelihood.
+    """
+    if isinstance(likelihood, InputNoise):
+        raise ValueError("ONNX takes noise='learned' or a number, got 'input': set it so")
+    none = np.zeros((1, likelihood.n_outputs), np.float32)
+    return np.asarray(_noise_var(likelihood, params, none), np.float64)[0]
+
+
 def of_output_moments(
     likelihood: GaussianNoise,
     params: PyTree,
@@ -222,7 +234,7 @@ def of_output_moments(
         Moments of the outputs. Log noise variances are bounded as those of `InputNoise` are.
     """
     if not isinstance(likelihood, InputNoise):
-        noise_var = np.asarray(_noise_var(likelihood, params, m[:1]), np.float64)
+        noise_var = constant_noise(likelihood, params)
         return GaussianPredictive(m, v, np.broadcast_to(noise_var, m.shape))
     n_targets = likelihood.n_targets
     f, noise = slice(n_targets), slice(n_targets, None)

@@ -19,17 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
-from bayesprop.numerics.graphs import (
-    ClassNodes,
-    Node,
-    applied,
-    bell,
-    larger,
-    side_by_side,
-    smaller,
-    variable,
-    where_less,
-)
+from bayesprop.numerics import graphs
+from bayesprop.numerics.graphs import ClassNodes, Node
 from bayesprop.numerics.machine import chunks
 
 _PROBIT = np.pi / 8.0
@@ -37,6 +28,7 @@ _N_PAIRS = 256
 _N_NODES, _N_ENTROPY_NODES = 32, 64
 _LOGISTIC_STEP, _LOGISTIC_REACH = 0.6, 33.0
 _ENTROPY_STEP, _ENTROPY_REACH = 0.25, 9.0
+_PROBIT_REACH, _PROBIT_STEP, _MOST_PROBIT_STEPS = 8.0, 0.4, 1024.0
 _WIDE = 1.0  # standard deviation of a from which on what it is averaged over has the nodes
 _CHUNK = 16_384
 
@@ -227,27 +219,90 @@ def _over_logistic(m: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def logistic_graph(m: Node, v: Node) -> ClassNodes:
     """Write `quadrature` of one logit N(m, v) as a graph of ONNX; both (n, 1)."""
-    std = applied("sqrt", v)
+    std = graphs.applied("sqrt", v)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
-    a = m + smaller(std, _WIDE) * nodes
-    tail = applied("exp", -applied("abs", a))
-    small, large = tail / (tail + 1.0), Node(variable(1.0)) / (tail + 1.0)
-    p = where_less(a, 0.0, small, large)
-    terms = (larger(a, 0.0) + applied("log", tail + 1.0), p, small * large)
+    a = m + graphs.smaller(std, _WIDE) * nodes
+    tail = graphs.applied("exp", -graphs.applied("abs", a))
+    small, large = tail / (tail + 1.0), Node(graphs.variable(1.0)) / (tail + 1.0)
+    p = graphs.where_less(a, 0.0, small, large)
+    terms = (graphs.larger(a, 0.0) + graphs.applied("log", tail + 1.0), p, small * large)
     narrow = [each @ (weights / weights.sum())[:, None] for each in terms]
     g = np.arange(-_LOGISTIC_REACH, _LOGISTIC_REACH + _LOGISTIC_STEP, _LOGISTIC_STEP)
     weights = special.expit(g) * special.expit(-g)
     weights = (weights / weights.sum())[:, None]
-    wide_std = larger(std, _WIDE)
-    bell_at = bell((m + g) / wide_std)
+    wide_std = graphs.larger(std, _WIDE)
+    bell_at = graphs.bell((m + g) / wide_std)
     softplus = ((m + g) * bell_at.lower + wide_std * bell_at.density) @ weights
     wide = [softplus, bell_at.lower @ weights, bell_at.density @ weights / wide_std]
     pairs = zip(wide, narrow, strict=True)
-    softplus, proba, slope = (where_less(_WIDE, std, one, other) for one, other in pairs)
+    softplus, proba, slope = (graphs.where_less(_WIDE, std, one, other) for one, other in pairs)
     against = -proba + 1.0
-    p_low = where_less(0.0, m, against, proba)
-    entropy = softplus - larger(m, 0.0) + applied("abs", m) * p_low - v * slope
-    return ClassNodes(side_by_side([against, proba]), larger(entropy, 0.0))
+    p_low = graphs.where_less(0.0, m, against, proba)
+    entropy = softplus - graphs.larger(m, 0.0) + graphs.applied("abs", m) * p_low - v * slope
+    return ClassNodes(graphs.side_by_side([against, proba]), graphs.larger(entropy, 0.0))
+
+
+def softmax_graph(m: Node, cov: Node, n_logits: int) -> ClassNodes:
+    """Write `quadrature` of two logits or more as a graph; m (n, 1, l) and cov (n, l, l)."""
+    across = linalg.helmert(n_logits)
+    if n_logits == 2:
+        d = np.array([[-1.0], [1.0]])
+        var = Node(graphs.variable(d.T)) @ cov @ d
+        return logistic_graph((m @ d).reshape(-1, 1), graphs.larger(var.reshape(-1, 1), 0.0))
+    root = graphs.symmetric_root(Node(graphs.variable(across)) @ cov @ across.T, n_logits - 1)
+    nodes = gaussian_nodes(n_logits - 1, _N_PAIRS)
+    p = graphs.applied("softmax", m + Node(graphs.variable(nodes)) @ (root @ across))
+    mean = Node(graphs.variable(np.full((1, len(nodes)), 1.0 / len(nodes))))
+    return ClassNodes((mean @ p).reshape(-1, n_logits), (mean @ graphs.entropy(p)).reshape(-1, 1))
+
+
+def probit_graph(m: Node, v: Node) -> ClassNodes:
+    """Write two classes of probability Phi(f), f ~ N(m, v), and `probit_entropy`; (n, 1)."""
+
+    def both(f: Node) -> Node:
+        at = graphs.bell(f)
+        return graphs.information(at.lower) + graphs.information(at.upper)
+
+    std = graphs.applied("sqrt", v)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_ENTROPY_NODES)
+    narrow = both(m + graphs.smaller(std, _WIDE) * nodes) @ (weights / weights.sum())[:, None]
+    f = np.arange(-_ENTROPY_REACH, _ENTROPY_REACH + _ENTROPY_STEP, _ENTROPY_STEP)
+    wide_std = graphs.larger(std, _WIDE)
+    heights = _bernoulli_entropy(f)[:, None] * _ENTROPY_STEP
+    wide = graphs.bell((-m + f) / wide_std).density @ heights / wide_std
+    at = graphs.bell(m / graphs.applied("sqrt", v + 1.0))
+    proba = graphs.side_by_side([at.upper, at.lower])
+    return ClassNodes(proba, graphs.larger(graphs.where_less(_WIDE, std, wide, narrow), 0.0))
+
+
+def multinomial_probit_graph(m: Node, v: Node, n_classes: int, n_pairs: int) -> ClassNodes:
+    """Write three classes or more, the largest of f + e, f ~ N(m, v) and e ~ N(0, 1); (n, c).
+
+    n_pairs
+        Of points over which the entropy is averaged.
+    """
+    nodes = gaussian_nodes(n_classes, n_pairs)
+    f = m.reshape(-1, 1, n_classes) + graphs.applied("sqrt", v).reshape(-1, 1, n_classes) * nodes
+    f = f.reshape(-1, n_classes)
+    each = graphs.entropy(_largest_of(f, f * 0.0 + 1.0, n_classes)).reshape(-1, len(nodes))
+    proba = _largest_of(m, graphs.applied("sqrt", v + 1.0), n_classes)
+    return ClassNodes(proba, each @ np.full((len(nodes), 1), 1.0 / len(nodes)))
+
+
+def _largest_of(m: Node, std: Node, n_classes: int) -> Node:
+    """Probability of each of some N(m, std²) to be the largest: a sum over equal steps; (n, c)."""
+    op = graphs.operators()
+    low = (m - std * _PROBIT_REACH).max()
+    reach = (m + std * _PROBIT_REACH).max() - low
+    step = graphs.larger(-(-std).max() * _PROBIT_STEP, reach * (1.0 / _MOST_PROBIT_STEPS))
+    n_steps = op.reduce_max((reach / step).var, keepdims=0)
+    at = Node(op.range(graphs.variable(0.0), (Node(n_steps) + 1.0).var, graphs.variable(1.0)))
+    u = low.reshape(-1, 1, 1) + step.reshape(-1, 1, 1) * at.reshape(-1, 1)
+    own = graphs.bell((u - m.reshape(-1, 1, n_classes)) / std.reshape(-1, 1, n_classes))
+    logs = graphs.applied("log", graphs.larger(own.lower, 1e-300))
+    others = graphs.applied("exp", logs.sum() - logs)
+    total = (own.density * others).sum(1).reshape(-1, n_classes)
+    return total * step / std
 
 
 def probit_entropy(

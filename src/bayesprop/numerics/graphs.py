@@ -6,6 +6,7 @@ distribution comes from its Mills ratio. spox is imported when a graph is built.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from scipy import special
 _FURTHEST = 37.0  # Q(37) = 6e-300: beyond, products with it would leave float64
 _CENTRE, _DEGREE = 3.0, 30
 _LEAST_STD = 1e-100
+_ROOT_STEPS = 40  # eigenvalues of 1e-10 of the trace
 _SQRT_2PI = 2.5066282746310002
 
 
@@ -51,9 +53,23 @@ class Node:
     def __neg__(self) -> Node:
         return self * -1.0
 
-    def sum(self) -> Node:
-        """Sum over the last axis, which stays, of length 1."""
-        return Node(operators().reduce_sum(self.var, operators().const(np.array([-1])), keepdims=1))
+    @property
+    def mT(self) -> Node:
+        """Swap the last two of three axes."""
+        return Node(operators().transpose(self.var, perm=[0, 2, 1]))
+
+    def reshape(self, *shape: int) -> Node:
+        """Give other axes; -1 stands for the one that is left."""
+        return Node(operators().reshape(self.var, operators().const(np.array(shape))))
+
+    def sum(self, axis: int = -1) -> Node:
+        """Sum over an axis, which stays, of length 1."""
+        axes = operators().const(np.array([axis]))
+        return Node(operators().reduce_sum(self.var, axes, keepdims=1))
+
+    def max(self) -> Node:
+        """Return the largest over the last axis, which stays, of length 1."""
+        return Node(operators().reduce_max(self.var, axes=[-1], keepdims=1))
 
 
 def variable(value: Any) -> Any:
@@ -99,6 +115,11 @@ class NumberNodes(NamedTuple):
     noise_var: Float[np.ndarray, " o"]
     dof: Float[np.ndarray, " o"]
 
+    @classmethod
+    def gaussian(cls, mean: Node, var: Node, noise_var: Float[np.ndarray, " o"]) -> NumberNodes:
+        """Build a Gaussian prediction."""
+        return cls(mean, var, noise_var, np.full(len(noise_var), np.inf))
+
 
 class ClassNodes(NamedTuple):
     """A prediction of classes: probabilities (n, c), expected entropy (n, 1), nats."""
@@ -125,18 +146,31 @@ def _mills() -> Float[np.ndarray, " k"]:
     return np.polynomial.chebyshev.cheb2poly(np.polynomial.chebyshev.chebfit(t, values, _DEGREE))
 
 
-def bell(a: Node) -> Bell:
-    """Evaluate the normal distribution, beyond 37 standard deviations as at 37."""
-    a = smaller(larger(a, -_FURTHEST), _FURTHEST)
-    u = applied("abs", a)
+def mills(u: Node) -> Node:
+    """Evaluate Q(u) exp(u² / 2) for u >= 0."""
     t = (u - _CENTRE) / (u + _CENTRE)
     ratio = t * _mills()[-1] + _mills()[-2]
     for coefficient in _mills()[-3::-1]:
         ratio = ratio * t + coefficient
+    return ratio / (u + 1.0)
+
+
+def bell(a: Node) -> Bell:
+    """Evaluate the normal distribution, beyond 37 standard deviations as at 37."""
+    a = smaller(larger(a, -_FURTHEST), _FURTHEST)
+    u = applied("abs", a)
     peak = applied("exp", u * u * -0.5)
-    tail = peak * ratio / (u + 1.0)
+    tail = peak * mills(u)
     rest = -tail + 1.0
     return Bell(a, peak / _SQRT_2PI, where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail))
+
+
+def log_odds(a: Node) -> Node:
+    """Log of P(z < a) / P(z > a), z ~ N(0, 1), to full relative accuracy."""
+    u = applied("abs", a)
+    log_tail = u * u * -0.5 + applied("log", mills(u))
+    odds = applied("log", -applied("exp", log_tail) + 1.0) - log_tail
+    return where_less(a, 0.0, -odds, odds)
 
 
 def relu(m: Node, v: Node) -> tuple[Node, Node]:
@@ -148,28 +182,62 @@ def relu(m: Node, v: Node) -> tuple[Node, Node]:
     return larger(mean, 0.0), v * larger(share, 0.0)
 
 
+def sign(m: Node, v: Node) -> tuple[Node, Node]:
+    """Mean and variance of the sign of a, a ~ N(m, v): `activation_moments.sign`."""
+    at = bell(m / applied("sqrt", v))
+    return at.lower - at.upper, at.lower * at.upper * 4.0
+
+
+_MOMENTS = {"relu": relu, "sign": sign}
+
+
 def affine(z: Node, w: Float[np.ndarray, "i+1 o"]) -> Node:
     """Return [z, 1] w: the bias is the last row of w."""
     return z @ w[:-1] + w[-1]
 
 
-def propagated(
-    m: list[np.ndarray], v: list[np.ndarray], x: Node, activation: str
-) -> tuple[Node, Node]:
+def propagated(m: Sequence[Any], v: Sequence[Any], x: Node, activation: str) -> tuple[Node, Node]:
     """Mean and variance of a network's outputs, weights N(m, v): `networks.mlp.plain_propagate`.
 
     ValueError for an activation without a graph.
     """
-    if activation != "relu":
+    if activation not in _MOMENTS:
         raise ValueError(f"activation must be 'relu' for ONNX, got {activation!r}: fit it so")
     m_z, v_z = affine(x, m[0]), affine(x * x, v[0])
     for m_w, v_w in zip(m[1:], v[1:], strict=True):
-        m_a, v_a = relu(m_z, v_z)
+        m_a, v_a = _MOMENTS[activation](m_z, v_z)
         m_z = affine(m_a, m_w)
         v_z = v_a @ (m_w * m_w)[:-1] + affine(m_a * m_a + v_a, v_w)
     return m_z, v_z
 
 
+def scaled_propagated(
+    m: Sequence[Any], v: Sequence[Any], x: Node, activation: str
+) -> tuple[Node, Node]:
+    """Return `propagated` of layers that divide by sqrt(n_in + 1): `networks.mlp.mlp_propagate`."""
+    m = [layer / np.sqrt(len(layer)) for layer in m]
+    return propagated(m, [layer / len(layer) for layer in v], x, activation)
+
+
 def entropy(p: Node) -> Node:
     """Entropy of every row of probabilities, nats, (n, 1)."""
-    return -(p * applied("log", larger(p, 1e-300))).sum()
+    return information(p).sum()
+
+
+def information(p: Node) -> Node:
+    """Return -p log(p), nats, element by element."""
+    return -(p * applied("log", larger(p, 1e-300)))
+
+
+def symmetric_root(a: Node, k: int) -> Node:
+    """Symmetric square root of positive matrices, (n, k, k), by coupled Newton-Schulz steps.
+
+    Higham (2008), "Functions of Matrices", eq. 6.35.
+    """
+    one = np.eye(k)
+    size = larger(a.reshape(-1, 1, k * k) @ one.reshape(-1, 1), _LEAST_STD)
+    root, inverse = a / size, Node(variable(one))
+    for _ in range(_ROOT_STEPS):
+        step = -(inverse @ root) * 0.5 + 1.5 * one
+        root, inverse = root @ step, step @ inverse
+    return root * applied("sqrt", size)

@@ -15,11 +15,12 @@ that can be avoided.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import prod
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scipy import linalg
 
 from bayesprop.networks.gradient_method import Apply
-from bayesprop.networks.mlp import Activation, Weights, plain_activation
+from bayesprop.networks.mlp import plain_activation
+from bayesprop.numerics import graphs
+from bayesprop.numerics.graphs import Node
 
 Shapes = Sequence[tuple[int, ...]]
 Spread = tuple[float, Float[np.ndarray, " l"]]
@@ -85,8 +88,8 @@ class LayerSlopes(NamedTuple):
 
     def spread(self, var: Array) -> Float[Array, "b k k"]:
         """J diag(var) J' at every row."""
-        by_unit = jnp.square(self.inputs) @ var
-        return (self.units * by_unit[:, None, :]) @ jnp.swapaxes(self.units, 1, 2)
+        by_unit = (self.inputs * self.inputs) @ var
+        return (self.units * by_unit.reshape(-1, 1, var.shape[1])) @ self.units.mT
 
 
 LeafSlopes = ArraySlopes | LayerSlopes
@@ -101,28 +104,51 @@ def linearise(
     """Compute the outputs at every row and their derivatives by every leaf of the weights."""
     nonlinearity = plain_activation(apply)
     if nonlinearity is not None:
-        return _layers(nonlinearity, weights, x)
+        return _layers(
+            lambda z: jax.jvp(nonlinearity.apply, (z,), (jnp.ones_like(z),)),
+            lambda z: jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1),
+            weights,
+            x,
+        )
     slopes = jax.vmap(jax.jacrev(apply), in_axes=(None, 0))(weights, x)
     outputs = jax.vmap(partial(apply, weights))(x)
     return outputs, tuple(map(ArraySlopes, jax.tree.leaves(slopes)))
 
 
+def relu_layers(weights: Sequence[np.ndarray], x: Node) -> tuple[Node, Slopes]:
+    """Write `linearise` of a multilayer perceptron of rectifiers as a graph of ONNX."""
+
+    def bent(z: Node) -> tuple[Node, Node]:
+        return graphs.larger(z, 0.0), graphs.where_less(0.0, z, 1.0, 0.0)
+
+    return _layers(bent, lambda z: graphs.side_by_side([z, z.sum() * 0.0 + 1.0]), weights, x)
+
+
 def _layers(
-    nonlinearity: Activation, weights: Weights, x: Float[Array, "b d"]
-) -> tuple[Float[Array, "b k"], Slopes]:
-    """Go forward keeping every layer's inputs, and back."""
-    inputs, bends, z = [], [], x
+    bent: Callable[[Any], tuple[Any, Any]],
+    with_one: Callable[[Any], Any],
+    weights: Sequence[Any],
+    x: Any,
+) -> tuple[Any, Slopes]:
+    """Go forward keeping every layer's inputs, and back.
+
+    bent
+        The nonlinearity and its slope.
+    with_one
+        Appends the constant input.
+    """
+    inputs, slopes_of_units, z = [], [], x
     for number, w in enumerate(weights):
         if number:
-            z, bend = jax.jvp(nonlinearity.apply, (z,), (jnp.ones_like(z),))
-            bends.append(bend)
-        inputs.append(jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1))
+            z, slope = bent(z)
+            slopes_of_units.append(slope.reshape(-1, 1, len(w) - 1))
+        inputs.append(with_one(z))
         z = inputs[-1] @ w
-    n_rows, n_outputs = z.shape
-    units = jnp.broadcast_to(jnp.eye(n_outputs, dtype=z.dtype), (n_rows, n_outputs, n_outputs))
+    n_outputs = weights[-1].shape[1]
+    units = z.reshape(-1, n_outputs, 1) * 0.0 + np.eye(n_outputs, dtype=weights[-1].dtype)[None]
     slopes = [LayerSlopes(inputs[-1], units)]
     for number in reversed(range(len(weights) - 1)):
-        units = (units @ weights[number + 1][:-1].T) * bends[number][:, None, :]
+        units = (units @ weights[number + 1][:-1].T) * slopes_of_units[number]
         slopes.append(LayerSlopes(inputs[number], units))
     return z, tuple(reversed(slopes))
 
@@ -268,7 +294,7 @@ class Full:
     def output_cov(self, root: PyTree, slopes: Slopes) -> Float[Array, "b k k"]:
         """J R (J R)'."""
         moved = jnp.concatenate([leaf.rows() for leaf in slopes], axis=-1) @ root
-        return moved @ jnp.swapaxes(moved, 1, 2)
+        return moved @ moved.mT
 
     def shape_of_root(self, shapes: Shapes) -> PyTree:
         """One square array."""
@@ -304,7 +330,7 @@ class _Leafwise:
                 slope = LayerSlopes(slope.inputs @ basis[0], slope.units @ basis[1])
             return slope.spread(std**2)
 
-        return jnp.sum(jnp.stack(list(map(one, slopes, root))), axis=0)
+        return reduce(operator.add, map(one, slopes, root))
 
 
 class Diagonal(_Leafwise):

@@ -33,7 +33,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,16 +51,18 @@ from bayesprop.networks.likelihoods import (
     GaussianNoise,
     LearnedNoise,
     NetworkLikelihood,
+    constant_noise,
     of_output_moments,
 )
-from bayesprop.networks.mlp import plain_activation
+from bayesprop.networks.mlp import ACTIVATIONS, plain_activation
 from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork, is_finite
 from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import Joint
-from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
+from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds, softmax_graph
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes, larger
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
@@ -71,6 +73,7 @@ from bayesprop.sampling.curvature import (
     Shapes,
     Structure,
     linearise,
+    relu_layers,
     tangent_apply,
 )
 from bayesprop.sampling.point_network import point_network
@@ -526,6 +529,26 @@ class LaplaceNetwork(TrainedNetwork):
             return ClassPredictive.of_codes(*PREDICTIONS[self.integral](log_odds(Logits(f, cov))))
         v = np.maximum(np.diagonal(cov, axis1=1, axis2=2), 0.0)
         return of_output_moments(likelihood, state.network.mode.params.likelihood, f, v)
+
+    def graph(self, state: NetworkState, x: Node) -> NumberNodes | ClassNodes:
+        """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
+        structure = self.model.structure
+        is_relu = plain_activation(self.model.apply) is ACTIVATIONS["relu"]
+        is_plain = self.is_linearised and self.integral == "quadrature"
+        if not (is_relu and is_plain and isinstance(structure, Kron | Diagonal)):
+            raise ValueError(
+                "ONNX takes prediction='linearised', integral='quadrature', activation='relu' and "
+                "structure='kron' or 'diagonal' of laplace: set these"
+            )
+        mode, likelihood = state.network.mode.params, self.gradient.likelihood
+        weights = [np.asarray(layer, np.float64) for layer in mode.weights]
+        f, slopes = relu_layers(weights, x)
+        cov: Any = structure.output_cov(state.network.root, slopes)
+        k = likelihood.n_outputs
+        if not isinstance(likelihood, GaussianNoise):
+            return softmax_graph(f.reshape(-1, 1, k), cov, k)
+        v = (cov * np.eye(k)).sum().reshape(-1, k)
+        return NumberNodes.gaussian(f, larger(v, 0.0), constant_noise(likelihood, mode.likelihood))
 
     @in_float64
     def output_moments(self, state: NetworkState, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ from bayesprop.moments.pbp.state import (
     start_in_prior,
 )
 from bayesprop.moments.row_passes import Orders, RowPasses
-from bayesprop.numerics.graphs import Node, NumberNodes, propagated
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes, scaled_propagated
 from bayesprop.numerics.rows import Rows
 
 if TYPE_CHECKING:
@@ -314,10 +314,8 @@ class PBPNumbers(PBPNetwork):
 
     def graph(self, state: PBPState, x: Node) -> NumberNodes:
         """Write `predict` as a graph of ONNX; ValueError for an activation without one."""
-        m = [layer / np.sqrt(len(layer)) for layer in state.m]
-        v = [layer / len(layer) for layer in state.v]
-        mean, var = propagated(m, v, x, self.engine.activation)
-        return NumberNodes(mean, var, state.noise_var, np.full(self.sizes[-1], np.inf))
+        mean, var = scaled_propagated(state.m, state.v, x, self.engine.activation)
+        return NumberNodes.gaussian(mean, var, state.noise_var)
 
     def draw(
         self, state: PBPState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
@@ -358,3 +356,12 @@ class PBPClasses(PBPNetwork):
             nodes = gaussian_nodes(m.shape[1], _N_PAIRS)
             entropy = engine.expected_entropies(m, v, nodes)
         return ClassPredictive.of_codes(proba, entropy)
+
+    def graph(self, state: PBPState, x: Node) -> ClassNodes:
+        """Write `predict` as a graph of ONNX; ValueError for an activation without one."""
+        from bayesprop.numerics.gaussian_logits import multinomial_probit_graph, probit_graph
+
+        m, v = scaled_propagated(state.m, state.v, x, self.engine.activation)
+        if self.sizes[-1] == 1:
+            return probit_graph(m, v)
+        return multinomial_probit_graph(m, v, self.sizes[-1], _N_PAIRS)
