@@ -44,12 +44,17 @@ SLOW = tuple(method for method in METHODS if method not in FAST)
 TOGETHER = [(method,) for method in FAST] + [SLOW]
 
 
-OWN_WAYS = ("numbers", "several outputs", "censored", "many classes", "ordered classes")
-"""Tasks that differ by more than a map of the target."""
+OWN_WAYS = FACTORS | {
+    "task": ("numbers", "several outputs", "censored", "many classes", "ordered classes"),
+    "stage": ("fresh", "saved and loaded", "updated", "merged"),
+    "dtype": ("float64", "pandas, index shuffled", "polars", "categorical"),
+    "size": ("1", "block + 1", "3 blocks"),
+}
+"""Values that differ by more than a map of the target, a thread or a cast: triples are of these."""
 
 
 def triples(*methods: str) -> list[dict[str, str]]:
-    return covering_array(FACTORS | {"method": methods, "task": OWN_WAYS}, is_good, 3)
+    return covering_array(OWN_WAYS | {"method": methods}, is_good, 3)
 
 
 TRIED = {
