@@ -21,7 +21,7 @@ def _over_all_orders(value, p):
     return total / len(orders)
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 5])
+@pytest.mark.parametrize("p", [1, 2, 3, 5, MOST_EXACT])
 def test_sets_of_few_columns_give_the_average_over_all_orders(p):
     sets, rng = Sets.of(p), np.random.default_rng(p)
     v = rng.standard_normal(len(sets.known))

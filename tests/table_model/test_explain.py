@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from itertools import permutations
+from math import factorial
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import stats
 
 import bayesprop
 from bayesprop import TableClassifier
@@ -91,6 +94,46 @@ def test_contributions_are_those_of_all_orders_of_a_linear_function(model, rows,
     np.testing.assert_allclose(explained.contributions["mean"][0], expected, atol=1e-9)
 
 
+def test_contributions_are_those_of_the_conditional_means_of_eight_columns():
+    # The mean of a missing column given the known ones is an integral over its quantiles, a step
+    # function, by the conditional normal distribution of its score.
+    rng, p = np.random.default_rng(6), 8
+    X = rng.standard_normal((N, p)) @ np.linalg.cholesky(0.4 + 0.6 * np.eye(p)).T
+    frame = pl.DataFrame({f"x{j}": X[:, j] for j in range(p)})
+    y = X @ np.arange(1.0, 1.0 + p)
+    model = bayesprop.fit(frame, y, method="linear", test_fraction=0.0)
+    intercept, *slopes = model.estimator.weights()["mean"]
+    copula, x = model.saved.fitted.known_inputs.of_columns(p), X[0]
+    corr = copula.loadings @ copula.loadings.T
+    np.fill_diagonal(corr, 1.0)
+    n_knots = len(copula.knots)
+    ranks = (copula.knots[:, None] < copula.knots).sum(axis=1) + 0.5
+    spread = stats.norm.ppf(ranks / n_knots).std(axis=0)
+    place = ((copula.knots < x).sum(axis=0) + (copula.knots <= x).sum(axis=0)) / (2 * n_knots)
+    z = stats.norm.ppf(np.clip(place, 0.5 / n_knots, 1.0 - 0.5 / n_knots)) / spread
+    ends = stats.norm.ppf(np.arange(n_knots + 1) / n_knots)
+
+    @cache
+    def value(known):
+        mean, known = np.array(x), sorted(known)
+        for j in {*range(p)} - {*known}:
+            gain = np.linalg.solve(corr[np.ix_(known, known)], corr[known, j])
+            std = np.sqrt(1.0 - gain @ corr[known, j])
+            mean[j] = np.diff(stats.norm.cdf((ends - gain @ z[known]) / std)) @ copula.knots[:, j]
+        return mean @ slopes + intercept
+
+    expected = np.zeros(p)
+    for order in permutations(range(p)):
+        for k, j in enumerate(order):
+            expected[j] += value(frozenset(order[: k + 1])) - value(frozenset(order[:k]))
+    expected /= factorial(p)
+    many, average = Explainer(model.saved.fitted, model.encoding, 1024).of_row(x)
+    np.testing.assert_allclose(many["mean"], expected, atol=0.01 * y.std())
+    assert abs(average["mean"] - value(frozenset())) < 0.01 * y.std()
+    few = model.explain(frame.head(1)).contributions["mean"][0]
+    np.testing.assert_allclose(few, expected, atol=0.05 * y.std())
+
+
 def test_independent_columns_contribute_their_slope_times_the_distance_to_the_mean(table, model):
     # E[x_j | x_S] is the mean of x_j where columns are independent, as the copula learns them up to
     # correlations of 1 / sqrt(400): within three of these, times a row two std away, of a std of y.
@@ -113,11 +156,15 @@ def test_a_missing_value_contributes_nothing_and_says_what_measuring_it_would_re
     assert "measuring size would remove 9" in explained.why[1].replace("\N{NO-BREAK SPACE}", " ")
     lines = explained.frame.filter(pl.col("column") == "(missing values)")
     assert lines["row"].to_list() == [2, 3]  # Paris is not known
+    average = explained.frame.filter(pl.col("column") == "(average)")["mean"]
+    assert average[0] == explained.base["mean"][0]  # with what rounding leaves
 
 
 def test_sentences_name_values_beyond_what_was_learnt(explained):
     assert explained.why[0].startswith("price is predicted as ")
-    assert "age = 90 [usual: 0." in explained.why[2]
+    assert "age = 90 (nearly all rows: 0." in explained.why[2]
+    assert explained.why[2].endswith(" and town = Paris lie beyond the training rows.")
+    assert "beyond" not in explained.why[0]
 
 
 @pytest.mark.filterwarnings("ignore:.*Paris")
@@ -135,6 +182,35 @@ def test_frames_keep_their_kind_and_index(model):
     assert model.explain(row.iloc[0].to_dict()).frame["column"].to_list() == (
         frame["column"].tolist()
     )
+
+
+def test_values_of_any_kind_are_written_and_names_may_be_those_of_our_lines():
+    rng, hours = np.random.default_rng(7), np.arange(60)
+    table = pd.DataFrame(
+        {
+            "took": pd.to_timedelta(rng.integers(1, 9999, 60), unit="s"),
+            "at": pd.date_range("2024-01-01", periods=60, freq="7h", tz="Europe/Berlin"),
+            "day": pd.date_range("2024-01-01", periods=60),
+            "(missing values)": rng.standard_normal(60),
+            "(average)": rng.standard_normal(60),
+            "y": hours + rng.standard_normal(60),
+        }
+    )
+    table.loc[0, "took"] = pd.Timedelta(hours=30, seconds=5)
+    model = bayesprop.fit(table, target="y", method="linear", test_fraction=0.0)
+    explained = model.explain(table.head(1))
+    assert explained.values[0][:3] == ["30:00:05", "2024-01-01 00:00:00+01:00", "2024-01-01"]
+    total = explained.frame["mean"].sum()
+    assert total == pytest.approx(model.predict_dist(table.head(1)).mean[0], rel=1e-9)
+
+
+def test_frames_with_double_names_are_explained_and_predicted(table, model):
+    row = table.drop("price").head(1).to_pandas()
+    double = pd.concat([row, row[["age"]] + 1.0], axis=1)
+    with pytest.warns(UserWarning, match="more than one column called 'age'"):
+        assert model.explain(double).frame.equals(model.explain(row).frame)
+    with pytest.warns(UserWarning, match="more than one column called 'age'"):
+        assert model.predict(double).equals(model.predict(row))
 
 
 def test_a_table_without_rows_is_refused(model, rows):

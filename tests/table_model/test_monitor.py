@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import time
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 
 import bayesprop
 from bayesprop import TableRegressor
+from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 
@@ -96,6 +98,62 @@ def test_classes_whose_labels_are_wrong_lose_accuracy_and_likelihood():
     ).otherwise("dear"))  # fmt: skip
     assert changed(model.monitor(new)) == set()
     assert changed(model.monitor(turned)) == {"accuracy", "log_likelihood"}
+
+
+def of_towns(rng, n, bounds=(0, 60)):
+    """Return rows of many towns whose names and numbers of rows tell nothing."""
+    town = rng.integers(*bounds, n)
+    y = town % 7 + rng.normal(0.0, 1.0, n)
+    return pl.DataFrame({"town": [f"t{one}" for one in town], "y": y})
+
+
+@pytest.mark.filterwarnings("ignore:.*not in the training data")
+def test_many_levels_are_compared_by_what_the_fit_knows_of_them():
+    rng = np.random.default_rng(13)
+    models = [bayesprop.fit(of_towns(rng, 400), target="y", method="linear") for _ in range(4)]
+    weeks = [model.monitor(of_towns(rng, 150), 0.05) for model in models for _ in range(5)]
+    assert sum(bool(week.alarms) for week in weeks) <= 3  # one is expected, at most
+    assert "town (mean y)" in {check.what for check in weeks[0].checks}
+    low = of_towns(rng, 600).filter(pl.col("town").str.slice(1).cast(pl.Int64) % 7 < 4)
+    assert "town (mean y)" in changed(models[0].monitor(low))
+
+
+def test_quantiles_of_many_levels_are_those_of_their_rows():
+    table = of_towns(np.random.default_rng(14), 300)
+    model = bayesprop.fit(table, target="y", method="linear", test_fraction=0.0)
+    column = model.encoding.columns[0]
+    assert isinstance(column, TargetEncodedColumn)
+    rows = np.sort(column.encode(table["town"]).X[:, 0])
+    np.testing.assert_array_equal(column.quantiles(300)[:, 0], rows)
+
+
+def test_words_that_stand_for_missing_values_are_no_new_levels():
+    table = rows(np.random.default_rng(15), 300).with_columns(
+        town=pl.when(pl.int_range(300) % 5 == 0).then(pl.lit("none")).otherwise("town")
+    )
+    model = bayesprop.fit(table, target="price", method="linear", missing=["none"])
+    found = model.monitor(table.drop("price"))
+    assert changed(found) == set()
+    shares = {check.what: check.now for check in found.checks}
+    assert shares["missing values of town"] == pytest.approx(0.2)
+    assert shares["new levels of town"] == 0.0
+
+
+def test_times_of_day_are_compared_and_dates_are_not():
+    rng = np.random.default_rng(16)
+
+    def week(n, first):
+        hour = rng.integers(first, first + 6, n)
+        day = pl.date(2024, 1, 1) + pl.duration(days=pl.int_range(n))
+        table = pl.DataFrame(
+            {"at": [time(one, 30) for one in hour], "y": hour + rng.normal(size=n)}
+        )
+        return table.with_columns(day=day)
+
+    model = bayesprop.fit(week(200, 6), target="y", method="linear")
+    new = week(50, 12).drop("y")
+    assert changed(model.monitor(new)) == {"at (hour, sine)"}
+    assert "day (years)" not in {check.what for check in model.monitor(new).checks}
 
 
 def test_levels_that_are_new_and_values_too_far_are_alarms(model):

@@ -117,25 +117,25 @@ class Explainer:
         contributions = {name: is_known * (self.sets.weights @ v) for name, v in of_sets.items()}
         return contributions, {name: v[0] for name, v in of_sets.items()}
 
-    def removed(self, x: Float[np.ndarray, " d"]) -> dict[str, float]:
+    def removed(self, x: Float[np.ndarray, " d"]) -> dict[int, float]:
         """Return which share of the uncertainty measuring each missing column would remove.
 
         On average over what it may be: of the variance of a number, or the entropy of a class.
         """
-        shares: dict[str, float] = {}
         gaps = np.isnan(x)
-        for place in np.unique(self.place[gaps]):
-            measured = self.inputs.completions(x[None])[0]
-            own = gaps & (self.place == place)
-            rows = np.where(own, measured, x)
-            each = self.predict(rows)
-            whole = self.predict(x[None])
-            if isinstance(whole, ClassPredictive):
-                before, after = float(whole.entropy[0]), float(np.mean(each.entropy))
-            else:
-                before, after = float(whole.var[0]), float(np.mean(each.var))
-            shares[self.columns[place]] = max(0.0, 1.0 - after / before) if before > 0.0 else 0.0
+        if not gaps.any():
+            return {}
+        before, measured = self._uncertainty(x[None]), self.inputs.completions(x[None])[0]
+        shares: dict[int, float] = {}
+        for j in np.unique(self.place[gaps]).tolist():
+            after = self._uncertainty(np.where(gaps & (self.place == j), measured, x))
+            shares[j] = max(0.0, 1.0 - after / before) if before > 0.0 else 0.0
         return shares
+
+    def _uncertainty(self, rows: Float[np.ndarray, "n d"]) -> float:
+        predictive = self.predict(rows)
+        is_class = isinstance(predictive, ClassPredictive)
+        return float(np.mean(predictive.entropy if is_class else predictive.var))
 
     def _averaged(self, masked: Float[np.ndarray, "s d"]) -> Quantities:
         """Return the mean over completions of every quantity, (s,)."""

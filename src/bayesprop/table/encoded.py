@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesprop.table.errors import Message, StrayError, TableError, listing, quoted
 from bayesprop.table.values import (
@@ -202,6 +202,15 @@ class LevelsColumn(EncodedColumn):
     @abstractmethod
     def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[Message]]:
         """Return what stands for levels, null where missing, and remarks on unknown ones."""
+
+    def is_unseen(self, series: pl.Series) -> Bool[np.ndarray, " n"]:
+        """Return where a level stands that the training rows did not have."""
+        known, _ = self.understood(series)
+        if self.is_numbers:
+            text = _written(as_numbers(self.without_words(known)))
+        else:
+            text = levels_known(known, self.known)
+        return text.is_not_null().to_numpy() & (places_of(text, self.known) < 0)
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return what stands for levels, behind the numbers that they are."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn, Schema, fit_rows, understood
 from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
@@ -317,6 +317,15 @@ class TableEncoding:
             if isinstance(column, kinds):
                 yield column, own
 
+    def unseen(self, frame: pl.DataFrame) -> dict[str, Bool[np.ndarray, " n"]]:
+        """Return where a level stands that the fit did not have, by the columns of levels."""
+        frame = is_missing(frame, self.missing or ())
+        return {
+            column.name: column.is_unseen(frame[column.name])
+            for column, _ in self._of(LevelsColumn)
+            if column.name in frame.columns
+        }
+
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its remarks as TableWarning."""
         encoded = self.encode(frame)
@@ -355,10 +364,9 @@ class TableEncoding:
             lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
         )
         if averages_unseen:
+            unseen = self.unseen(frame)
             for column, own in self._of(TargetEncodedColumn):
-                series = is_missing(frame.select(column.name), self.missing or ()).to_series()
-                known, _ = column.understood(series)
-                encoded.X[:, own] = column.averaged(encoded.X[:, own], known)
+                encoded.X[:, own] = column.averaged(encoded.X[:, own], unseen[column.name])
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return EncodedRows(encoded.X[places], target, places + 1, None, remarks)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.encoded import (
     Encoded,
@@ -44,6 +44,8 @@ _PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
 _MOST_ROWS = 1000
 """Rows by which one of these is chosen, drawn from more."""
 _TOLERANCE = 1e-8
+_MOST_LOG_ROWS = 44.0
+"""Of 2^63 rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,8 @@ class TargetEncodedColumn(LevelsColumn):
         """Whether the fields belong together as a fit leaves them."""
         if not (
             super().is_good
-            and np.isfinite([*chain(*self.means), *self.log_rows, *self.prior]).all()
+            and np.isfinite([*chain(*self.means), *self.prior]).all()
+            and all(0.0 < one < _MOST_LOG_ROWS for one in self.log_rows)
         ):
             return False
         widths = {*map(len, self.means), len(self.prior), len(self.labels)}
@@ -127,6 +130,14 @@ class TargetEncodedColumn(LevelsColumn):
     def level_names(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
+
+    def quantiles(self, n: int) -> Float[np.ndarray, "n k"]:
+        """Return the means of the levels of the training rows, at n equal steps of each column."""
+        means, level = np.array(self.means), (np.arange(n) + 0.5) / n
+        order = np.argsort(means, axis=0)
+        reached = np.cumsum(np.expm1(self.log_rows)[order], axis=0)
+        places = [np.searchsorted(one / one[-1], level) for one in reached.T]
+        return np.take_along_axis(means, np.take_along_axis(order, np.stack(places, 1), 0), 0)
 
     def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[Message]]:
         """Return means and log rows; a level that training did not have counts as missing."""
@@ -146,11 +157,9 @@ class TargetEncodedColumn(LevelsColumn):
         return slice(len(self.value_names) - len(self.level_names), len(self.value_names))
 
     def averaged(
-        self, values: Float[np.ndarray, "n k"], series: pl.Series
+        self, values: Float[np.ndarray, "n k"], is_unseen: Bool[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Return encoded values where levels without a place are an average one of no rows."""
-        text = levels_of(self.without_words(series), is_numbers=self.is_numbers)
-        is_unseen = text.is_not_null().to_numpy() & (places_of(text, self.texts) < 0)
         values = values.copy()
         values[is_unseen, self._places] = self._table[-1]
         return values

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
@@ -20,8 +20,7 @@ from bayesprop.evaluation.shapley import (
 )
 from bayesprop.evaluation.words import join, label, number, percent, value, with_unit
 from bayesprop.model.progress import current
-from bayesprop.table.durations import FORMS
-from bayesprop.table.encoded import LevelsColumn
+from bayesprop.table.durations import FORMS, HOURS, durations_as
 from bayesprop.table.target import class_text
 from bayesprop.table.values import is_number
 from bayesprop.table_model.refusals import refusals_of_estimator
@@ -34,7 +33,7 @@ AVERAGE, UNMEASURED = "(average)", "(missing values)"
 
 
 _MOST_DECIMALS, _LEAST_SHOWN = 5, 1e-6
-_MIDNIGHT = " 00:00:00.000000"
+_MIDNIGHT = " 00:00:00"
 _LEAST_PART = 0.01
 """Of a variance, or nats: a part of the uncertainty below it is not explained in words."""
 
@@ -104,10 +103,14 @@ def explained(
         {name: np.array([one[part][name] for one in each]) for name in predicted} for part in (0, 1)
     )
     base = {name: predicted[name] - of.sum(axis=1) for name, of in contributions.items()}
+    has_gap = np.isnan(X).any(axis=1)  # or else the average takes what rounding leaves
+    average = {name: np.where(has_gap, of, base[name]) for name, of in average.items()}
     texts = [_as_text(frame, name) for name in explainer.columns]
     values = [list(row) for row in zip(*texts, strict=True)]
+    unseen = model.encoding.unseen(frame)
+    unseen = np.column_stack([unseen.get(one, np.zeros(len(X), bool)) for one in explainer.columns])
     words = _Words(model, explainer, predictive, contributions, average)
-    why = [words.of_row(k, x, values[k]) for k, x in enumerate(X)]
+    why = [words.of_row(k, x, values[k], unseen[k]) for k, x in enumerate(X)]
     own = {name: np.column_stack([average[name], base[name] - average[name], of])
            for name, of in contributions.items()}  # fmt: skip
     names = (AVERAGE, UNMEASURED, *explainer.columns)
@@ -119,10 +122,9 @@ def explained(
             **{name: of.ravel() for name, of in own.items()},
         }
     )
-    is_idle = (pl.col("column") == UNMEASURED) & ~pl.Series(
-        np.repeat(np.isnan(X).any(axis=1), len(names))
-    )
-    lines = lines.filter(~is_idle)
+    is_shown = np.ones((len(X), len(names)), bool)
+    is_shown[:, names.index(UNMEASURED)] = has_gap
+    lines = lines.filter(is_shown.ravel())
     frame = like(source, lines, lines["row"].to_numpy() - 1)
     return Explanations(frame, explainer.columns, values, contributions, base, why)
 
@@ -143,9 +145,19 @@ class _Words:
         self.contributions, self.average = contributions, average
         self.is_class = isinstance(predictive, ClassPredictive)
 
-    def of_row(self, k: int, x: Float[np.ndarray, " d"], values: Sequence[str]) -> str:
+    def of_row(
+        self,
+        k: int,
+        x: Float[np.ndarray, " d"],
+        values: Sequence[str],
+        unseen: Bool[np.ndarray, " p"],
+    ) -> str:
         """Return the sentences on one row."""
-        cells = [self._cell(j, x, text) for j, text in enumerate(values)]
+        names = [label(name, 30) for name in self.explainer.columns]
+        cells = [
+            f"{name} = {label(_short(text), 30)}" if text else f"{name} missing"
+            for name, text in zip(names, values, strict=True)
+        ]
         sentences = [self._of_answer(k, cells)]
         doubts = (
             {"mutual_information": "Epistemic uncertainty", "expected_entropy": "Noise"}
@@ -153,12 +165,17 @@ class _Words:
             else {"epistemic_var": "Epistemic uncertainty", "noise_var": "Noise"}
         )
         sentences += [self._of_doubt(k, name, words, cells) for name, words in doubts.items()]
-        if np.isnan(x).any():
-            removed = sorted(self.explainer.removed(x).items(), key=lambda item: -item[1])
-            each = [
-                f"{label(name, 30)} would remove {percent(share)}"
-                for name, share in removed[:MOST_NAMED]
-            ]
+        usual = [self._usual(j, x) for j in range(len(cells))]
+        beyond = [cells[j] + one for j, one in enumerate(usual) if one or unseen[j]]
+        if beyond:
+            lie = "lies" if len(beyond) == 1 else "lie"
+            sentences.append(f"{join(beyond)} {lie} beyond the training rows.")
+        removed = [(share, j) for j, share in self.explainer.removed(x).items() if not unseen[j]]
+        each = [
+            f"{names[j]} would remove {percent(share)}"
+            for share, j in sorted(removed, key=lambda one: -one[0])[:MOST_NAMED]
+        ]
+        if each:
             sentences.append(f"Of the uncertainty, measuring {join(each)}.")
         return " ".join(filter(None, sentences))
 
@@ -175,7 +192,8 @@ class _Words:
         rest = float(of.sum() - of[largest].sum())
         least = _LEAST_SHOWN * float(np.abs(of).max())
         each = [f"{cells[j]} ({_signed(of[j])})" for j in largest if abs(of[j]) > least]
-        each += [f"the other columns ({_signed(rest)})"] if np.delete(of, largest).any() else []
+        others = "column" + "s" * (len(of) > MOST_NAMED + 1)
+        each += [f"the other {others} ({_signed(rest)})"] if np.delete(of, largest).any() else []
         predicted, average = (
             write(float(part[name][k])) for part in (self.predicted, self.average)
         )
@@ -198,22 +216,13 @@ class _Words:
         size = f"{number(whole)} nats" if self.is_class else f"± {number(whole**0.5)}"
         return f"{words} ({size}) is raised most by {join(each)}."
 
-    def _cell(self, j: int, x: Float[np.ndarray, " d"], text: str) -> str:
-        """Write "name = value", and whether it lies where nothing was learnt."""
-        column, own = self.model.encoding.columns[j], self.explainer.place == j
-        name = label(column.name, 30)
-        if not text:
-            return f"{name} missing"
-        cell = f"{name} = {label(_short(text), 30)}"
-        if np.isnan(x[own]).all():
-            return f"{cell} [not in the training rows]"
-        if isinstance(column, LevelsColumn):
-            return cell
-        at = int(np.argmax(own))
+    def _usual(self, j: int, x: Float[np.ndarray, " d"]) -> str:
+        """Write the range of nearly all training rows, where a number lies outside."""
+        at = int(np.argmax(self.explainer.place == j))
         low, high = self.explainer.inputs.knots[[0, -1], at]
-        if column.kind != "numeric" or low <= x[at] <= high:
-            return cell
-        return f"{cell} [usual: {value(float(low))} to {value(float(high))}]"
+        if self.model.encoding.columns[j].kind != "numeric" or not (x[at] < low or x[at] > high):
+            return ""
+        return f" (nearly all rows: {value(float(low))} to {value(float(high))})"
 
 
 def _as_text(frame: pl.DataFrame, name: str) -> list[str]:
@@ -223,8 +232,12 @@ def _as_text(frame: pl.DataFrame, name: str) -> list[str]:
     values = frame[name]
     if values.dtype.is_float():
         return [f"{x:.10g}" if x is not None and x == x else "" for x in values]
+    if values.dtype == pl.Duration:
+        values = durations_as(HOURS, values.dt.total_microseconds() / 1e6, np.zeros(len(values)))
     texts = values.cast(pl.String, strict=False).fill_null("")
-    return texts.str.strip_suffix(_MIDNIGHT).to_list() if values.dtype == pl.Datetime else [*texts]
+    if values.dtype == pl.Datetime:
+        texts = texts.str.replace(r"\.0+", "").str.strip_suffix(_MIDNIGHT)
+    return texts.to_list()
 
 
 def _short(text: str) -> str:

@@ -12,11 +12,11 @@ from jaxtyping import Bool, Float, Shaped
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.evaluation.shift import Check, Learnt, least, proportions, with_alarms, worse
 from bayesprop.evaluation.words import label
-from bayesprop.table.dates import DateColumn
-from bayesprop.table.encoded import LevelsColumn
+from bayesprop.table.dates import YEARS, DateColumn
+from bayesprop.table.encoded import EncodedColumn, LevelsColumn
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import Message, one_line
-from bayesprop.table.values import as_levels
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of
@@ -110,40 +110,51 @@ def _of_inputs(
     frame
         Tells the missing levels from those that are new; None: neither is compared.
     """
-    inputs, notes, at = model.saved.fitted.known_inputs, model.notes, 0
+    knots, notes, at = model.saved.fitted.known_inputs.knots, model.notes, 0
     n_rows = max(1, notes.rows.get("train", MOST_LEARNT))
-    checks, outside = list[Check](), np.zeros(len(X), bool)
+    unseen = {} if frame is None else model.encoding.unseen(frame)
+    checks, outside, n_known = list[Check](), np.zeros(len(X), bool), min(n_rows, MOST_LEARNT)
     for column in model.encoding.columns:
-        width = len(column.feature_names)
+        width, is_new = len(column.feature_names), unseen.get(column.name, np.zeros(len(X), bool))
         here, at = range(at, at + width - column.marked), at + width
-        gap, what = np.isnan(X[:, here[0]]), f"missing values of {column.name}"
-        is_levels = isinstance(column, LevelsColumn)
-        if is_levels and frame is not None and column.name in frame.columns:
-            gap = column.without_words(as_levels(frame[column.name])).is_null().to_numpy()
-        if not is_levels or frame is not None:
-            checks.append(proportions(what, notes.missing.get(column.name, 0.0), n_rows, gap))
-        if isinstance(column, LevelsColumn) and frame is not None:
+        if frame is not None or not isinstance(column, LevelsColumn):
+            gap, share = np.isnan(X[:, here[0]]) & ~is_new, notes.missing.get(column.name, 0.0)
+            checks.append(proportions(f"missing values of {column.name}", share, n_rows, gap))
+        if isinstance(column, LevelsColumn) and column.name in unseen:
             # What was never seen in n rows is at most this share of all, on average.
-            unseen = min(1.0, len(column.known) / n_rows)
-            is_new = np.isnan(X[:, here[-1]]) & ~gap
-            one = proportions(f"new levels of {column.name}", unseen, n_rows, is_new)
-            checks.append(one if is_new.mean() > unseen else one._replace(p=1.0))
-        if isinstance(column, DateColumn):  # later rows have later dates
-            continue
+            share = min(1.0, len(column.known) / n_rows)
+            one = proportions(f"new levels of {column.name}", share, n_rows, is_new)
+            checks.append(one if is_new.mean() > share else one._replace(p=1.0))
+        places, known = _compared(column, here, knots)
         own = list[Check]()
-        for place, name in zip(here, column.feature_names, strict=False):
+        for place, quantiles in zip(places, known.T, strict=True):
+            name, learnt = column.feature_names[place - here[0]], Learnt(quantiles, n_known)
             values = X[~np.isnan(X[:, place]), place]
-            learnt = Learnt(inputs.knots[:, place], min(n_rows, MOST_LEARNT))
             if not len(values):
                 continue
-            if np.isin(values, (0.0, 1.0)).all() and np.isin(learnt.knots, (0.0, 1.0)).all():
+            if np.isin(values, (0.0, 1.0)).all() and np.isin(quantiles, (0.0, 1.0)).all():
                 own.append(learnt.share(name, values == 1.0))
                 continue
             own.append(learnt.number(name, values))
-            low, high = learnt.knots[[0, -1]]
-            outside |= (X[:, place] < low) | (X[:, place] > high)
+            outside |= (X[:, place] < quantiles[0]) | (X[:, place] > quantiles[-1])
         checks += [least(own)] if own else []
     return checks, outside
+
+
+def _compared(
+    column: EncodedColumn, here: range, knots: Float[np.ndarray, "q d"]
+) -> tuple[range, Float[np.ndarray, "q k"]]:
+    """Return which places of a column are compared, and quantiles of the rows of the fit there.
+
+    Not those of dates, as later rows have later dates, and of text. The rows of a fit are encoded
+    by what others tell of their levels: of many levels new rows are like the levels themselves.
+    """
+    if isinstance(column, TextColumn) or (isinstance(column, DateColumn) and YEARS in column.parts):
+        here = here[:0]
+    if isinstance(column, TargetEncodedColumn):
+        means = column.quantiles(MOST_LEARNT)
+        return here[-1 - means.shape[1] : -1], means
+    return here, knots[:, here]
 
 
 def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]) -> list[Check]:

@@ -184,11 +184,12 @@ def like(frame: Any, columns: pl.DataFrame, places: Any = slice(None)) -> Any:
     """
     import narwhals as nw
 
-    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    is_pandas = nw.dependencies.is_pandas_like_dataframe(frame)
+    own = frame.iloc[:, :0] if is_pandas else frame  # of pandas names may be double
+    native = nw.from_native(own, eager_only=True, pass_through=True)
     if isinstance(frame, pl.DataFrame) or not isinstance(native, nw.DataFrame):
         return columns
     backend = native.implementation
-    is_pandas = nw.dependencies.is_pandas_like_dataframe(frame)
     values = {  # what is missing among the numbers of pandas is nan, also where all are
         one.name: one.to_numpy() if is_pandas and one.dtype.is_float() else one.to_list()
         for one in columns
