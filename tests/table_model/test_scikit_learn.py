@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -48,6 +49,14 @@ def line() -> TableRegressor:
 @pytest.fixture(scope="module")
 def logit() -> TableClassifier:
     return clone(LOGIT).fit(X, KIND)
+
+
+def test_arrays_are_predicted_where_an_explainer_removed_the_names(line, logit):
+    # As KernelExplainer of shap does to a copy, which it gives arrays.
+    for estimator, answer in ((line, line.predict(X)), (logit, logit.predict(X))):
+        copied = deepcopy(estimator)
+        copied.feature_names_in_ = None
+        np.testing.assert_array_equal(copied.predict(X.to_numpy(object)), answer)
 
 
 def test_predictions_are_those_of_the_model(line, logit):

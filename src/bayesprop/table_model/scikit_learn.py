@@ -79,7 +79,7 @@ class _TableEstimator(BaseEstimator):
             raise ValueError(f"{name} requires y to be passed, but the target y is None")
         table = _frame(X, ensure_min_samples=2)
         self.feature_names_in_ = np.array(table.columns, object)
-        self.n_features_in_ = len(table.columns)
+        self.n_features_in_, self._names = len(table.columns), table.columns
         asked = self.get_params(deep=False)
         beside = {"weights": (sample_weight, "sample_weight"), "group": (groups, "groups")}
         for parameter, (values, name) in beside.items():
@@ -146,7 +146,8 @@ class _TableEstimator(BaseEstimator):
     def _table(self, X: Any) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""
         check_is_fitted(self)
-        table, n = _frame(X, [*self.feature_names_in_]), self.n_features_in_
+        # Not of feature_names_in_, which others remove to give frames of names as arrays.
+        table, n = _frame(X, self._names), self.n_features_in_
         if not _is_frame(X) and len(table.columns) != n:
             name, got = type(self).__name__, len(table.columns)
             raise ValueError(f"X has {got} features, but {name} is expecting {n} features as input")
