@@ -170,6 +170,17 @@ def test_levels_that_are_new_and_values_too_far_are_alarms(model):
         assert changed(model.monitor(table.with_columns(age=pl.lit(1e300)))) == {"age"}
 
 
+def test_updated_models_compare_with_the_rows_that_their_inputs_are_known_from():
+    rng = np.random.default_rng(17)
+    first, more = rows(rng, 300), rows(rng, 900).with_columns(size=None)
+    new = rows(rng, 60, shift=0.3).drop("price")
+    model = bayesprop.fit(first, target="price", method="linear", test_fraction=0.0)
+    streamed, refitted = model.update(more), model.update(more, known=first)
+    assert streamed.monitor(new).checks == model.monitor(new).checks
+    shares = {check.what: check.learnt for check in refitted.monitor(new).checks}
+    assert shares["missing values of size"] == pytest.approx(0.77, abs=0.02)
+
+
 def test_notes_that_say_nothing_or_nonsense_compare_with_the_nominal(model):
     notes = model.saved.metadata
     for figure in (None, 7.0):

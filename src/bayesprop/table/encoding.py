@@ -326,6 +326,11 @@ class TableEncoding:
             if column.name in frame.columns
         }
 
+    def gap_shares(self, X: Float[np.ndarray, "n k"]) -> dict[str, float]:
+        """Return the share of encoded rows that lack a value, of the columns with such rows."""
+        gaps = {own.name: np.isnan(X[:, at.start]).mean() for own, at in self._of(EncodedColumn)}
+        return {name: float(share) for name, share in gaps.items() if share > 0.0}
+
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its remarks as TableWarning."""
         encoded = self.encode(frame)

@@ -95,15 +95,6 @@ class Fitted(NamedTuple):
         n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
         return {"train": self.n_streamed or len(self.train.y), "held_out": n}
 
-    @property
-    def _missing(self) -> dict[str, float]:
-        """Share of the training rows that lack a value, of the columns with such rows."""
-        widths = [len(column.feature_names) for column in self.encoding.columns]
-        places = np.cumsum([0, *widths[:-1]])
-        shares = np.isnan(self.train.X[:, places]).mean(axis=0)
-        pairs = zip(self.encoding.columns, shares.tolist(), strict=True)
-        return {column.name: share for column, share in pairs if share > 0.0}
-
     def metadata(self, command: str) -> dict[str, Any]:
         """Say what reproduces the model: the command, and every setting that it implied."""
         request, judged = self.request, self.judged
@@ -131,7 +122,7 @@ class Fitted(NamedTuple):
                     "rounds": request.rounds,
                 },
                 "rows": self.rows,
-                "missing": self._missing,
+                "missing": self.encoding.gap_shares(self.train.X),
                 "target_sha256": self.target_sha256,
                 "held_out": judged.scores,
                 "standard_errors": dict(judged.errors),

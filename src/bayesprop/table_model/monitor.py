@@ -111,7 +111,7 @@ def _of_inputs(
         Tells the missing levels from those that are new; None: neither is compared.
     """
     knots, notes, at = model.saved.fitted.known_inputs.knots, model.notes, 0
-    n_rows = max(1, notes.rows.get("train", MOST_LEARNT))
+    n_rows = max(1, notes.n_fitted or MOST_LEARNT)
     unseen = {} if frame is None else model.encoding.unseen(frame)
     checks, outside, n_known = list[Check](), np.zeros(len(X), bool), min(n_rows, MOST_LEARNT)
     for column in model.encoding.columns:

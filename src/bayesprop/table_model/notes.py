@@ -101,6 +101,13 @@ class Notes:
         )
 
     @property
+    def n_fitted(self) -> int:
+        """Rows of the last fit from scratch, without those that were learnt row by row since."""
+        fits = [k for k, one in enumerate(self.updates, 1) if one.get("refitted")]
+        streamed = (one.get("learnt") for one in self.updates[max(fits, default=0) :])
+        return self.rows.get("train", 0) - sum(n for n in streamed if isinstance(n, int))
+
+    @property
     def group(self) -> str | None:
         """The column of what belongs together, None where the fit was given none."""
         return self._named("group")

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 
 
 class _Updated(NamedTuple):
-    """The estimator after it has learnt, and how many rows it has learnt in all."""
+    """The estimator after it has learnt, how many rows in all, and which of these lack a value.
+
+    missing
+        As `TableEncoding.gap_shares`, of the rows that its inputs are known from.
+    """
 
     estimator: Any
     rows: dict[str, int]
+    missing: dict[str, float]
     judged: Judged
     warnings: list[Said]
 
@@ -75,6 +80,7 @@ def update(
     command = model.command_after(f"model.update({what!r}{tables})")
     updates = [*model.notes.updates, about]
     metadata = noted(model, command, updated.rows, updated.judged, updates)
+    metadata["missing"] = updated.missing
     return type(model).of(SavedModel.of(updated.estimator, model.encoding, metadata))
 
 
@@ -102,7 +108,8 @@ def _streamed(model: TableModel, rows: EncodedRows, half_life: float | None) -> 
     estimator = copy.copy(model.estimator).partial_fit(rows.X, rows.y, **rows.weights, **forget)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
     judged = Judged(model.notes.baselines)
-    return _Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
+    remarks = list(estimator.fit_report_.warnings)
+    return _Updated(estimator, counts, model.notes.missing, judged, remarks)
 
 
 def _refitted(model: TableModel, known: Sequence[Any], rows: EncodedRows) -> _Updated:
@@ -117,7 +124,7 @@ def _refitted(model: TableModel, known: Sequence[Any], rows: EncodedRows) -> _Up
     counts = {"train": len(train.y), "held_out": len(test.y)}
     place = model.positive and model.positive.place
     judged = judge(estimator, encoding, train, test, positive=place)
-    return _Updated(estimator, counts, judged, remarks)
+    return _Updated(estimator, counts, encoding.gap_shares(train.X), judged, remarks)
 
 
 def _division(table: Any, model: TableModel) -> Division:
