@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from method_settings import STOOD_FOR
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 CONTRACT = "tests/estimators/test_sklearn_contract.py::test_contract"
@@ -35,18 +37,7 @@ MINUTES = (
     "src/bayesprop/estimators/batch_ep.py",
 )
 """Where the minutes of the suite go: `make test` leaves them to `make test-all`, and so to CI."""
-STOOD_FOR = {
-    "batch-ep",
-    "bayes-by-backprop",
-    "graves-vi",
-    "laplace",
-    "mc-dropout",
-    "network",
-    "mcmc",
-}
-STOOD_FOR |= {"deep-ensemble"}
-"""Methods whose contract `make test` leaves, too: others of their family are put through it."""
-EXAMPLES = {"quick": 100, "thorough": 200}
+EXAMPLES = {"quick": 100, "thorough": 120}
 """Of every property, in `make test` and in `make test-all`: the same ones in each run."""
 for name, n_examples in EXAMPLES.items():
     settings.register_profile(

@@ -12,7 +12,17 @@ import pytest
 from covering import allowed_combinations, covering_array
 from invariants import alike, check_prediction
 from models import command, figures, file_of, model_of, predict
-from situations import BLOCK, FACTORS, FAST, REFUSED, has, is_good, is_refused_once, reasons
+from situations import (
+    BLOCK,
+    FACTORS,
+    FAST,
+    REFUSED,
+    WITHOUT_JAX,
+    has,
+    is_good,
+    is_refused_once,
+    reasons,
+)
 
 import bayesprop
 from bayesprop.catalogue import METHODS
@@ -40,8 +50,8 @@ class Arrays:
 
 arrays = cache(Arrays)
 SLOW = tuple(method for method in METHODS if method not in FAST)
-"""They take turns: a program of theirs compiles for a second."""
-TOGETHER = [(method,) for method in FAST] + [SLOW]
+TOGETHER = [*((method,) for method in WITHOUT_JAX), FAST[len(WITHOUT_JAX) :], SLOW]
+"""Those whose programs compile for a second take turns."""
 
 
 OWN_WAYS = FACTORS | {
