@@ -139,18 +139,15 @@ class Explainer:
 
     def _averaged(self, masked: Float[np.ndarray, "s d"]) -> Quantities:
         """Return the mean over completions of every quantity, (s,)."""
-        n, d = masked.shape
-        filled = self.inputs.completions(masked, self.n_completions).reshape(-1, d)
-        as_bytes = filled.view(np.dtype((np.void, filled.strides[0])))[:, 0]
-        _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
-        rows, parts = filled[first], []
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            part = rows[start : start + _ROWS_AT_ONCE]
-            parts.append(quantities(self.predict(part)))
-        return {
-            name: np.concatenate([part[name] for part in parts])[which].reshape(n, -1).mean(axis=1)
-            for name in parts[0]
-        }
+        n, (_, d) = self.n_completions, masked.shape
+        parts, step = list[Quantities](), _ROWS_AT_ONCE // n
+        for start in range(0, len(masked), step):
+            filled = self.inputs.completions(masked[start : start + step], n).reshape(-1, d)
+            as_bytes = filled.view(np.dtype((np.void, filled.strides[0])))[:, 0]
+            _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
+            each = quantities(self.predict(filled[first]))
+            parts.append({name: v[which].reshape(-1, n).mean(axis=1) for name, v in each.items()})
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def quantities(predictive: Predictive | ClassPredictive) -> Quantities:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
 
 AVERAGE, UNMEASURED = "(average)", "(missing values)"
-
-
 _MOST_DECIMALS, _LEAST_SHOWN = 5, 1e-6
 _MIDNIGHT = " 00:00:00"
 _LEAST_PART = 0.01
@@ -159,12 +157,8 @@ class _Words:
             for name, text in zip(names, values, strict=True)
         ]
         sentences = [self._of_answer(k, cells)]
-        doubts = (
-            {"mutual_information": "Epistemic uncertainty", "expected_entropy": "Noise"}
-            if self.is_class
-            else {"epistemic_var": "Epistemic uncertainty", "noise_var": "Noise"}
-        )
-        sentences += [self._of_doubt(k, name, words, cells) for name, words in doubts.items()]
+        doubts = zip([*self.predicted][-2:], ("Epistemic uncertainty", "Noise"), strict=True)
+        sentences += [self._of_doubt(k, name, words, cells) for name, words in doubts]
         usual = [self._usual(j, x) for j in range(len(cells))]
         beyond = [cells[j] + one for j, one in enumerate(usual) if one or unseen[j]]
         if beyond:
