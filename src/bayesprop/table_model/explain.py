@@ -33,7 +33,7 @@ AVERAGE, UNMEASURED = "(average)", "(missing values)"
 _MOST_DECIMALS, _LEAST_SHOWN = 5, 1e-6
 _MIDNIGHT = " 00:00:00"
 _LEAST_PART = 0.01
-"""Of a variance, or nats: a part of the uncertainty below it is not explained in words."""
+"""Of a variance, or nats: parts of the uncertainty below it are not explained in words."""
 
 
 class Explanations(NamedTuple):
@@ -165,9 +165,11 @@ class _Words:
             lie = "lies" if len(beyond) == 1 else "lie"
             sentences.append(f"{join(beyond)} {lie} beyond the training rows.")
         removed = [(share, j) for j, share in self.explainer.removed(x).items() if not unseen[j]]
+        largest = sorted(removed, key=lambda one: -one[0])[:MOST_NAMED]
         each = [
             f"{names[j]} would remove {percent(share)}"
-            for share, j in sorted(removed, key=lambda one: -one[0])[:MOST_NAMED]
+            for share, j in largest
+            if share >= min(_LEAST_PART, largest[0][0])
         ]
         if each:
             sentences.append(f"Of the uncertainty, measuring {join(each)}.")
