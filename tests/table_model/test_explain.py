@@ -160,6 +160,21 @@ def test_a_missing_value_contributes_nothing_and_says_what_measuring_it_would_re
     assert average[0] == explained.base["mean"][0]  # with what rounding leaves
 
 
+def test_measuring_one_of_many_missing_values_removes_its_own_share():
+    # Of independent columns the shares of the variance are those of their squared slopes.
+    rng, p = np.random.default_rng(8), 11
+    X = rng.standard_normal((N, p))
+    y = 2.0 * X[:, 9] + X[:, 10] + 0.5 * rng.standard_normal(N)
+    model = bayesprop.fit(pl.DataFrame(X), y, method="linear", test_fraction=0.0)
+    removed = Explainer(model.saved.fitted, model.encoding).removed(np.full(p, np.nan))
+    expected = np.array([0.0] * 9 + [4.0, 1.0]) / 5.25
+    np.testing.assert_allclose([removed[j] for j in range(p)], expected, atol=0.06)
+    codes = (y > 0.0).astype(int)
+    model = bayesprop.fit(pl.DataFrame(X), codes, method="logistic", task="classification")
+    removed = Explainer(model.saved.fitted, model.encoding).removed(np.full(p, np.nan))
+    assert max(removed[j] for j in range(9)) < 0.05 < removed[10] < removed[9] < 1.0
+
+
 def test_sentences_name_values_beyond_what_was_learnt(explained):
     assert explained.why[0].startswith("price is predicted as ")
     assert "age = 90 (nearly all rows: 0." in explained.why[2]

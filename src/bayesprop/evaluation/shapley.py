@@ -122,20 +122,18 @@ class Explainer:
 
         On average over what it may be: of the variance of a number, or the entropy of a class.
         """
-        gaps = np.isnan(x)
-        if not gaps.any():
-            return {}
-        before, measured = self._uncertainty(x[None]), self.inputs.completions(x[None])[0]
-        shares: dict[int, float] = {}
+        gaps, shares = np.isnan(x), dict[int, float]()
+        measured = self.inputs.completions(x[None], self.n_completions)[0]
         for j in np.unique(self.place[gaps]).tolist():
-            after = self._uncertainty(np.where(gaps & (self.place == j), measured, x))
-            shares[j] = max(0.0, 1.0 - after / before) if before > 0.0 else 0.0
+            each = self.predict(np.where(gaps & (self.place == j), measured, x))
+            if isinstance(each, ClassPredictive):
+                mean = ClassPredictive.of_codes(each.proba.mean(axis=0, keepdims=True), [0.0])
+                before, after = float(mean.entropy[0]), float(each.entropy.mean())
+            else:
+                after = float(each.var.mean())
+                before = after + float(each.mean.var())
+            shares[j] = 1.0 - after / before if before > 0.0 else 0.0
         return shares
-
-    def _uncertainty(self, rows: Float[np.ndarray, "n d"]) -> float:
-        predictive = self.predict(rows)
-        is_class = isinstance(predictive, ClassPredictive)
-        return float(np.mean(predictive.entropy if is_class else predictive.var))
 
     def _averaged(self, masked: Float[np.ndarray, "s d"]) -> Quantities:
         """Return the mean over completions of every quantity, (s,)."""
