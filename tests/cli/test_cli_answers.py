@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
+
 import numpy as np
 import pytest
 
+from bayesprop.cli import main
 from bayesprop.cli.console import duration
 from bayesprop.cli.options import seconds_of
 from bayesprop.table_model.answers import rounded
@@ -51,3 +55,12 @@ def test_durations_are_worded(seconds, words):
 def test_a_column_says_why(cli, house_model, houses):
     rows = cli("predict", house_model, houses, "--why").rows
     assert all(row["why"].startswith("price is predicted as ") for row in rows)
+
+
+@pytest.mark.parametrize("words", [("predict",), ("predict", "--json"), ("evaluate", "--json")])
+def test_output_may_be_text_in_memory(cli, house_model, houses, words):
+    verb, *others = words
+    expected = cli(verb, house_model, houses, *others).out
+    with redirect_stdout(io.StringIO()) as out:
+        assert main([verb, str(house_model), str(houses), *others]) == 0
+    assert out.getvalue() == expected

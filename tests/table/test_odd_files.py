@@ -109,7 +109,7 @@ def test_duckdb_says_what_it_needs(tmp_path, monkeypatch):
     path = tmp_path / "base.duckdb"
     duckdb.connect(str(path)).close()
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(TableError, match="needs the package duckdb: pip install duckdb"):
+    with pytest.raises(TableError, match=r"package duckdb: pip install 'bayesprop\[duckdb\]'"):
         read_table(str(path))
 
 

@@ -49,7 +49,7 @@ _BAR, _SMALL_BAR, _NARROW = 20, 8, 80  # columns, and below which the bar is sma
 
 def print_json(value: Any) -> None:
     """Print one JSON object; a number that is not finite becomes null."""
-    is_ascii = codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
     text = json.dumps(plain(value), ensure_ascii=is_ascii, allow_nan=False)
     print(text.encode(errors="backslashreplace").decode())  # halves of letters, as in odd paths
 

@@ -342,7 +342,9 @@ def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFra
         raise
     except ImportError as error:
         package = error.name or str(error)
-        raise TableError(Message.of("file.package", where=where, package=package)) from error
+        what = "'bayesprop[duckdb]'" if package == "duckdb" else package
+        own = {"where": where, "package": package, "what": what}
+        raise TableError(Message.of("file.package", **own)) from error
     except BaseException as error:  # the readers of strangers' files fail in ways of their own
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise

@@ -48,13 +48,17 @@ def write_table(
     parts = map(_escaped, parts) if escape_formulas else parts
     kind = Path(target).suffix.lower()
     if target in ("-", f"-{kind}"):
-        _write_text(sys.stdout.buffer, parts, kind or ".csv")
+        out = getattr(sys.stdout, "buffer", None)  # text in memory has none
+        for text in _texts(parts, kind or ".csv"):
+            sys.stdout.write(text) if out is None else out.write(text.encode())
+        sys.stdout.flush()
         return
     try:
         if kind in PARQUET:
             write_atomically(target, lambda file: _write_parquet(file, iter(parts)))
         else:
-            write_atomically(target, lambda file: _write_text(file, parts, kind))
+            texts = _texts(parts, kind)
+            write_atomically(target, lambda file: file.writelines(map(str.encode, texts)))
     except OSError as error:
         reason = error.strerror or str(error)
         own = {"where": quoted(target, 200), "reason": reason}
@@ -104,7 +108,7 @@ def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:
             shutil.copyfileobj(whole, file)
 
 
-def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], kind: str) -> None:
+def _texts(parts: Iterable[pl.DataFrame], kind: str) -> Iterator[str]:
     for index, part in enumerate(parts):
         part = part.with_columns(
             durations_as(HOURS, as_numbers(one), np.zeros(len(part))).alias(one.name)
@@ -112,8 +116,7 @@ def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], kind: str) -> Non
         )
         if kind in JSON_LINES:
             part = part.with_columns(cs.float().replace([np.nan, np.inf, -np.inf], None))
-            file.write(part.write_ndjson().encode())
+            yield part.write_ndjson()
         else:
             separator = SEPARATORS[kind]
-            file.write(part.write_csv(include_header=index == 0, separator=separator).encode())
-    file.flush()
+            yield part.write_csv(include_header=index == 0, separator=separator)
