@@ -204,6 +204,7 @@ def test_estimators_and_the_command_line_monitor(model, tmp_path, capfd):
     new = rows(np.random.default_rng(7), 100, shift=1.0)
     estimator = TableRegressor(method="linear").fit(new.drop("price"), new["price"].to_pandas())
     assert changed(estimator.monitor(new.drop("price"))) == set()
+    assert estimator.monitor(rows(np.random.default_rng(8), 100)).n_outcomes == 100
     path, table, same = tmp_path / "m.bayesprop", tmp_path / "new.csv", tmp_path / "same.csv"
     model.save(path)
     new.write_csv(table)

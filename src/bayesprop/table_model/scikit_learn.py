@@ -138,7 +138,8 @@ class _TableEstimator(BaseEstimator):
     def monitor(self, X: Any, alarm_rate: float = 0.01) -> Monitoring:
         """Check whether rows are like those of the fit, as `TableModel.monitor` does.
 
-        X as `predict_dist` takes it, at least 20 rows.
+        X as `predict_dist` takes it, at least 20 rows. Coverage and scores are compared, too, where
+        a frame has the target in a column of the name that y had.
         """
         table, lacking = self._table(X), self.allow_missing_columns
         return self.model_.monitor(table, alarm_rate, allow_missing_columns=lacking)
