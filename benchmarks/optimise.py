@@ -1,8 +1,9 @@
 """`python -m benchmarks.optimise`: simple regret of ours beside other optimisers.
 
-Functions to minimise (Surjanovic & Bingham's library: Branin, Hartmann 6; Branin with a catalyst of
-three levels and a whole number; Branin with noise) and tables of measured rows used as pools, whose
-largest target is sought. All begin with the same ten random rows and ask for five rows at a time.
+Functions to minimise (Surjanovic & Bingham's library: Branin, Hartmann 6, Ackley 5; Branin with a
+catalyst of three levels and a whole number; Branin with noise) and tables of measured rows used as
+pools, whose largest target is sought: concrete, and CSV files of numbers in the folder `--pools`,
+the last column the target. All begin with the same ten random rows and ask for five rows at a time.
 The regret is that of the function, noise left out, at the row measured as best; after 10, 20 and 50
 rows, in standard deviations of the function. One line of JSON a run goes to `--out`; what stands
 there already is not run again. `--who` names the optimisers; optuna and botorch are optional.
@@ -81,6 +82,12 @@ def hartmann(x: np.ndarray) -> np.ndarray:
     return -np.exp(-inner) @ np.array([1.0, 1.2, 3.0, 3.2])
 
 
+def ackley(x: np.ndarray) -> np.ndarray:
+    """Any number of inputs, a minimum of 0 among many small ones."""
+    slope, waves = np.sqrt(np.mean(x**2, axis=1)), np.mean(np.cos(2 * np.pi * x), axis=1)
+    return 20.0 - 20.0 * np.exp(-0.2 * slope) + np.e - np.exp(waves)
+
+
 def mixed(x: np.ndarray) -> np.ndarray:
     """Branin, moved by a level, and a whole number whose best value is 3."""
     level = x[:, -1].astype(int)
@@ -98,16 +105,18 @@ def pool_of(path: Path) -> Problem:
     return Problem(lambda at: np.array([known[tuple(row)] for row in at]), bounds, pool=x)
 
 
-def problems() -> dict[str, Problem]:
-    """Every problem by name, fixed before any run."""
+def problems(pools: Path | None = None) -> dict[str, Problem]:
+    """Every problem by name, with the pools of a folder."""
     box = np.array([[-5.0, 10.0], [0.0, 15.0]])
     bundled = Path(__file__).parents[1] / "src/bayesprop/datasets/concrete.csv"
     return {
         "branin": Problem(branin, box),
         "hartmann": Problem(hartmann, np.tile([0.0, 1.0], (6, 1))),
+        "ackley": Problem(ackley, np.tile([-5.0, 10.0], (5, 1))),
         "mixed": Problem(mixed, np.array([*box, [0.0, 8.0], [0.0, 2.0]]), 3, (2, 3)),
         "noisy": Problem(branin, box, noise=10.0),
         "concrete": pool_of(bundled),
+        **{one.stem: pool_of(one) for one in sorted(pools.glob("*.csv") if pools else [])},
     }
 
 
@@ -117,8 +126,8 @@ def by_chance(problem: Problem, seed: int) -> Ask:
     return lambda x, y: problem.drawn(N_BATCH, rng)  # noqa: ARG005
 
 
-def by_ours(problem: Problem, seed: int, method: str = "default") -> Ask:
-    """Ask `Optimiser` with one of our methods."""
+def by_ours(problem: Problem, seed: int, **settings: Any) -> Ask:
+    """Ask `Optimiser`, with settings of `fit`."""
     import polars as pl
 
     from bayesprop import Optimiser
@@ -140,7 +149,7 @@ def by_ours(problem: Problem, seed: int, method: str = "default") -> Ask:
             given = {"ranges": dict(zip(names[:n], problem.bounds[:n].tolist(), strict=True))}
         else:
             given = {"candidates": frame(problem.pool)}
-        given |= {"method": method, "seed": seed + len(x)}
+        given |= {"seed": seed + len(x), **settings}
         search = Optimiser(table, target="y", goal="min", **given)
         found = search.ask(N_BATCH).frame.select(names)
         if problem.n_levels:
@@ -268,6 +277,7 @@ def by_botorch(problem: Problem, seed: int) -> Ask:
 WHO = {
     "random": by_chance,
     "ours": by_ours,
+    "quick": partial(by_ours, n_epochs=5000),
     "pbp": partial(by_ours, method="pbp"),
     "process": by_process,
     "tpe": by_tpe,
@@ -275,11 +285,11 @@ WHO = {
 }
 
 
-def run(name: str, who: str, seed: int) -> dict[str, Any]:
+def run(name: str, problem: Problem, who: str, seed: int) -> dict[str, Any]:
     """Search once; regrets in standard deviations of the function at random rows."""
-    problem, rng = problems()[name], np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     some = problem.value(problem.drawn(20_000, np.random.default_rng(0)))
-    least = {"branin": 0.397887, "noisy": 0.397887, "hartmann": -3.32237}.get(name)
+    least = {"branin": 0.397887, "noisy": 0.397887, "hartmann": -3.32237, "ackley": 0.0}.get(name)
     if name == "mixed":
         many = np.random.default_rng(1)
         grid = problem.drawn(400_000, many)
@@ -333,10 +343,12 @@ def main() -> None:
     """Run what is missing, then print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--who", nargs="*", default=["random", "ours", "process"])
-    parser.add_argument("--problems", nargs="*", default=list(problems()))
+    parser.add_argument("--problems", nargs="*", default=None)
+    parser.add_argument("--pools", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/optimise.jsonl"))
     asked = parser.parse_args()
+    every = problems(asked.pools)
     asked.out.parent.mkdir(exist_ok=True)
     lines = (
         [json.loads(line) for line in asked.out.read_text().splitlines()]
@@ -345,10 +357,10 @@ def main() -> None:
     )
     done = {(one["problem"], one["who"], one["seed"]) for one in lines}
     for seed in range(asked.repeats):
-        for name in asked.problems:
+        for name in asked.problems or every:
             for who in asked.who:
                 if (name, who, seed) not in done:
-                    line = run(name, who, seed)
+                    line = run(name, every[name], who, seed)
                     with asked.out.open("a") as file:
                         file.write(json.dumps(line) + "\n")
     show([json.loads(line) for line in asked.out.read_text().splitlines()])

@@ -343,10 +343,10 @@ def choose_beside(
     """Let held-out rows choose processes and the noise that remains.
 
     A Gaussian process on the targets gets the mixture weight that makes held-out rows most likely,
-    and stays where they gain by it. Unless that is nearly all, the nearest rows are asked what the
-    networks leave, where held-out rows gain more by it than by a choice of the noise alone. The
-    factor of the noise is mostly less than 1: a member's noise holds its own errors, which others
-    average out.
+    and stays where they gain, or are too few to tell. Unless that is nearly all, the nearest rows
+    are asked what the networks leave, where held-out rows gain more by it than by a choice of the
+    noise alone. The factor of the noise is mostly less than 1: a member's noise holds its own
+    errors, which others average out.
 
     n_inputs
         Columns before the ramps.
@@ -474,7 +474,8 @@ def _choice(
         if not is_no_more(after - of_noise - neighbours.LEAST_GAIN, 0.0):
             residual, log_factor, before = found, moved_factor, after
             weight, mixed = _stacked(moved, log_factor, measured, log_p)
-    if is_no_more(mixed - before - stacking.LEAST_GAIN, 0.0):
+    pull = stacking.PSEUDO_ROWS / len(mixed)  # to equal weights, which may cost that
+    if is_no_more(mixed - before - stacking.LEAST_GAIN + pull, 0.0):
         return _Choice(log_factor, residual)
     return _Choice(log_factor, residual, process, weight)
 
