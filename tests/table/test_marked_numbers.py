@@ -184,3 +184,22 @@ def test_stand_ins_are_asked_about_in_columns_and_in_the_target():
     asked = [one for one in questions if one.code.endswith(".stand_in")]
     assert len(asked) == 4
     assert asked[0] == Message.of("target.stand_in", "y", value=-9.0, n=2)
+
+
+def test_a_few_numbers_of_another_unit_count_as_missing():
+    words = [f"{k % 17} kmpl" for k in range(60)] + ["3 km/kg", "0"]
+    frame = pl.DataFrame({"w": words, "y": range(62)})
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    shown = "'0', '3 km/kg' in 2 rows"
+    assert Message.of("column.words", "w", others="numbers", words=shown) in encoding.questions
+    later = encoding.encode(pl.DataFrame({"w": ["9 kmpl", "8 km/kg", "0"]}))
+    assert np.isnan(later.X[:, 0]).tolist() == [False, True, True]
+    where = "'8 km/kg' in data row 2"
+    assert later.warnings[0] == Message.of("stray.missing", "w", holds="numbers", where=where)
+
+
+def test_columns_that_hold_one_far_number_share_a_remark():
+    far = [float(k % 5) for k in range(40)] + [-9.0] * 3
+    frame = pl.DataFrame({"a": far, "b": far[::-1], "y": range(43)})
+    questions = TableEncoding.fit(frame, "y", "regression").questions
+    assert [one.columns for one in questions if one.code == "column.stand_in"] == [("a", "b")]

@@ -16,6 +16,7 @@ from bayesprop.table.errors import Message, TableError, counted, listing, quoted
 from bayesprop.table.values import (
     are_codes,
     cleaned,
+    has_unit,
     is_number,
     looks_like_number,
     typed,
@@ -92,6 +93,8 @@ def are_few(known: pl.Series) -> bool:
 def stray_words(text: pl.Series) -> tuple[str, ...]:
     """Return the words beside which cleaned text holds numbers, in at most half of its rows.
 
+    Or the numbers of another unit, in at most a tenth.
+
     None where these are few levels in all, or where the numbers are codes: where words are many, as
     in "113803" beside "A/5 21171", or numbers begin with 0.
     """
@@ -100,7 +103,8 @@ def stray_words(text: pl.Series) -> tuple[str, ...]:
     if known.is_empty() or are_few(known) or are_codes(known) or hold_codes:
         return ()
     plain, marked = is_number(known), looks_like_number(known)
-    for are_numbers, most in ((plain | marked, _MOST_ROWS), (plain, _FEW_ROWS)):
+    kinds = (plain | marked, _MOST_ROWS), (plain, _FEW_ROWS), (has_unit(known), _FEW_ROWS)
+    for are_numbers, most in kinds:
         strays = known.filter(~are_numbers)
         words = strays.unique().sort().to_list()
         others = without(text, words)

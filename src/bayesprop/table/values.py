@@ -104,7 +104,7 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         else:
             series = typed(text)
         if series.dtype == pl.String and series.null_count() < len(series):
-            stray = strays(text)
+            stray = strays(text) if unit is None else ~has_unit(text, unit) & text.is_not_null()
             raise StrayError(text, "numbers", stray, "stray" + remedy(text, stray))
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
@@ -299,6 +299,17 @@ def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
     scaled, plain = currencies[0] + _MAGNITUDES, currencies[0] + suffixes[0]
     own = scaled if are_scaled and (suffixes != [""] or unit == scaled) else plain
     return own if unit in (None, own) else None
+
+
+def has_unit(text: pl.Series, unit: str | None = None) -> pl.Series:
+    """Say of every value whether it is a number with a unit; None: with that of most numbers."""
+    parts = _usual(text).str.extract_groups(_NUMBER).struct.unnest()
+    currency, suffix = parts["1"] + parts["3"], parts["5"]
+    if unit is not None and unit.endswith(_MAGNITUDES):
+        suffix = suffix.replace(dict.fromkeys(_SCALES, _MAGNITUDES))
+    units = currency + suffix
+    usual = (units.drop_nulls().mode().sort().first() or "") if unit is None else unit
+    return (units == usual).fill_null(value=False)
 
 
 def without_magnitudes(unit: str) -> str:
