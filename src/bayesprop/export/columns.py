@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import cast
 
 import numpy as np
@@ -60,12 +61,31 @@ def unit_of(column: EncodedColumn) -> str:
     return "seconds" if of_durations else "a number as in training, true 1, false 0; NaN: missing"
 
 
-def encoded(column: EncodedColumn, given: Node) -> Node:
-    """Encode an input (n, 1) as columns, NaN where a value is missing or a level is unknown."""
+def matrix(columns: Sequence[EncodedColumn], given: Sequence[Node]) -> Node:
+    """Encode all inputs (n, 1), NaN where a value is missing or a level is unknown."""
+    parts, pairs = [], zip(columns, given, strict=True)
+    for is_plain, run in groupby(pairs, lambda pair: _is_plain(pair[0])):
+        some = [*run]
+        if is_plain:  # fewer operators serve columns of numbers together
+            parts.append(_finite(side_by_side([node for _, node in some])))
+        else:
+            parts += [_encoded(*pair) for pair in some]
+    return side_by_side(parts)
+
+
+def _is_plain(column: EncodedColumn) -> bool:
+    return isinstance(column, NumericColumn) and not column.marked
+
+
+def _finite(given: Node) -> Node:
+    """Return numbers; infinities are missing, too."""
+    return where_less(applied("abs", given), _LARGEST, given, np.nan)
+
+
+def _encoded(column: EncodedColumn, given: Node) -> Node:
     if is_text(column):
         return _encoded_text(cast(LevelsColumn, column), given)
-    # Infinities are missing, too.
-    known = where_less(applied("abs", given), _LARGEST, given, np.nan)
+    known = _finite(given)
     gap = known - known
     if isinstance(column, DateColumn):
         return _marked(column, [_PARTS[part](known) for part in column.parts], gap)
@@ -79,16 +99,21 @@ def encoded(column: EncodedColumn, given: Node) -> Node:
 
 
 def _encoded_text(column: LevelsColumn, given: Node) -> Node:
+    import spox.opset.ai.onnx.ml.v3 as ml
+
     n, missing = len(column.known), ("", *MARKS, *column.words)
     missing = [word for word in missing if word not in column.known]
-    # The place -1, of what is not in a list, is the last row.
-    flags = np.vstack([np.eye(n), np.full(n, np.nan)])
-    gaps = np.vstack([np.full((len(missing), 1), np.nan), np.zeros(1)])
-    values, gap = (
-        Node(operators().gather(variable(rows), _places(given, words), axis=0))
-        for rows, words in ((flags, column.known), (gaps, missing))
+    # The last row, the place -1, is of words that no list has: only missing ones are marked.
+    rows = np.vstack([np.eye(n), np.full((2, n), np.nan)])
+    if column.marked:
+        rows = np.column_stack([rows, np.arange(n + 2) == n])
+    places = ml.label_encoder(
+        given.var,
+        default_int64=-1,
+        keys_strings=[*column.known, *missing],
+        values_int64s=[*range(n), *[n] * len(missing)],
     )
-    return _marked(column, [values], gap)
+    return Node(operators().gather(variable(rows), places, axis=0)).reshape(-1, rows.shape[1])
 
 
 def _round(turns: Node) -> Node:
@@ -109,19 +134,6 @@ _PARTS: dict[str, Callable[[Node], Node]] = {
     WEEKDAY: _weekday,
     HOUR: lambda seconds: _round(seconds / DAY_SECONDS),
 }
-
-
-def _places(text: Node, words: Sequence[str]) -> object:
-    """Return places of (n, 1) strings in a list, -1 elsewhere, (n,)."""
-    import spox.opset.ai.onnx.ml.v3 as ml
-
-    places = ml.label_encoder(
-        text.var,
-        default_int64=-1,
-        keys_strings=[*words],
-        values_int64s=list(range(len(words))),
-    )
-    return operators().squeeze(places, operators().const(np.array([1])))
 
 
 def _marked(column: EncodedColumn, values: list[Node], gap: Node) -> Node:

@@ -21,7 +21,6 @@ from bayesprop.numerics.graphs import (
     applied,
     entropy,
     larger,
-    side_by_side,
     where_less,
 )
 
@@ -96,9 +95,9 @@ def _inputs(table: TableEncoding) -> tuple[dict[str, Any], Node, str]:
         one.name: argument(Tensor(np.str_ if columns.is_text(one) else np.float64, ("rows", 1)))
         for one in table.columns
     }
-    parts = [columns.encoded(one, Node(given[one.name])) for one in table.columns]
+    X = columns.matrix(table.columns, [Node(given[one.name]) for one in table.columns])
     said = [{"name": one.name, "holds": columns.unit_of(one)} for one in table.columns]
-    return given, side_by_side(parts), json.dumps(said)
+    return given, X, json.dumps(said)
 
 
 def _outputs(
@@ -106,7 +105,7 @@ def _outputs(
 ) -> tuple[dict[str, Node], dict[str, str]]:
     """Return the predictions by name, and notes on them."""
     scaler, task = fitted.encoding.scaler, fitted.task
-    x = (X * (1.0 / scaler.unit) - scaler.mean) / scaler.std
+    x = (X - scaler.mean * scaler.unit) / scaler.scale  # exact: units are powers of two
     # NaN where a value is missing or far, else 0.
     far = where_less(applied("abs", x).sum(), fitted.method.furthest_input, 0.0, np.nan)
     nodes = cast(WritesGraph, fitted.method).graph(fitted.learned.state, x)
@@ -116,16 +115,15 @@ def _outputs(
         doubt = larger(entropy(proba) - nodes.expected_entropy, 0.0)
         said = {"classes": json.dumps(labels), "doubt": "mutual_information in nats"}
         return {"proba": proba + far, "mutual_information": doubt + far}, said
-    named = {
-        name: node + far for name, node in _numbers(nodes, cast(Numbers, task), levels).items()
-    }
+    nodes = nodes._replace(mean=nodes.mean + far, epistemic_var=nodes.epistemic_var + far)
+    named = _numbers(nodes, cast(Numbers, task), levels)
     return named, {"doubt": "epistemic_var and noise_var in the square of the target's unit"}
 
 
 def _numbers(nodes: NumberNodes, task: Numbers, levels: Float[np.ndarray, " q"]) -> dict[str, Node]:
     """Bring a prediction to the units of the target, (n, o)."""
     scaler = task.scaler
-    mean = (nodes.mean * scaler.std + scaler.mean) * scaler.unit
+    mean = nodes.mean * scaler.scale + scaler.mean * scaler.unit
     epistemic = nodes.epistemic_var * scaler.scale**2
     noise = (epistemic * 0.0) + nodes.noise_var * scaler.scale**2
     std = applied("sqrt", epistemic + noise)

@@ -147,8 +147,9 @@ def graph(m: Node, v: Node, n_classes: int) -> ClassNodes:
     ]
     nodes, weights = _gumbel()
     wide_std = graphs.larger(std, _WIDE)
-    own = graphs.bell((at - nodes) / wide_std)
-    wide = [each @ weights[:, None] for each in (own.lower, own.density, -own.at * own.density)]
+    z = (at - nodes) / wide_std
+    own = graphs.bell(z)
+    wide = [each @ weights[:, None] for each in (own.lower, own.density, -z * own.density)]
     wide = [wide[0], wide[1] / wide_std, wide[2] / (wide_std * wide_std)]
     cdf, density, slope = (
         graphs.where_less(_WIDE, std, a, b).reshape(-1, _N_LEVELS, n_classes)
