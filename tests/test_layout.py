@@ -36,7 +36,7 @@ ALLOWED = {
     "tabular_default": {"numerics", "simd", "distributions", "model"},
     "metrics": {"distributions"},
     "sealed": {"atomic"},
-    "export": {"numerics", "model", "table", "atomic"},
+    "export": {"numerics", "distributions", "model", "table", "atomic"},
     "estimators": {
         "sealed", "metrics", "targets", "distributions", "model", "networks", "moments",
         "sampling", "linear", "tabular_default", "numerics",

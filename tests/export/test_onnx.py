@@ -18,6 +18,7 @@ from scipy import special
 import bayesprop
 from bayesprop import catalogue
 from bayesprop.cli import main
+from bayesprop.distributions.gaussian_copula import GaussianCopula
 from bayesprop.export.onnx_file import _ABLE, check
 from bayesprop.model.method import WritesGraph
 from bayesprop.numerics import graphs
@@ -25,7 +26,7 @@ from bayesprop.table_model.refusals import InputError
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
-
+pytestmark = pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
 
 START_HOURS = 24 * 19_000
 
@@ -88,7 +89,6 @@ OF_CLASSES: dict[tuple[str, int], dict[str, Any]] = {
     ("pbp", 3): {"n_epochs": 5},
     ("ebp", 2): {"n_epochs": 2},
     ("ebp", 3): {"n_epochs": 2, "hidden_layer_sizes": (7,)},
-    ("closed-form-vi", 3): {"n_epochs": 5},
     ("laplace", 2): {"n_epochs": 2, "n_rounds": 1, "structure": "diagonal"},
     ("laplace", 3): {"n_epochs": 2, "n_rounds": 1},
 }
@@ -106,9 +106,8 @@ def fitted(method: str, n_classes: int = 0) -> Any:
 def test_numbers_are_those_of_python(method: str, tmp_path: Path):
     model = fitted(method)
     model.to_onnx(tmp_path / "m.onnx", quantiles=[0.1, 0.975])
-    answers = run(tmp_path / "m.onnx", feed(rows()))
-    known = rows()[:3]
-    expected = model.predict_dist(known)
+    many = pl.concat([rows(), mixed()[:40, :6]], how="vertical_relaxed")
+    answers, expected = run(tmp_path / "m.onnx", feed(many)), model.predict_dist(many)
     own = {
         "mean": expected.mean,
         "epistemic_var": expected.epistemic_var,
@@ -120,23 +119,55 @@ def test_numbers_are_those_of_python(method: str, tmp_path: Path):
     for name, values in own.items():
         # Near zero a mean is as exact as its std.
         slack = 1e-5 * expected.std if name in ("mean", "q_0.1", "q_0.975") else 0.0
-        error = np.abs(answers[name][:3, 0] - values)
+        error = np.abs(answers[name][:, 0] - values)
         assert (error <= 1e-5 * np.abs(values) + slack).all(), name
-        assert np.isnan(answers[name][3:]).all()
+    far = feed(rows()) | {"wide": np.full((6, 1), 1e200)}
+    assert all(np.isnan(one).all() for one in run(tmp_path / "m.onnx", far).values())
 
 
 @pytest.mark.parametrize(("method", "n_classes"), OF_CLASSES)
 def test_classes_are_those_of_python(method: str, n_classes: int, tmp_path: Path):
     model = fitted(method, n_classes)
     model.to_onnx(tmp_path / "m.onnx")
-    many = pl.concat([rows()[:3], mixed()[:, :6].drop_nulls()], how="vertical_relaxed")
+    many = pl.concat([rows(), mixed()[:60, :6]], how="vertical_relaxed")
     answers, expected = run(tmp_path / "m.onnx", feed(many)), model.predict_dist(many)
-    # Python has float32 in the closed form.
-    rtol, atol = (1e-5, 1e-5) if method == "closed-form-vi" else (1e-9, 1e-10)
-    np.testing.assert_allclose(answers["proba"], expected.proba, rtol=rtol, atol=atol)
+    np.testing.assert_allclose(answers["proba"], expected.proba, rtol=1e-9, atol=1e-10)
     own = expected.mutual_information
-    np.testing.assert_allclose(answers["mutual_information"][:, 0], own, rtol=rtol, atol=atol)
-    assert np.isnan(run(tmp_path / "m.onnx", feed(rows()))["proba"][3:]).all()
+    np.testing.assert_allclose(answers["mutual_information"][:, 0], own, rtol=1e-9, atol=1e-10)
+
+
+def test_durations_times_of_day_and_marks_of_gaps_are_those_of_python(tmp_path: Path):
+    rng, n = np.random.default_rng(5), 150
+    x, wait, minute = rng.normal(size=n), rng.integers(60, 7200, n), rng.integers(0, 1440, n)
+    team, gone, lost = rng.choice(["red", "blue"], n), rng.random(n) < 0.3, rng.random(n) < 0.3
+    turns = np.sin(minute / 1440 * 2.0 * np.pi)
+    table = pl.DataFrame({
+        "x": pl.Series(x).set(pl.Series(gone), None),
+        "wait": pl.Series(1000 * wait).cast(pl.Duration("ms")),
+        "lasted": [f"{one // 60}:{one % 60:02d}:00" for one in wait],
+        "at": pl.Series(60_000_000_000 * minute).cast(pl.Time),
+        "team": [None if is_lost else one for is_lost, one in zip(lost, team, strict=True)],
+        "y": x + wait / 2000 + turns + 3.0 * gone + 2.0 * lost + 0.1 * rng.normal(size=n),
+    })  # fmt: skip
+    model = bayesprop.fit(
+        table, target="y", method="linear", target_kind="numbers", test_fraction=0.2
+    )
+    assert [one.name for one in model.encoding.columns if one.marked] == ["x", "team"]
+    model.to_onnx(tmp_path / "m.onnx")
+    given = {
+        "x": np.where(gone, np.nan, x),
+        "wait": wait.astype(float),
+        "lasted": 60.0 * wait,
+        "at": 60.0 * minute,
+        "team": np.where(lost, "", team).astype(object),
+    }
+    answers = run(tmp_path / "m.onnx", {name: one[:, None] for name, one in given.items()})
+    expected = model.predict_dist(table.drop("y"))
+    np.testing.assert_allclose(answers["mean"][:, 0], expected.mean, rtol=1e-9, atol=1e-9)
+    own = expected.epistemic_var
+    np.testing.assert_allclose(answers["epistemic_var"][:, 0], own, rtol=1e-7)
+    lower = expected.quantile(0.05)
+    np.testing.assert_allclose(answers["q_0.05"][:, 0], lower, rtol=1e-7, atol=1e-7)
 
 
 def test_the_file_says_what_it_is(tmp_path: Path):
@@ -194,6 +225,20 @@ def test_the_normal_distribution_is_that_of_scipy():
     at = np.concatenate([at, [-1e3, 1e5]])
     odds = special.log_ndtr(at) - special.log_ndtr(-at)
     np.testing.assert_allclose(evaluated(graphs.log_odds, at), odds, rtol=1e-11, atol=1e-12)
+
+
+def test_completions_are_those_of_python():
+    rng = np.random.default_rng(0)
+    a, b = rng.multivariate_normal([0.0, 0.0], [[1.0, 0.7], [0.7, 1.0]], 300).T
+    level = np.digitize(a + 0.5 * rng.normal(size=300), [-0.7, 0.4])
+    X = np.column_stack([a, np.eye(3)[level], np.round(2.0 * b), rng.exponential(size=300), b > 0])
+    copula = GaussianCopula.fit(X)
+    gaps = X[:100]
+    gaps[rng.random(gaps.shape) < 0.3] = np.nan
+    gaps[:50, 1:4] = np.nan  # a category that is not known at all
+    gaps[0] = np.nan
+    own = evaluated(copula.graph, gaps).reshape(100, 16, -1)
+    np.testing.assert_allclose(own, copula.completions(gaps), rtol=1e-12, atol=1e-12)
 
 
 def test_the_symmetric_root_squares_to_the_matrix():

@@ -478,7 +478,7 @@ class Inspect(WithJson):
 class Export(WithRemarks):
     """Write a model as a graph of ONNX, which predicts without Python.
 
-    Methods pbp, closed-form-vi, linear and logistic.
+    Methods pbp, closed-form-vi, linear, logistic, laplace and ebp.
     """
 
     summary: ClassVar = "Write a model as a graph of ONNX."

@@ -20,6 +20,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import special
 
+from bayesprop.numerics import graphs
+from bayesprop.numerics.graphs import Node
+
 NO_INPUT_MODEL = (
     "X must hold no missing values (NaN), because this model was saved without how its columns go "
     "together: fit it again"
@@ -33,6 +36,7 @@ _LEAST_OWN = 1e-3
 _LEAST_SHARE = 1e-6
 _LEAST_LEVEL_VAR = 1e-9
 """Added to variances of functions of factors, of which there may be fewer than of levels."""
+_ROUNDING, _SAME = 1e-9, 1e-10  # of a rank, and of a value or a score
 _CHUNK_ELEMENTS = 2**22
 _SEED = 20_150_706
 
@@ -85,6 +89,58 @@ class GaussianCopula:
         draw = rng.random_sample
         return self._filled(X, 1, lambda n: draw((n, 1, self._n_drawn)))[:, 0]
 
+    def graph(self, X: Node) -> Node:
+        """Write `completions` as a graph of ONNX; (n, d) to (n c, d).
+
+        Known values are swept out of the covariance of the scores one after the other, then the
+        missing ones, which draws them as the rows of its Cholesky factor do.
+        """
+        (q, d), where_less = self.knots.shape, graphs.where_less
+        u = np.clip(_even_numbers(COMPLETIONS, self._n_drawn), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        gap = where_less(X - X, 1.0, 0.0, 1.0)
+        x = where_less(X, np.inf, X, 0.0)
+        near = (graphs.applied("abs", x) + _size(self.knots)) * _SAME
+        low, high = ((x + side).reshape(-1, d, 1) for side in (-near, near))
+        equal = where_less(high, self.knots.T, 0.0, 1.0)
+        below = where_less(self.knots.T, low, 2.0, equal).sum().reshape(-1, d)
+        table = np.concatenate([_score_table(own) for own in self.knots.T])
+        z = graphs.taken(table, below + (2.0 * q + 1.0) * np.arange(d))
+        own_var, level = self._own_var, self._is_level
+        var = gap * (np.where(level, _LEAST_LEVEL_VAR, own_var) - own_var) + own_var
+        cov = var.reshape(-1, d, 1) * np.eye(d) + self.loadings @ self.loadings.T
+        before = gap @ np.triu(np.ones((d, d)), 1)
+        drawn = graphs.taken(special.ndtri(u[:, :d]).T, before)
+        goal = graphs.side_by_side([z.reshape(-1, d, 1) + drawn * 0.0, drawn], axis=1)
+        counts = graphs.side_by_side([-gap + 1.0, gap])
+
+        def step(i: Node, cov: Node, score: Node) -> list[Node]:
+            column, is_known = (graphs.taken(part, i) for part in order)
+            row, to = graphs.taken(cov, column, 1), graphs.taken(goal, i, 1)
+            pivot = graphs.larger(graphs.taken(row, column, 2), _SAME)
+            to_known = to - graphs.taken(score, column, 1)
+            move = where_less(0.0, is_known, to_known, graphs.applied("sqrt", pivot) * to)
+            gain = (row / pivot * graphs.taken(counts, i, 1).reshape(-1, 1, 1)).mT
+            return [cov - gain @ row, score + gain @ move]
+
+        order = np.tile(np.arange(d), 2), np.repeat([1.0, 0.0], d)
+        z = graphs.repeated(2 * d, step, cov, drawn * 0.0)[1].reshape(-1, d, COMPLETIONS)
+        place = graphs.smaller(graphs.bell(z).lower * q + _ROUNDING, q - 1.0)
+        filled = graphs.taken(self.knots.T.ravel(), place + q * np.arange(d)[:, None])
+        gap, x = gap.reshape(-1, d, 1), x.reshape(-1, d, 1)
+        known = x * (-gap + 1.0)
+        # Of levels that are drawn together one is 1, or none.
+        together = np.equal.outer(self.block, self.block).astype(float)
+        share = np.clip(self.knots.mean(axis=0), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        bound, own_std = special.ndtri(1.0 - share)[:, None], np.sqrt(own_var)[:, None]
+        p = graphs.bell((z - bound) / own_std).lower * gap * level[:, None]
+        p = where_less(0.0, Node(graphs.variable(together)) @ known, 0.0, p)
+        reached = Node(graphs.variable(np.tril(together))) @ p
+        none = np.maximum(1.0 - together @ share, 0.0)[:, None]
+        mark = (Node(graphs.variable(together)) @ p + none) * u[:, d + together.argmax(axis=1)].T
+        chosen = where_less(mark, reached, where_less(mark, reached - p, 0.0, 1.0), 0.0)
+        imputed = where_less(0.0, level[:, None] * 1.0, chosen, filled)
+        return (known + gap * imputed).mT.reshape(-1, d)
+
     def validate(self) -> None:
         """Raise ValueError where the arrays do not fit together."""
         (n_knots, _), (_, n_factors) = self.knots.shape, self.loadings.shape
@@ -129,7 +185,8 @@ class GaussianCopula:
         """Impute the missing values of some rows in place."""
         gap, d = np.isnan(filled[:, 0]), len(self.loadings)
         z = self._scores_of_gaps(filled[:, 0], gap, special.ndtri(u[..., :d]))
-        place = np.minimum((special.ndtr(z) * len(self.knots)).astype(int), len(self.knots) - 1)
+        place = (special.ndtr(z) * len(self.knots) + _ROUNDING).astype(int)
+        place = np.minimum(place, len(self.knots) - 1)
         np.copyto(filled, self.knots[place, np.arange(d)], where=gap[:, None])
         for block in np.unique(self.block[self._is_level & gap.any(axis=0)]):
             columns = np.flatnonzero(self.block == block)
@@ -263,16 +320,28 @@ def _scores(knots: np.ndarray, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray,
 
 
 def _column_scores(knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    def of(some: np.ndarray) -> np.ndarray:
-        below = np.searchsorted(knots, some, "left") + np.searchsorted(knots, some, "right")
-        return special.ndtri(
-            np.clip(below / (2 * len(knots)), 0.5 / len(knots), 1 - 0.5 / len(knots))
-        )
+    return np.where(np.isnan(values), np.nan, _score_table(knots)[_below(knots, values)])
 
-    own = of(knots)
+
+def _below(knots: np.ndarray, values: np.ndarray) -> Int[np.ndarray, " n"]:
+    """Count the knots below each value twice, and those equal to it but for rounding once."""
+    near = _SAME * (np.abs(values) + _size(knots))
+    below = np.searchsorted(knots, values - near, "left")
+    return below + np.searchsorted(knots, values + near, "right")
+
+
+def _size(knots: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "..."]:
+    """Return the usual size of a column, by which sines and cosines near 0 are rounded."""
+    return np.median(np.abs(knots), axis=0)
+
+
+def _score_table(knots: Float[np.ndarray, " q"]) -> Float[np.ndarray, " 2q+1"]:
+    """Return the score for every count of `_below`."""
+    q = len(knots)
+    scores = special.ndtri(np.clip(np.arange(2 * q + 1) / (2 * q), 0.5 / q, 1 - 0.5 / q))
+    own = scores[_below(knots, knots)]
     centre, spread = own.mean(), own.std()
-    scores = (of(values) - centre) / (spread if spread > 0.0 else 1.0)
-    return np.where(np.isnan(values), np.nan, scores)
+    return (scores - centre) / (spread if spread > 0.0 else 1.0)
 
 
 def _loadings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import cast
 
 import numpy as np
@@ -63,18 +64,13 @@ def unit_of(column: EncodedColumn) -> str:
 
 def matrix(columns: Sequence[EncodedColumn], given: Sequence[Node]) -> Node:
     """Encode all inputs (n, 1), NaN where a value is missing or a level is unknown."""
-    parts, pairs = [], zip(columns, given, strict=True)
-    for is_plain, run in groupby(pairs, lambda pair: _is_plain(pair[0])):
-        some = [*run]
-        if is_plain:  # fewer operators serve columns of numbers together
-            parts.append(_finite(side_by_side([node for _, node in some])))
-        else:
-            parts += [_encoded(*pair) for pair in some]
+    plain = [isinstance(one, NumericColumn) and not one.marked for one in columns]
+    parts = []
+    for is_plain, run in groupby(zip(plain, columns, given, strict=True), itemgetter(0)):
+        # Fewer operators serve columns of numbers together.
+        nodes = [node if is_plain else _encoded(column, node) for _, column, node in run]
+        parts += [_finite(side_by_side(nodes))] if is_plain else nodes
     return side_by_side(parts)
-
-
-def _is_plain(column: EncodedColumn) -> bool:
-    return isinstance(column, NumericColumn) and not column.marked
 
 
 def _finite(given: Node) -> Node:

@@ -360,11 +360,9 @@ class EBPNetwork(RowPasses):
             raise ValueError("ONNX takes prediction='posterior' of ebp, got 'map': set it so")
         with jax.enable_x64(True):
             q = [KINDS[self.weights].moments(jnp.asarray(layer)) for layer in state.h]
-            means, variances = [np.asarray(w.m) for w in q], [np.asarray(w.v) for w in q]
-        m, v = graphs.scaled_propagated(means, variances, x, "sign")
+        m, v = graphs.scaled_propagated([w.m for w in q], [w.v for w in q], x, "sign")
         odds = graphs.log_odds(m / graphs.applied("sqrt", v))
-        if self.sizes[-1] == 1:
-            odds = graphs.side_by_side([odds * 0.0, odds])
+        odds = graphs.side_by_side([odds * 0.0, odds]) if self.sizes[-1] == 1 else odds
         return ClassNodes(graphs.applied("softmax", odds), odds.sum() * 0.0)
 
     @property

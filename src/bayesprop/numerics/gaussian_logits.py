@@ -222,10 +222,9 @@ def logistic_graph(m: Node, v: Node) -> ClassNodes:
     std = graphs.applied("sqrt", v)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
     a = m + graphs.smaller(std, _WIDE) * nodes
-    tail = graphs.applied("exp", -graphs.applied("abs", a))
-    small, large = tail / (tail + 1.0), Node(graphs.variable(1.0)) / (tail + 1.0)
-    p = graphs.where_less(a, 0.0, small, large)
-    terms = (graphs.larger(a, 0.0) + graphs.applied("log", tail + 1.0), p, small * large)
+    p = graphs.applied("sigmoid", a)
+    low = graphs.applied("log", graphs.applied("sigmoid", graphs.applied("abs", a)))
+    terms = graphs.larger(a, 0.0) - low, p, p * graphs.applied("sigmoid", -a)
     narrow = [each @ (weights / weights.sum())[:, None] for each in terms]
     g = np.arange(-_LOGISTIC_REACH, _LOGISTIC_REACH + _LOGISTIC_STEP, _LOGISTIC_STEP)
     weights = special.expit(g) * special.expit(-g)

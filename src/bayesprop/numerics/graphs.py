@@ -6,9 +6,10 @@ distribution comes from its Mills ratio. spox is imported when a graph is built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,9 +99,28 @@ def where_less(a: Any, b: Any, then: Any, otherwise: Any) -> Node:
     return Node(op.where(op.less(variable(a), variable(b)), variable(then), variable(otherwise)))
 
 
-def side_by_side(nodes: list[Node]) -> Node:
-    """Join columns of several nodes."""
-    return Node(operators().concat([node.var for node in nodes], axis=-1))
+def side_by_side(nodes: Sequence[Node], axis: int = -1) -> Node:
+    """Join columns of several nodes, or along another axis."""
+    return Node(operators().concat([node.var for node in nodes], axis=axis))
+
+
+def taken(rows: Any, places: Any, axis: int = 0) -> Node:
+    """Select places along an axis; of numbers the whole part counts."""
+    at = operators().cast(variable(places), to=np.int64)
+    return Node(operators().gather(variable(rows), at, axis=axis))
+
+
+def repeated(n: int, step: Callable[..., list[Node]], *start: Node) -> list[Node]:
+    """Apply step(i, *nodes) for i = 0, ..., n - 1, in a loop of the runtime."""
+
+    def body(i: Any, goes_on: Any, *nodes: Any) -> list[Any]:
+        return [goes_on, *(one.var for one in step(Node(i), *map(Node, nodes)))]
+
+    op = operators()
+    limits = op.const(np.array([n])), op.const(np.array([True]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Output type for variable")  # its shape is not inferred
+        return [*map(Node, op.loop(*limits, [one.var for one in start], body=body))]
 
 
 class NumberNodes(NamedTuple):
@@ -113,12 +133,7 @@ class NumberNodes(NamedTuple):
     mean: Node
     epistemic_var: Node
     noise_var: Float[np.ndarray, " o"]
-    dof: Float[np.ndarray, " o"]
-
-    @classmethod
-    def gaussian(cls, mean: Node, var: Node, noise_var: Float[np.ndarray, " o"]) -> NumberNodes:
-        """Build a Gaussian prediction."""
-        return cls(mean, var, noise_var, np.full(len(noise_var), np.inf))
+    dof: Float[np.ndarray, " o"] = np.full(1, np.inf)
 
 
 class ClassNodes(NamedTuple):
@@ -152,39 +167,28 @@ def _mills() -> Float[np.ndarray, "2 k"]:
     return np.stack([np.polynomial.chebyshev.cheb2poly(part) for part in both])
 
 
-def _polynomial(coefficients: Float[np.ndarray, " k"], t: Node) -> Node:
-    value = t * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        value = value * t + coefficient
-    return value
-
-
 def mills(u: Node) -> Node:
     """Evaluate Q(u) exp(u² / 2) for u >= 0."""
     t = (u - _CENTRE) / (u + _CENTRE)
-    numerator, denominator = _mills()
-    return _polynomial(numerator, t) / (_polynomial(denominator, t) * (u + 1.0))
+    numerator, denominator = (
+        reduce(lambda value, each: value * t + each, part[-3::-1], t * part[-1] + part[-2])
+        for part in _mills()
+    )
+    return numerator / (denominator * (u + 1.0))
 
 
-class _Tail(NamedTuple):
-    """Of the standard normal distribution at u = |a|, up to 37: density and P(z > u)."""
-
-    u: Node
-    density: Node
-    above: Node
-
-
-def _tail(a: Node) -> _Tail:
+def _peak(a: Node) -> tuple[Node, Node]:
+    """Return |a|, up to 37, and exp(-a² / 2)."""
     u = smaller(applied("abs", a), _FURTHEST)
-    peak = applied("exp", u * u * -0.5)
-    return _Tail(u, peak * (1.0 / _SQRT_2PI), peak * mills(u))
+    return u, applied("exp", u * u * -0.5)
 
 
 def bell(a: Node) -> Bell:
     """Evaluate the normal distribution, beyond 37 standard deviations as at 37."""
-    _, density, tail = _tail(a)
-    rest = -tail + 1.0
-    return Bell(density, where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail))
+    u, peak = _peak(a)
+    rest = -(tail := peak * mills(u)) + 1.0
+    lower, upper = where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail)
+    return Bell(peak * (1.0 / _SQRT_2PI), lower, upper)
 
 
 def log_odds(a: Node) -> Node:
@@ -199,8 +203,9 @@ def relu(m: Node, v: Node) -> tuple[Node, Node]:
     """Mean and variance of max(0, a), a ~ N(m, v): `activation_moments.relu`."""
     std = applied("sqrt", v)
     a = m / larger(std, _LEAST_STD)
-    u, density, tail = _tail(a)
-    beyond = density - u * tail  # E[max(0, z - u)]
+    u, peak = _peak(a)
+    tail = peak * mills(u)
+    beyond = peak * (1.0 / _SQRT_2PI) - u * tail  # E[max(0, z - u)]
     share = where_less(a, 0.0, tail, -tail + 1.0) - beyond * (u + beyond)
     return larger(m, 0.0) + std * beyond, v * larger(share, 0.0)
 
@@ -238,8 +243,8 @@ def scaled_propagated(
     m: Sequence[Any], v: Sequence[Any], x: Node, activation: str
 ) -> tuple[Node, Node]:
     """Return `propagated` of layers that divide by sqrt(n_in + 1): `networks.mlp.mlp_propagate`."""
-    m = [layer / np.sqrt(len(layer)) for layer in m]
-    return propagated(m, [layer / len(layer) for layer in v], x, activation)
+    m = [np.asarray(layer) / np.sqrt(len(layer)) for layer in m]
+    return propagated(m, [np.asarray(layer) / len(layer) for layer in v], x, activation)
 
 
 def entropy(p: Node) -> Node:

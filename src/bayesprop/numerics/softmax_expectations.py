@@ -19,9 +19,6 @@ import numpy as np
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float, Int
 
-from bayesprop.numerics import graphs
-from bayesprop.numerics.graphs import ClassNodes, Node
-
 _N_LEVELS, _SHARP_STEP = 32, 0.8  # of t
 _N_NODES = 8
 _WIDE = 1.12  # from this std on the Gaussian is the smoother of a and G, and G gets the nodes
@@ -125,45 +122,6 @@ def expected_entropy(
     """
     mean_chosen = jnp.sum(m * expected.proba) + jnp.sum(v * expected.slope)
     return jnp.maximum(expected.log_sum_exp - mean_chosen, 0.0)
-
-
-def graph(m: Node, v: Node, n_classes: int) -> ClassNodes:
-    """Write `moments` and `expected_entropy` as a graph of ONNX; (n, c)."""
-    std, last = graphs.applied("sqrt", v), _N_LEVELS - 1
-    low = (m - std * _REACH).max() - _GUMBEL_LOWER
-    high = (m + std * _REACH).max() + (_GUMBEL_UPPER + np.log(n_classes))
-    first_step = graphs.smaller((high - low) * (1.0 / last), _SHARP_STEP)
-    growth = (high - low - first_step * last) * (1.0 / last**2)
-    i = np.arange(float(_N_LEVELS))
-    steps = (first_step + growth * (2.0 * i)).reshape(-1, 1, _N_LEVELS)
-    t = (low + first_step * i + growth * i**2).reshape(-1, _N_LEVELS, 1)
-    at = (t - m.reshape(-1, 1, n_classes)).reshape(-1, _N_LEVELS, n_classes, 1)
-    std = std.reshape(-1, 1, n_classes, 1)
-    nodes, weights = _hermite()
-    rate = graphs.applied("exp", graphs.smaller(graphs.smaller(std, _WIDE) * nodes - at, 60.0))
-    value = graphs.applied("exp", -rate)
-    narrow = [
-        each @ weights[:, None] for each in (value, rate * value, (rate - 1.0) * rate * value)
-    ]
-    nodes, weights = _gumbel()
-    wide_std = graphs.larger(std, _WIDE)
-    z = (at - nodes) / wide_std
-    own = graphs.bell(z)
-    wide = [each @ weights[:, None] for each in (own.lower, own.density, -z * own.density)]
-    wide = [wide[0], wide[1] / wide_std, wide[2] / (wide_std * wide_std)]
-    cdf, density, slope = (
-        graphs.where_less(_WIDE, std, a, b).reshape(-1, _N_LEVELS, n_classes)
-        for a, b in zip(wide, narrow, strict=True)
-    )
-    log_cdf = graphs.applied("log", graphs.larger(cdf, _LEAST))
-    others = graphs.applied("exp", log_cdf.sum() - log_cdf)
-    proba, slope = ((steps @ (each * others)).reshape(-1, n_classes) for each in (density, -slope))
-    joint = graphs.applied("exp", log_cdf.sum())
-    at_end = (Node(graphs.variable(np.eye(_N_LEVELS)[-1:])) @ joint).reshape(-1, 1)
-    edge = (first_step + growth * (2.0 * last)) * 0.5 + growth * (1.0 / 6.0)
-    mean = high - (steps @ joint).reshape(-1, 1) + at_end * edge - np.euler_gamma
-    entropy = mean - (m * proba).sum() - (v * slope).sum()
-    return ClassNodes(graphs.larger(proba, 0.0), graphs.larger(entropy, 0.0))
 
 
 def _levels(m: Array, v: Array) -> _Levels:

@@ -102,14 +102,13 @@ def linearise(
     apply: Apply, weights: PyTree, x: Float[Array, "b ..."]
 ) -> tuple[Float[Array, "b k"], Slopes]:
     """Compute the outputs at every row and their derivatives by every leaf of the weights."""
-    nonlinearity = plain_activation(apply)
-    if nonlinearity is not None:
-        return _layers(
-            lambda z: jax.jvp(nonlinearity.apply, (z,), (jnp.ones_like(z),)),
-            lambda z: jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1),
-            weights,
-            x,
-        )
+    if (nonlinearity := plain_activation(apply)) is not None:
+
+        def bent(z: Array) -> tuple[Array, Array]:
+            return jax.jvp(nonlinearity.apply, (z,), (jnp.ones_like(z),))
+
+        add_one = partial(jnp.pad, pad_width=((0, 0), (0, 1)), constant_values=1.0)
+        return _layers(bent, add_one, weights, x)
     slopes = jax.vmap(jax.jacrev(apply), in_axes=(None, 0))(weights, x)
     outputs = jax.vmap(partial(apply, weights))(x)
     return outputs, tuple(map(ArraySlopes, jax.tree.leaves(slopes)))
@@ -125,10 +124,7 @@ def relu_layers(weights: Sequence[np.ndarray], x: Node) -> tuple[Node, Slopes]:
 
 
 def _layers(
-    bent: Callable[[Any], tuple[Any, Any]],
-    with_one: Callable[[Any], Any],
-    weights: Sequence[Any],
-    x: Any,
+    bent: Callable, with_one: Callable, weights: Sequence[Any], x: Any
 ) -> tuple[Any, Slopes]:
     """Go forward keeping every layer's inputs, and back.
 

@@ -532,23 +532,21 @@ class LaplaceNetwork(TrainedNetwork):
 
     def graph(self, state: NetworkState, x: Node) -> NumberNodes | ClassNodes:
         """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
-        structure = self.model.structure
-        is_relu = plain_activation(self.model.apply) is ACTIVATIONS["relu"]
-        is_plain = self.is_linearised and self.integral == "quadrature"
-        if not (is_relu and is_plain and isinstance(structure, Kron | Diagonal)):
+        structure, activation = self.model.structure, plain_activation(self.model.apply)
+        is_layered = activation is ACTIVATIONS["relu"] and isinstance(structure, Kron | Diagonal)
+        if not (is_layered and self.is_linearised and self.integral == "quadrature"):
             raise ValueError(
                 "ONNX takes prediction='linearised', integral='quadrature', activation='relu' and "
                 "structure='kron' or 'diagonal' of laplace: set these"
             )
         mode, likelihood = state.network.mode.params, self.gradient.likelihood
-        weights = [np.asarray(layer, np.float64) for layer in mode.weights]
-        f, slopes = relu_layers(weights, x)
+        f, slopes = relu_layers([np.asarray(layer, np.float64) for layer in mode.weights], x)
         cov: Any = structure.output_cov(state.network.root, slopes)
         k = likelihood.n_outputs
         if not isinstance(likelihood, GaussianNoise):
             return softmax_graph(f.reshape(-1, 1, k), cov, k)
         v = (cov * np.eye(k)).sum().reshape(-1, k)
-        return NumberNodes.gaussian(f, larger(v, 0.0), constant_noise(likelihood, mode.likelihood))
+        return NumberNodes(f, larger(v, 0.0), constant_noise(likelihood, mode.likelihood))
 
     @in_float64
     def output_moments(self, state: NetworkState, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

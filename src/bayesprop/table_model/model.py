@@ -377,8 +377,9 @@ class TableModel:
         """Write the model as a graph of ONNX, which predicts without Python.
 
         One input a column, (rows, 1). Outputs, in float64: `mean`, `epistemic_var`, `noise_var` and
-        quantiles as `q_0.05`; of classes `proba` and `mutual_information`. A row with a missing
-        value or a level that the fit did not have is NaN in all. InputError for what has no graph.
+        quantiles as `q_0.05`; of classes `proba` and `mutual_information`. Gaps are filled in 16
+        ways, as `predict_dist` does; the file holds up to 128 values of every column for that.
+        InputError for what has no graph.
 
         quantiles
             Levels, above 0 and below 1; numbers only.

@@ -315,7 +315,7 @@ class PBPNumbers(PBPNetwork):
     def graph(self, state: PBPState, x: Node) -> NumberNodes:
         """Write `predict` as a graph of ONNX; ValueError for an activation without one."""
         mean, var = scaled_propagated(state.m, state.v, x, self.engine.activation)
-        return NumberNodes.gaussian(mean, var, state.noise_var)
+        return NumberNodes(mean, var, state.noise_var)
 
     def draw(
         self, state: PBPState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
