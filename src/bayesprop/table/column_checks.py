@@ -125,7 +125,7 @@ def log_chance(column: pl.Series, sizes: np.ndarray) -> float:
 
 def _why(rows: pl.DataFrame, name: str, others: list[str]) -> str:
     n = rows[name].n_unique()
-    several = f"{n} values, {len(rows) / n:.2g} rows of each"
+    several = f"{n} values, {float(f'{len(rows) / n:.2g}'):g} rows of each"
     if not others:
         return several
     first, verb = quoted(others[0]), "stays" if len(others) == 1 else "stay"

@@ -93,12 +93,11 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
     if n > FEW_LEVELS:
         return TaskChoice("regression")
     different = [class_of(value) for value in known.unique()]
-    if not all(isinstance(value, int) for value in different):
-        return TaskChoice("regression")
-    if n == 2 and len(known) >= _FEWEST_BINARY:
+    are_whole = all(isinstance(value, int) for value in different)
+    if n == 2 and are_whole and len(known) >= _FEWEST_BINARY:
         ends = {"low": min(different), "high": max(different)}
         return TaskChoice("classification", Message.of("target.two_numbers", name, **ends))
-    if n > 2 and len(known) >= OFTEN * n:
+    if n >= 2 + are_whole and len(known) >= OFTEN * n:
         return TaskChoice("regression", Message.of("target.few_numbers", name, n=n))
     return TaskChoice("regression")
 

@@ -26,7 +26,7 @@ from bayesprop.table.column_checks import likely_group
 from bayesprop.table.dates import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message, for_terminal, quoted
+from bayesprop.table.errors import Message, counted, for_terminal, quoted
 from bayesprop.table_model.deciding import decided
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import Scores, figure
@@ -380,7 +380,7 @@ def _remark(
         kind = "the latest rows" if suspect.labels is None else "new groups"
         text = f"hold-out of {kind} by {quoted(suspect.column)}: no loss of accuracy: {figures}"
         return Message.of("said", suspect.column, text=text)
-    which, those = f"{n_rows} rows of {n_groups} held-out groups", "of new groups"
+    which, those = f"{n_rows} rows of {counted(n_groups, 'held-out group')}", "of new groups"
     if suspect.labels is None:
         which, those = f"the {n_rows} latest rows, by a fit to the rows before", "later rows"
     own = {"seems": suspect.seems, "which": which, "figures": figures, "those": those}
