@@ -12,11 +12,11 @@ import polars as pl
 
 import bayesprop
 
-N_ROWS, N_COLUMNS, REPEATS = 1000, 10, 30
+N_ROWS, N_COLUMNS, REPEATS = 1000, 10, 300
 
 
 def main() -> None:
-    """Print microseconds a row, the median of some runs over 1,000 rows, and of single rows."""
+    """Print microseconds a row: medians of runs over 1,000 rows, one row, and one with a gap."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(N_ROWS, N_COLUMNS))
     table = pl.DataFrame({f"x{i}": x[:, i] for i in range(N_COLUMNS)})
@@ -29,14 +29,15 @@ def main() -> None:
             path = str(Path(folder) / "m.onnx")
             model.to_onnx(path)
             session = onnxruntime.InferenceSession(path, options)
-        for n in (N_ROWS, 1):
-            given = {f"x{i}": x[:n, [i]] for i in range(N_COLUMNS)}
+        for n, gap in ((N_ROWS, 0.0), (1, 0.0), (1, np.nan)):
+            given = {f"x{i}": x[:n, [i]] + (0.0 if i else gap) for i in range(N_COLUMNS)}
             seconds = []
             for _ in range(REPEATS):
                 started = time.perf_counter()
                 session.run(None, given)
                 seconds.append(time.perf_counter() - started)
-            print(f"{method}: {1e6 * np.median(seconds) / n:.1f} µs a row, {n} at a time")
+            of = "with a gap" if np.isnan(gap) else "complete"
+            print(f"{method}: {1e6 * np.median(seconds) / n:.1f} µs a row, {n} at a time, {of}")
 
 
 if __name__ == "__main__":

@@ -115,16 +115,16 @@ def _inputs(table: TableEncoding) -> tuple[dict[str, Any], Node, str]:
 def _outputs(fitted: Fitted, X: Node, levels: Float[np.ndarray, " q"]) -> dict[str, Node]:
     """Return the predictions by name; of rows with gaps where there are any."""
     op, named = operators(), _predicted(fitted, X, levels)
-    rows = Node(op.non_zero(Node(op.isnan(X.sum().var)).reshape(-1).var)).reshape(-1)
 
     def with_gaps() -> list[Any]:
+        rows = Node(op.non_zero(Node(op.isnan(X.sum().var)).reshape(-1).var)).reshape(-1)
         copula = fitted.known_inputs.of_columns(len(fitted.encoding.scaler.mean))
         some = _predicted(fitted, copula.graph(taken(X, rows)), levels, is_completed=True)
         at = rows.reshape(-1, 1).var
         return [op.scatter_nd(named[name].var, at, one.var) for name, one in some.items()]
 
     both = op.if_(
-        op.cast(op.size(rows.var), to=np.bool_),
+        op.isnan(op.reduce_sum((X * 0.0).var, keepdims=0)),
         then_branch=with_gaps,
         else_branch=lambda: [op.identity(one.var) for one in named.values()],
     )
