@@ -36,7 +36,10 @@ _LEAST_OWN = 1e-3
 _LEAST_SHARE = 1e-6
 _LEAST_LEVEL_VAR = 1e-9
 """Added to variances of functions of factors, of which there may be fewer than of levels."""
-_ROUNDING, _SAME = 1e-9, 1e-10  # of a rank, and of a value or a score
+_OUTWARDS = 1e-8
+"""Part of itself that a score moves outwards: on the edge of two knots rounding would choose."""
+_SAME = 1e-10
+"""Part of a value, or of a score, that counts as rounding."""
 _CHUNK_ELEMENTS = 2**22
 _SEED = 20_150_706
 
@@ -124,7 +127,8 @@ class GaussianCopula:
 
         order = np.tile(np.arange(d), 2), np.repeat([1.0, 0.0], d)
         z = graphs.repeated(2 * d, step, cov, drawn * 0.0)[1].reshape(-1, d, COMPLETIONS)
-        place = graphs.smaller(graphs.bell(z).lower * q + _ROUNDING, q - 1.0)
+        # The runtime leaves out a product with a number as close to 1 as 1 + _OUTWARDS.
+        place = graphs.smaller(graphs.bell(z + z * _OUTWARDS).lower * q, q - 1.0)
         filled = graphs.taken(self.knots.T.ravel(), place + q * np.arange(d)[:, None])
         gap, x = gap.reshape(-1, d, 1), x.reshape(-1, d, 1)
         known = x * (-gap + 1.0)
@@ -185,7 +189,7 @@ class GaussianCopula:
         """Impute the missing values of some rows in place."""
         gap, d = np.isnan(filled[:, 0]), len(self.loadings)
         z = self._scores_of_gaps(filled[:, 0], gap, special.ndtri(u[..., :d]))
-        place = (special.ndtr(z) * len(self.knots) + _ROUNDING).astype(int)
+        place = (special.ndtr(z + z * _OUTWARDS) * len(self.knots)).astype(int)
         place = np.minimum(place, len(self.knots) - 1)
         np.copyto(filled, self.knots[place, np.arange(d)], where=gap[:, None])
         for block in np.unique(self.block[self._is_level & gap.any(axis=0)]):

@@ -290,12 +290,11 @@ def multinomial_probit_graph(m: Node, v: Node, n_classes: int, n_pairs: int) -> 
 
 def _largest_of(m: Node, std: Node, n_classes: int) -> Node:
     """Probability of each of some N(m, std²) to be the largest: a sum over equal steps; (n, c)."""
-    op = graphs.operators()
     low = (m - std * _PROBIT_REACH).max()
     reach = (m + std * _PROBIT_REACH).max() - low
     step = graphs.larger(-(-std).max() * _PROBIT_STEP, reach * (1.0 / _MOST_PROBIT_STEPS))
-    n_steps = op.reduce_max((reach / step).var, keepdims=0)
-    at = Node(op.range(graphs.variable(0.0), (Node(n_steps) + 1.0).var, graphs.variable(1.0)))
+    n_steps = Node(graphs.operators().reduce_max((reach / step).var, keepdims=0)) + 1.0
+    at = Node(graphs.operators().range(graphs.variable(0.0), n_steps.var, graphs.variable(1.0)))
     u = low.reshape(-1, 1, 1) + step.reshape(-1, 1, 1) * at.reshape(-1, 1)
     own = graphs.bell((u - m.reshape(-1, 1, n_classes)) / std.reshape(-1, 1, n_classes))
     logs = graphs.applied("log", graphs.larger(own.lower, 1e-300))
