@@ -14,8 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,8 @@ import numpy as np
 from scipy import stats
 
 N_FIRST, N_BATCH, N_ROWS, SEEN = 10, 5, 50, (10, 20, 50)
+LEAST = dict.fromkeys(("branin", "hartmann", "ackley", "mixed", "noisy"), 1e-6)
+"""Regret below which none is told apart; of a pool a hundredth."""
 LEVELS = ("nickel", "copper", "palladium")
 Ask = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From rows measured and their targets, to be small, to the rows to measure next."""
@@ -315,28 +319,52 @@ def run(name: str, problem: Problem, who: str, seed: int) -> dict[str, Any]:
         x, y = np.vstack([x, new]), np.append(y, measured(new))
 
 
+def logs(lines: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Decimal logarithms of regrets, one row a run; a regret below LEAST counts as that."""
+    regrets = np.array([list(one["regret"].values()) for one in lines])
+    return np.log10(np.maximum(regrets, [LEAST.get(one["problem"], 1e-2) for one in lines[:1]]))
+
+
 def show(lines: list[dict[str, Any]]) -> None:
-    """Print medians of regret, and log regret beside ours, paired, with its standard error."""
+    """Print medians, and log regret less ours, paired over seeds, with its standard error."""
     found = {(one["problem"], one["who"], one["seed"]): one for one in lines}
-    for problem in dict.fromkeys(one["problem"] for one in lines):
-        for who in WHO:
-            own = {seed: one for (p, w, seed), one in found.items() if (p, w) == (problem, who)}
-            if not own:
-                continue
-            regrets = np.array([list(one["regret"].values()) for one in own.values()])
-            ours = [found.get((problem, "ours", seed)) for seed in own]
-            pairs = zip(own.values(), ours, strict=True)
-            apart = [
-                np.log10(max(one["regret"][key], 1e-6)) - np.log10(max(our["regret"][key], 1e-6))
-                for one, our in pairs
-                if our is not None
-                for key in [list(one["regret"])[-1]]
-            ]
-            error = np.std(apart, ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.nan
-            seconds = np.mean([one["s"] for one in own.values()])
-            middle = "  ".join(f"{value:8.4f}" for value in np.median(regrets, axis=0))
-            beside = f"{np.mean(apart):+.2f} ± {error:.2f}" if apart else ""
-            print(f"{problem:9s} {who:8s} n={len(own):2d}  {middle}  {beside:15s} {seconds:6.0f} s")
+    print("| problem | optimiser | repeats | 10 | 20 | 50 | less ours, 20 | 50 | s a step |")
+    print("| --- | --- " + "| ---: " * 7 + "|")
+    for problem, who in product(dict.fromkeys(one["problem"] for one in lines), WHO):
+        own = {seed: one for (p, w, seed), one in found.items() if (p, w) == (problem, who)}
+        if not own:
+            continue
+        seeds = [seed for seed in own if (problem, "ours", seed) in found]
+        apart = ["", ""]
+        if who != "ours" and len(seeds) > 1:
+            ours = logs([found[problem, "ours", seed] for seed in seeds])
+            less = (logs([own[seed] for seed in seeds]) - ours)[:, 1:]
+            errors = less.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+            apart = [f"{m:+.2f} ± {e:.2f}" for m, e in zip(less.mean(axis=0), errors, strict=True)]
+        regrets = np.median([list(one["regret"].values()) for one in own.values()], axis=0)
+        cells = [problem, who, len(own), *(f"{value:.2g}" for value in regrets), *apart]
+        seconds = np.mean([one["s"] for one in own.values()]) * N_BATCH / (N_ROWS - N_FIRST)
+        print("| " + " | ".join(map(str, [*cells, f"{seconds:.2g}"])) + " |")
+
+
+def draw(lines: list[dict[str, Any]], path: Path) -> None:
+    """Draw mean log regret over rows measured, a panel a problem, of seeds that all have run."""
+    import matplotlib.pyplot as plt
+
+    found = {(one["problem"], one["who"], one["seed"]): one for one in lines}
+    names, whose = ([*dict.fromkeys(one[key] for one in lines)] for key in ("problem", "who"))
+    figure, axes = plt.subplots(2, -(-len(names) // 2), figsize=(11, 5), layout="constrained")
+    for problem, panel in zip(names, axes.flat, strict=False):
+        n_runs = Counter(seed for p, _, seed in found if p == problem)
+        seeds = [seed for seed, n in n_runs.items() if n == max(n_runs.values())]
+        for who in [one for one in WHO if one in whose]:
+            if own := [found[problem, who, s] for s in seeds if (problem, who, s) in found]:
+                panel.plot(SEEN, logs(own).mean(axis=0), ".-", label=who)
+        panel.set(title=f"{problem} ({len(seeds)})", xticks=SEEN)
+    axes.flat[0].legend(fontsize="small")
+    figure.supxlabel("rows measured")
+    figure.supylabel("mean of log10 regret")
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
@@ -347,6 +375,7 @@ def main() -> None:
     parser.add_argument("--pools", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/optimise.jsonl"))
+    parser.add_argument("--picture", type=Path, help="where regret curves are drawn")
     asked = parser.parse_args()
     every = problems(asked.pools)
     asked.out.parent.mkdir(exist_ok=True)
@@ -363,7 +392,10 @@ def main() -> None:
                     line = run(name, every[name], who, seed)
                     with asked.out.open("a") as file:
                         file.write(json.dumps(line) + "\n")
-    show([json.loads(line) for line in asked.out.read_text().splitlines()])
+    lines = [json.loads(line) for line in asked.out.read_text().splitlines()]
+    show(lines)
+    if asked.picture is not None:
+        draw(lines, asked.picture)
 
 
 if __name__ == "__main__":
