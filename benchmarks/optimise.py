@@ -326,25 +326,44 @@ def logs(lines: Sequence[dict[str, Any]]) -> np.ndarray:
 
 
 def show(lines: list[dict[str, Any]]) -> None:
-    """Print medians, and log regret less ours, paired over seeds, with its standard error."""
+    """Print medians, and log regret at the end less ours with its standard error.
+
+    Of repeats that ours has run too.
+    """
     found = {(one["problem"], one["who"], one["seed"]): one for one in lines}
-    print("| problem | optimiser | repeats | 10 | 20 | 50 | less ours, 20 | 50 | s a step |")
-    print("| --- | --- " + "| ---: " * 7 + "|")
-    for problem, who in product(dict.fromkeys(one["problem"] for one in lines), WHO):
-        own = {seed: one for (p, w, seed), one in found.items() if (p, w) == (problem, who)}
-        if not own:
-            continue
-        seeds = [seed for seed in own if (problem, "ours", seed) in found]
-        apart = ["", ""]
-        if who != "ours" and len(seeds) > 1:
-            ours = logs([found[problem, "ours", seed] for seed in seeds])
-            less = (logs([own[seed] for seed in seeds]) - ours)[:, 1:]
-            errors = less.std(axis=0, ddof=1) / np.sqrt(len(seeds))
-            apart = [f"{m:+.2f} ± {e:.2f}" for m, e in zip(less.mean(axis=0), errors, strict=True)]
-        regrets = np.median([list(one["regret"].values()) for one in own.values()], axis=0)
-        cells = [problem, who, len(own), *(f"{value:.2g}" for value in regrets), *apart]
-        seconds = np.mean([one["s"] for one in own.values()]) * N_BATCH / (N_ROWS - N_FIRST)
-        print("| " + " | ".join(map(str, [*cells, f"{seconds:.2g}"])) + " |")
+    names = [*dict.fromkeys(one["problem"] for one in lines)]
+    whose = [who for who in WHO if any(one["who"] == who for one in lines)]
+
+    def own(problem: str, who: str) -> list[dict[str, Any]]:
+        of = {seed: one for (p, w, seed), one in found.items() if (p, w) == (problem, who)}
+        return [of[seed] for seed in paired[problem, who] if seed in of]
+
+    seeds = {pair: {s for *of, s in found if of == [*pair]} for pair in product(names, whose)}
+    paired = {pair: sorted(seeds[pair] & seeds.get((pair[0], "ours"), set())) for pair in seeds}
+
+    def median(problem: str, who: str) -> str:
+        regrets = [list(one["regret"].values())[1:] for one in own(problem, who)]
+        return " / ".join(f"{value:.2g}" for value in np.median(regrets, axis=0)) if regrets else ""
+
+    def apart(problem: str, who: str) -> str:
+        ours = {one["seed"]: one for one in own(problem, "ours")}
+        others = own(problem, who)
+        if len(others) < 2:
+            return ""
+        less = (logs(others) - logs([ours[one["seed"]] for one in others]))[:, -1]
+        return f"{less.mean():+.2f} ± {less.std(ddof=1) / np.sqrt(len(less)):.2f} ({len(less)})"
+
+    tables = {f"Median after {SEEN[1]} / {SEEN[2]} rows": (median, whose)}
+    tables["Log10 less ours (repeats)"] = (apart, [who for who in whose if who != "ours"])
+    for title, (cell, columns) in tables.items():
+        print(f"| {title} | " + " | ".join(columns) + " |\n| --- |" + " ---: |" * len(columns))
+        for problem in names:
+            print(f"| {problem} | " + " | ".join(cell(problem, who) for who in columns) + " |")
+        print()
+    n_steps = (N_ROWS - N_FIRST) / N_BATCH
+    for who in whose:
+        seconds = np.mean([one["s"] for one in lines if one["who"] == who]) / n_steps
+        print(f"- {who}: {seconds:.2g} processor seconds a step")
 
 
 def draw(lines: list[dict[str, Any]], path: Path) -> None:
