@@ -37,6 +37,8 @@ def trials(n: int = 30) -> pl.DataFrame:
 
 HOW: Any = {"target": "yield", "method": "pbp", "hidden_layer_sizes": (20,), "n_epochs": 60}
 
+LINE: Any = {"target": "yield", "method": "linear"}
+
 
 def test_made_rows_lie_where_experiments_can():
     measured = trials()
@@ -90,6 +92,20 @@ def test_rows_measured_or_planned_are_not_chosen_again():
         known.ask()
 
 
+def test_made_rows_keep_what_was_the_same_or_is_fixed():
+    measured = trials().with_columns(stirred=pl.lit(300), vessel=pl.lit("B"))
+    ranges = {"heat": (62, 62), "steps": (3.5, 4.5)}
+    asked = Optimiser(measured, make=50, ranges=ranges, **LINE).ask(2).frame
+    assert asked.select("heat", "steps", "stirred", "vessel").rows() == 2 * [(62.0, 4, 300, "B")]
+
+
+def test_two_different_results_are_numbers():
+    few = trials(6).with_columns(pl.Series("yield", [1, 2, 2, 1, 1, 2]))
+    search = Optimiser(few, make=50, **LINE)
+    assert len(search.ask(2).records) == 2
+    assert not search.model.encoding.classes
+
+
 def test_conditions_costs_and_values_to_reach():
     search = Optimiser(trials(), where="heat <= 40", make=300, cost="steps", **HOW)
     asked = search.ask(3)
@@ -108,16 +124,28 @@ def test_what_it_refuses():
         ({"candidates": pool, "ranges": {"heat": (0, 1)}}, "^give ranges or candidates"),
         ({"make": 0}, "^make must be a whole number >= 1, got 0$"),
         ({"goal": "best"}, "^goal must be max or min, got 'best'$"),
-        ({"where": "heat > 900"}, "^no row of the rows that were made meets every where$"),
+        ({"where": "heat > 900"}, "^no row that was made meets every where: give ranges"),
         ({"ranges": {"metal": (0, 1)}}, "^ranges: 'metal' is no column of numbers"),
         ({"ranges": {"cold": (0, 1)}}, "^ranges: 'cold' is no column of numbers"),
-        ({"ranges": {"heat": (9, 1)}}, "^ranges: heat must lie between two numbers that rise"),
+        ({"ranges": {"heat": (9, 1)}}, "^ranges: heat must lie between two finite numbers, the"),
+        ({"ranges": {"steps": (1.2, 1.8)}}, "between two finite whole numbers, .* 1.2 and 1.8$"),
+        ({"ranges": {"heat": "20:90"}}, r"^ranges must map columns to two numbers, as \{'heat'"),
+        ({"goal": None}, "^goal must be max or min, got 'None'$"),
+        ({"candidates": pool[:0]}, "^the frame has no rows"),
+        (
+            {"candidates": pool.with_columns(price=pl.lit(0.0)), "cost": "price"},
+            "^cost='price' must hold finite numbers > 0, got 0 in data rows 1, 2, ",
+        ),
     )
     for asked, words in refused:
         with pytest.raises(ValueError, match=words):
             Optimiser(trials(), **HOW, **asked).ask()
     with pytest.raises(ValueError, match=r"no column 'yield'"):
         Optimiser(trials(), **HOW).tell([{"heat": 3.0}])
+    with pytest.raises(ValueError, match="lacks 2 columns that the model needs: 'heat', 'steps'"):
+        Optimiser(trials(), **HOW).tell([{"haet": 3.0, "metal": "nickel", "yield": 3.0}])
     about: Any = {"target": "metal", "method": "logistic"}
-    with pytest.raises(ValueError, match=r"^goal requires a target of numbers, and metal holds"):
-        Optimiser(trials(), **about).ask()
+    with pytest.raises(ValueError, match=r"^method='logistic' supports only class"):
+        Optimiser(trials(), **about)
+    with pytest.raises(ValueError, match=r"^target 'metal' must be a number"):
+        Optimiser(trials(), target="metal")

@@ -126,6 +126,15 @@ def test_weights_and_groups_are_routed():
         column.fit(X.assign(w=weights), Y, sample_weight=weights)
 
 
+def test_rows_without_a_target_are_left_out_in_every_form():
+    gone = Y.where(X["area"] < 55.0)
+    expected = clone(LINE).fit(X, gone).predict(X[:3])
+    for y in (gone.to_numpy(), gone.tolist(), pl.Series(gone.to_numpy())):
+        np.testing.assert_allclose(clone(LINE).fit(X, y).predict(X[:3]), expected)
+    with pytest.raises(ValueError, match=r"^no method '3'"):
+        TableRegressor(method=3).fit(X, Y)  # pyright: ignore
+
+
 def test_costs_decide():
     costs = {"fn": 10, "fp": 1}
     careful = TableClassifier(method="logistic", positive="dear", cost=costs).fit(X, KIND)

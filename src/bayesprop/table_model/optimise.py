@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.active_learning.acquisition import RANDOM, THOMPSON
+from bayesprop.catalogue import REGRESSION
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, one_line
@@ -94,7 +96,8 @@ class Optimiser:
         make
             Number of rows to make; None: 10,000. Rows near the best ones come on top.
         ranges
-            Where made numbers may lie, as {"heat": (20, 90)}. None: in the ranges measured.
+            Where made numbers may lie, as {"heat": (20, 90)}; two equal bounds fix a number. None:
+            in the ranges measured.
         seed
             Fixes every random draw.
         settings
@@ -106,7 +109,7 @@ class Optimiser:
         if make is not None and (not isinstance(make, int | np.integer) or make < 1):
             raise InputError(Message.of("make.number", got=one_line(repr(make))))
         where = (where,) if isinstance(where, str) else tuple(where)
-        asked = acquisition, "auto", cost, where, None, seed, goal, target_value
+        asked = acquisition, "auto", cost, where, None, seed, str(goal), target_value
         self._requires = one_or_several(requires)
         self._request = SuggestRequest(1, *asked, None, self._requires)
         self._request.check()
@@ -119,8 +122,8 @@ class Optimiser:
         drop = settings.get("drop", ())
         drop = [*((drop,) if isinstance(drop, str | int) else drop), *self.outputs]
         own = {"target": target, "seed": seed, "drop": drop}
-        self._settings = {"test_fraction": 0.0, **settings, **own}
-        self._ranges, self._n_asked = dict(ranges or {}), 0
+        self._settings = {"test_fraction": 0.0, "task": REGRESSION, **settings, **own}
+        self._ranges, self._n_asked = _bounds(ranges), 0
         is_file = isinstance(table, str | Path) and str(table) != "-"
         self._learn(table if is_file else read_any(table))
 
@@ -140,24 +143,30 @@ class Optimiser:
         """Learn measured rows, which hold the target, by a fit to all rows.
 
         rows
-            A table as `fit` takes it; columns that the first one had not are left out.
+            A table as `fit` takes it, with all columns that the model uses; columns that the first
+            one had not are left out.
         """
         new = read_any(rows, self.model.encoding.text_columns)
         column(new, self.model.encoding.target_name, rows)
+        columns = [one.name for one in self.model.encoding.columns]
+        if absent := [name for name in columns if name not in new.columns]:
+            raise InputError(Message.of("columns.lacking", *absent, n=len(absent)))
         new = new.select(name for name in self.measured.columns if name in new.columns)
         self._learn(pl.concat([self.measured, new], how="diagonal_relaxed"))
         return self
 
     def _learn(self, table: Any) -> None:
-        self.model: TableModel = fit(table, **self._settings)
-        self.measured: pl.DataFrame = self.model.read(table)
+        model = fit(table, **self._settings)
+        measured = model.read(table)
         plain = {name: one for name, one in self._settings.items() if name not in _OF_TARGET}
         models = {}
         for name in self.outputs:
             drop = [one for one in plain["drop"] if one != name]
             own = {"target": name, "drop": [*drop, plain["target"]]}
-            models[name] = fit(self.measured, **plain | own)
+            models[name] = fit(measured, **plain | own)
         self._required = requirements(self._requires, models)
+        self.model: TableModel = model
+        self.measured: pl.DataFrame = measured
 
     def _made(self, request: SuggestRequest) -> pl.DataFrame:
         """Make candidates: some anywhere, and those near the best, nearer in every round."""
@@ -165,7 +174,7 @@ class Optimiser:
         space = Space.of(self.model.encoding, self.measured, self._ranges)
         made = _allowed(space.drawn(self._make, rng), request)
         if not len(made):
-            raise InputError(Message.of("suggest.where", where=_WHERE_MADE))
+            raise InputError(Message.of("make.where"))
         if request.by in (THOMPSON, RANDOM):  # whose score is another one at each draw
             return made
         scores = scores_of(request, self.model, made)
@@ -176,6 +185,15 @@ class Optimiser:
                 scores = np.concatenate([scores, scores_of(request, self.model, near)])
                 made = pl.concat([made, near])
         return made
+
+
+def _bounds(ranges: Any) -> dict[str, tuple[float, float]]:
+    """Return the bounds of columns; InputError where these are no two numbers each."""
+    try:
+        pairs = {str(name): tuple(map(float, both)) for name, both in (ranges or {}).items()}
+        return {name: (low, high) for name, (low, high) in pairs.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(Message.of("ranges.form", got=one_line(repr(ranges)))) from None
 
 
 def _allowed(frame: pl.DataFrame, request: SuggestRequest) -> pl.DataFrame:
@@ -203,13 +221,19 @@ class _Axis(NamedTuple):
         if bounds is None and len(levels) < 3:
             return cls(0.0, 0.0, 0, False, levels)
         low, high = map(float, bounds or (np.nanmin(numbers), np.nanmax(numbers)))
-        if not -math.inf < low < high < math.inf:
-            raise InputError(Message.of("ranges.order", name, low=f"{low:g}", high=f"{high:g}"))
+        is_whole, asked = series.dtype.is_integer(), {"low": f"{low:g}", "high": f"{high:g}"}
+        if is_whole and math.isfinite(low) and math.isfinite(high):
+            low, high = math.ceil(low), math.floor(high)
+        if not -math.inf < low <= high < math.inf:
+            kind = "whole number" if is_whole else "number"
+            raise InputError(Message.of("ranges.order", name, kind=kind, **asked))
+        if low == high:
+            return cls(0.0, 0.0, 0, False, pl.Series([low], dtype=pl.Float64).cast(series.dtype))
         n_decimals = _DIGITS - 1 - math.floor(math.log10(high - low))
         unit = 10.0**-n_decimals
-        if not series.dtype.is_integer() and bounds is None:
+        if not is_whole and bounds is None:
             low, high = math.ceil(low / unit) * unit, math.floor(high / unit) * unit
-        return cls(low, high, n_decimals, series.dtype.is_integer(), levels)
+        return cls(low, high, n_decimals, is_whole, levels)
 
     def rounded(self, x: np.ndarray) -> pl.Series:
         """Return numbers in the range, to digits that an experiment can have."""
@@ -247,8 +271,13 @@ class Space(NamedTuple):
         measured: pl.DataFrame,
         ranges: Mapping[str, Sequence[float]],
     ) -> Self:
-        """Take ranges of numbers, those given or measured, and the levels of everything else."""
+        """Take ranges of numbers, those given or measured, and the levels of everything else.
+
+        Columns that were the same in every row stay so, though the model drops them.
+        """
         kinds = {one.name: isinstance(one, NumericColumn) for one in encoding.columns}
+        same = [one.columns for one in encoding.report if one.code == "dropped.constant"]
+        kinds |= dict.fromkeys(itertools.chain(*same), False)
         if unknown := [name for name in ranges if name not in kinds]:
             raise InputError(Message.of("ranges.column", *unknown))
         axes = {

@@ -135,7 +135,8 @@ class FitRequest(RowRequest):
 def check_method(name: str | None) -> None:
     """Refuse a name that no method has."""
     if name is not None and name not in catalogue.METHODS:
-        own = {"name": one_line(name), "meant": close_to(name, catalogue.METHODS)}
+        name = one_line(str(name))
+        own = {"name": name, "meant": close_to(name, catalogue.METHODS)}
         raise InputError(Message.of("method.unknown", names=", ".join(catalogue.METHODS), **own))
 
 

@@ -106,7 +106,8 @@ class _TableEstimator(BaseEstimator):
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         if not (hasattr(y, "iloc") and y.ndim == 1):
-            y = pl.Series(column_or_1d(y, warn=True).tolist(), strict=False)
+            plain = pl.Series(column_or_1d(y, warn=True).tolist(), strict=False)
+            y = plain.fill_nan(None) if plain.dtype.is_float() else plain
         check_consistent_length(table, y)
         known = np.asarray(y.dropna() if hasattr(y, "iloc") else y.drop_nulls())
         assert_all_finite(known, input_name="y")

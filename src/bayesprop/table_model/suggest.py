@@ -29,7 +29,7 @@ from bayesprop.active_learning.goal import (
 from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
-from bayesprop.table.errors import Message, close_to, one_line
+from bayesprop.table.errors import Message, at_rows, close_to, one_line
 from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.conditions import Requirement, log_probability_of_all, meets
@@ -242,6 +242,8 @@ def _measured(
 
 def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
     frame = model.read(table)
+    if not len(frame):
+        raise InputError(Message.of("predict.no_rows", what=table_name(table)))
     encoded = model.encode(frame)
     cost = _costs(request, frame, table)
     source = request.source or table
@@ -265,7 +267,12 @@ def _costs(
     """Return what each row costs; None: all cost the same."""
     if request.cost is None:
         return None
-    return as_numbers(column(frame, request.cost, source)).fill_null(float("nan")).to_numpy()
+    values = column(frame, request.cost, source)
+    costs = as_numbers(values).fill_null(float("nan")).to_numpy()
+    if not (is_cost := np.isfinite(costs) & (costs > 0.0)).all():
+        at = at_rows(values, pl.Series(~is_cost))
+        raise InputError(Message.of("suggest.cost", request.cost, where=at))
+    return costs
 
 
 def _log_met(request: SuggestRequest, frame: pl.DataFrame) -> Float[np.ndarray, " n"] | None:
