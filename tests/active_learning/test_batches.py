@@ -71,6 +71,25 @@ def test_a_greedy_batch_is_greedy_on_the_determinant_and_near_the_best():
     assert information(picks) > information(top.indices) + 0.1
 
 
+def test_pending_rows_count_as_if_they_were_chosen_first(monkeypatch):
+    """A batch of four is one of two, and two more while these are pending."""
+    pool, goal = np.random.default_rng(4).standard_normal((60, 3)), Goal("max", 4.0)
+
+    def query(n, **asked):
+        learner = linear_learner(acquisition="log-expected-improvement")
+        return learner.query(pool, n, goal=goal, **asked)
+
+    for _ in range(2):  # over joint draws, then by teaching copies
+        whole = query(4)
+        first = whole.indices[:2]
+        rest = query(2, pending=pool[first], allowed=np.isin(np.arange(60), first, invert=True))
+        assert rest.indices.tolist() == whole.indices[2:].tolist()
+        np.testing.assert_allclose(rest.scores, whole.scores[2:], rtol=1e-6)
+        monkeypatch.setattr(batches, "can_be_drawn", lambda _: False)
+    with pytest.raises(ValueError, match="pending rows are for a goal"):
+        linear_learner().query(pool, pending=pool[:2])
+
+
 def test_conditioning_and_learning_choose_alike(monkeypatch):
     """The closed form against really teaching copies the predicted value."""
     learner = linear_learner()

@@ -106,6 +106,20 @@ def test_two_different_results_are_numbers():
     assert not search.model.encoding.classes
 
 
+def test_planned_rows_keep_others_away():
+    """The best of a row and its neighbours is not asked for while the row is planned."""
+    base = trials()
+    top = Optimiser(base, make=300, **LINE).ask(1).frame.select(base.columns[:3])
+    pool = pl.concat(
+        [*[top.with_columns(pl.col("heat") + 0.01 * k) for k in range(9)], base[:9, :3]]
+    )
+    planned = top.with_columns(pl.lit(None, pl.Float64).alias("yield"))
+    far = base[9:].with_columns(result(base[9:]))
+    first = Optimiser(far, candidates=pool, **LINE).ask(1).records[0]
+    search = Optimiser(pl.concat([far, planned]), candidates=pool, **LINE)
+    assert first["row"] <= 9 < search.ask(1).records[0]["row"]
+
+
 def test_conditions_costs_and_values_to_reach():
     search = Optimiser(trials(), where="heat <= 40", make=300, cost="steps", **HOW)
     asked = search.ask(3)

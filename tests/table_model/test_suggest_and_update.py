@@ -66,7 +66,9 @@ def test_suggestions_are_those_of_the_learner(model: bayesprop.TableModel):
         "% of the uncertainty); area = 2,000 (+",
     ):
         assert words in one["why"]
-    assert any("once the rows above are measured" in one["why"] for one in suggested.records)
+    assert any(
+        "once the rows chosen before are measured" in one["why"] for one in suggested.records
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*Oslo")

@@ -80,6 +80,8 @@ class Query:
         What is sought, its value to beat known where the acquisition needs one; None: information.
     log_met
         Of every row of X the log probability that it meets what is required.
+    pending
+        Rows whose results are awaited: for a goal, others are chosen as if these were measured.
     """
 
     estimator: Estimator
@@ -93,6 +95,7 @@ class Query:
     learn: Learn
     goal: Goal | None = None
     log_met: Float[np.ndarray, " n"] | None = None
+    pending: Inputs | None = None
 
     @property
     def name(self) -> str:
@@ -157,7 +160,8 @@ def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) ->
             f"n must be at most {n_different}, the number of different rows allowed, got {n}: "
             "ask for fewer, or give or allow more candidates"
         )
-    if n == 1 or batch == "top" or query.name == RANDOM:
+    is_alone = n == 1 and query.pending is None
+    if is_alone or batch == "top" or query.name == RANDOM:
         places = np.array(list(islice(distinct(query.X, order), n)))
         return Chosen(places, scores[places], scores)
     if batch == "k-means++":
@@ -249,7 +253,11 @@ def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
     """Choose greedily, teaching a copy of the estimator its own prediction after each query."""
     estimator, free = query.estimator, query.allowed.copy()
     picks, then, values = [], [], []
-    alone = scores
+    alone, pending = scores, query.pending
+    if pending is not None:
+        values = [_believed(estimator, pending)]
+        estimator = query.learn(pending, values[0])
+        scores = query.scores(estimator, query.X)
     while True:
         best = int(_order(query, np.where(free, query.worth(scores), -np.inf))[0])
         picks.append(best)
@@ -257,11 +265,17 @@ def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
         if len(picks) == n:
             return Chosen(np.array(picks), np.array(then), alone)
         free &= ~equals(query.X, best)
-        predicted = predictive_of(estimator, take(query.X, np.array([best])))
-        is_class = isinstance(predicted, ClassPredictive)
-        values.append(predicted.label if is_class else predicted.mean)
-        estimator = query.learn(take(query.X, np.array(picks)), np.concatenate(values))
+        values.append(_believed(estimator, take(query.X, np.array([best]))))
+        rows = take(query.X, np.array(picks))
+        rows = rows if pending is None else stacked(pending, rows)
+        estimator = query.learn(rows, np.concatenate(values))
         scores = query.scores(estimator, query.X)
+
+
+def _believed(estimator: Estimator, X: Inputs) -> np.ndarray:
+    """Return what an estimator expects of rows: their classes or means."""
+    predicted = predictive_of(estimator, X)
+    return predicted.label if isinstance(predicted, ClassPredictive) else predicted.mean
 
 
 def _draws(query: Query, n: int) -> Float[np.ndarray, "m n"]:
@@ -285,13 +299,17 @@ def _by_thompson(query: Query, scores: np.ndarray, n: int) -> Chosen:
 def _by_draws(query: Query, goal: Goal, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
     """Choose greedily for a goal, over shared draws of the function at the rows chosen before.
 
+    Pending rows come first, as if they had been chosen (Snoek, Larochelle & Adams 2012).
+
     The gain of a row is that over the best of these in each draw, its own value integrated in
     closed form given theirs (Wilson, Hutter & Deisenroth 2018; Rao-Blackwell): the function counts
     as Gaussian there. A confidence bound keeps its mean (Desautels et al. 2014).
     """
     seek = cast(Seek, cast(Acquisition, query.acquisition).seek)
     places = _shortlist(query, order, n, SHORTLIST_OF_DRAWS)
-    X, rng = take(query.X, places), np.random.default_rng((query.seed, 3))
+    X, rng, m = take(query.X, places), np.random.default_rng((query.seed, 3)), len(places)
+    if query.pending is not None:
+        X = stacked(X, query.pending)
     belief = belief_of(cast(Any, predictive_of(query.estimator, X)))
     mean, std = belief.moments
     features = functions_of(query.estimator, X, n_draws=query.n_draws, seed=query.seed).features
@@ -300,15 +318,18 @@ def _by_draws(query: Query, goal: Goal, scores: np.ndarray, order: np.ndarray, n
     first = best = to_beat(belief, goal)
     share = np.full((query.n_draws, 1), 1.0 / query.n_draws)
     drawn = np.broadcast_to(mean, (query.n_draws, len(mean)))
-    free, picks, then = np.ones(len(places), dtype=bool), [0], [scores[places[0]]]
+    waiting = [*range(m, len(X))]
+    picks, then = ([], []) if waiting else ([0], [scores[places[0]]])
+    waiting, is_free = waiting or [0], np.ones(m, dtype=bool)
     while len(picks) < n:
-        last = picks[-1]
-        free[last] = False
+        last = waiting.pop(0)
         along = features[last] / max(float(np.linalg.norm(features[last])), _TINY)
         reach, normals = features @ along, rng.standard_normal(share.shape)
         drawn, features = drawn + normals * reach, features - reach[:, None] * along
         std = np.linalg.norm(features, axis=1)[None]
         best = goal.sign * np.maximum(goal.sign * best, goal.sign * drawn[:, [last]])
+        if waiting:
+            continue
         now = Belief(share, drawn, std, belief.map)
         if query.name == CONFIDENCE_BOUND:
             score = seek(Belief(np.ones((1, 1)), mean[None], std, belief.map), goal, first)
@@ -316,8 +337,10 @@ def _by_draws(query: Query, goal: Goal, scores: np.ndarray, order: np.ndarray, n
             score = seek(now._replace(share=share * (best == first)), goal, first)
         else:
             score = seek(now, goal, best)
-        score = np.minimum(score, scores[places])  # which of a mixture the Gaussian may exceed
-        picks.append(int(np.argmax(np.where(free, query.worth(score, places), -np.inf))))
+        score = np.minimum(score[:m], scores[places])  # which of a mixture the Gaussian may exceed
+        is_free[picks] = False
+        waiting = [int(np.argmax(np.where(is_free, query.worth(score, places), -np.inf)))]
+        picks += waiting
         then.append(score[picks[-1]])
     return Chosen(places[picks], np.array(then), scores)
 

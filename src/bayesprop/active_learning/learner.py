@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, cast
 
@@ -164,6 +164,7 @@ class ActiveLearner:
         reference: Inputs | ArrayLike | None = None,
         goal: Goal | None = None,
         log_met: ArrayLike | None = None,
+        pending: Inputs | ArrayLike | None = None,
     ) -> Chosen:
         """Choose the n rows of the pool to measure next: indices, scores, best first.
 
@@ -181,11 +182,19 @@ class ActiveLearner:
         log_met
             (N,) log probability that each row meets what is required; its score is multiplied by
             the probability (Gardner et al. 2014). As costs, for scores that are not negative.
+        pending
+            (m, d) rows whose results are awaited, for a goal: the others are chosen as if these
+            had been measured. Not by "top", "thompson" and "random", whose choices stay as they
+            are.
 
         Raises NotFittedError before the first `teach`, except for random choices, and ValueError
         where fewer than n different rows are allowed.
         """
         query = self._query(pool, costs, allowed, reference, goal, log_met)
+        if pending is not None:
+            if goal is None:
+                raise ValueError("pending rows are for a goal; teach the learner others")
+            query = replace(query, pending=checked_rows("pending", pending))
         check_int("n", n)
         if goal is not None and self.batch == "k-means++":
             raise ValueError("k-means++ has no batch for a goal: take fantasy, top or auto")

@@ -45,7 +45,8 @@ class Optimiser:
     model : TableModel
         The one fitted to all rows so far.
     measured : polars.DataFrame
-        These rows; those without a target are not suggested again.
+        These rows; those without a target count as planned: they are not suggested again, and
+        others are chosen as if their results were known.
     outputs : list of str
         Columns that conditions are about, which a model of its own predicts each.
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
+MOST_PLANNED = 100
+"""Planned rows, the last of a table, as if whose results were known others are chosen."""
 _BEST, _WORST, _ASKED = "the best so far", "the worst so far", "the value asked for"
 _NONE_MET = (
     "no measured row is likely to meet what is required: until one is, the value to beat is the "
@@ -62,7 +64,7 @@ class SuggestRequest(NamedTuple):
         Conditions on further outputs. The score of a row is multiplied by the probability that it
         meets all, a logarithm is added to (Gardner et al. 2014; Gelbart et al. 2014).
     known
-        Rows that are not to be suggested again, with or without a target.
+        Rows that are not to be suggested again, with a target or planned.
     source
         What messages call the table. None: its file, or the frame.
     """
@@ -312,7 +314,11 @@ def _learner(request: SuggestRequest, model: TableModel) -> ActiveLearner:
 def _choose(
     request: SuggestRequest, model: TableModel, candidates: _Candidates, goal: Goal | None
 ) -> Chosen:
-    reference = None
+    reference = pending = None
+    if request.known is not None:
+        known, target = model.read(request.known), model.encoding.target_name
+        planned = known.filter(pl.col(target).is_null()).tail(MOST_PLANNED)
+        pending = model.encode(planned).X if len(planned) else None
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
@@ -324,6 +330,7 @@ def _choose(
             reference=reference,
             goal=goal,
             log_met=candidates.log_met,
+            pending=pending,
         )
 
 
@@ -402,7 +409,7 @@ def _scores(record: dict[str, Any], n: int, unit: str, *, is_log: bool) -> str:
     words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
     words += f", more than {percent:g} % of the {n} candidates"
     if abs(score - alone) > 1e-9 * abs(alone):
-        words += f", and {figure(score)} once the rows above are measured"
+        words += f", and {figure(score)} once the rows chosen before are measured"
     if "cost" in record:
         by_cost = score - np.log(record["cost"]) if is_log else score / record["cost"]
         words += f"; {figure(float(by_cost))} for each unit of cost"
