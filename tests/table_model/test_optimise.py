@@ -118,6 +118,16 @@ def test_planned_rows_keep_others_away():
     first = Optimiser(far, candidates=pool, **LINE).ask(1).records[0]
     search = Optimiser(pl.concat([far, planned]), candidates=pool, **LINE)
     assert first["row"] <= 9 < search.ask(1).records[0]["row"]
+    search = Optimiser(far, candidates=pool, **LINE).tell(planned.to_dicts())
+    assert search.ask(1).records[0]["row"] > 9
+
+
+def test_rows_come_as_the_table_came():
+    search = Optimiser(trials().to_pandas(), make=50, **LINE)
+    rows = search.ask(2).frame
+    rows["yield"] = [1.0, float("nan")]
+    assert len(search.tell(rows).measured) == 32
+    assert search.measured["yield"].null_count() == 1
 
 
 def test_conditions_costs_and_values_to_reach():

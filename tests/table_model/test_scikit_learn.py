@@ -77,7 +77,13 @@ def test_predictions_are_those_of_the_model(line, logit):
 def test_rows_of_every_form_are_the_same_rows(line):
     some, expected = X[:4], line.predict(X[:4])
     rows = some.assign(sold=some["sold"].astype(str)).to_dict("records")
-    forms = [pl.from_pandas(some), some[some.columns[::-1]], some.to_numpy(object), rows]
+    forms = [
+        pl.from_pandas(some),
+        pl.from_pandas(some).lazy(),
+        some[some.columns[::-1]],
+        some.to_numpy(object),
+        rows,
+    ]
     for form in forms:
         np.testing.assert_allclose(line.predict(form), expected)
     np.testing.assert_allclose(line.predict(rows[0]), expected[:1])

@@ -20,7 +20,7 @@ from bayesprop.table_model.conditions import Condition, meets, one_or_several, r
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.sources import column, read_any
+from bayesprop.table_model.sources import column, like, read_any
 from bayesprop.table_model.suggest import Suggestions, SuggestRequest, scores_of, suggest
 
 MADE = 10_000
@@ -125,11 +125,15 @@ class Optimiser:
         own = {"target": target, "seed": seed, "drop": drop}
         self._settings = {"test_fraction": 0.0, "task": REGRESSION, **settings, **own}
         self._ranges, self._n_asked = _bounds(ranges), 0
+        self._table = table
         is_file = isinstance(table, str | Path) and str(table) != "-"
         self._learn(table if is_file else read_any(table))
 
     def ask(self, n: int = 5) -> Suggestions:
-        """Choose n rows to measure next, best first, and say why."""
+        """Choose n rows to measure next, best first, and say why.
+
+        Its `frame` is of the kind of the candidates, or of the table where rows are made.
+        """
         measured = self.measured if self._request.target_value is None else None
         request = self._request._replace(n=n, seed=self._request.seed + self._n_asked)
         request = request._replace(measured=measured, requires=self._required, known=self.measured)
@@ -138,14 +142,17 @@ class Optimiser:
             request = request._replace(source=_WHERE_MADE)
             table = self._made(request)
         self._n_asked += 1
-        return suggest(self.model, table, request)
+        suggested = suggest(self.model, table, request)
+        if self._candidates is None:
+            suggested = suggested._replace(frame=like(self._table, suggested.frame, None))
+        return suggested
 
     def tell(self, rows: Any) -> Self:
         """Learn measured rows, which hold the target, by a fit to all rows.
 
         rows
             A table as `fit` takes it, with all columns that the model uses; columns that the first
-            one had not are left out.
+            one had not are left out. Rows without a result count as planned.
         """
         new = read_any(rows, self.model.encoding.text_columns)
         column(new, self.model.encoding.target_name, rows)

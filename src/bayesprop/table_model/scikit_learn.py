@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.table_model.from_python import fit
-from bayesprop.table_model.sources import from_frame
+from bayesprop.table_model.sources import read_any
 
 if TYPE_CHECKING:
     from bayesprop.distributions.categorical import ClassPredictive
@@ -279,13 +279,14 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
 def _is_frame(X: Any) -> bool:
     """Whether columns have names: a frame, a dict of one row or a list of dicts."""
     first = X[0] if isinstance(X, list) and X else X
-    return not issparse(X) and (isinstance(first, dict) or hasattr(X, "columns"))
+    is_known = isinstance(first, dict | pl.LazyFrame)
+    return not issparse(X) and (is_known or hasattr(X, "columns"))
 
 
 def _frame(X: Any, names: Sequence[str] = (), ensure_min_samples: int = 1) -> pl.DataFrame:
     """Return X as a table; the columns of an array are called as in the fit, else x0, x1, ..."""
     if _is_frame(X):
-        return from_frame(X)
+        return read_any(X)
     own: Any = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
     X = check_array(X, **own)
     if len(names) != X.shape[1]:

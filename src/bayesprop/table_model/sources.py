@@ -180,7 +180,7 @@ def like(frame: Any, columns: pl.DataFrame, places: Any = slice(None)) -> Any:
     """Return columns as a frame of the kind of another; of what is none, polars.
 
     places
-        Rows whose index they get.
+        Rows whose index they get; None: a new index.
     """
     import narwhals as nw
 
@@ -195,7 +195,7 @@ def like(frame: Any, columns: pl.DataFrame, places: Any = slice(None)) -> Any:
         for one in columns
     }
     made = nw.from_dict(values, backend=backend).to_native()
-    if is_pandas:
+    if is_pandas and places is not None:
         made.index = frame.index[places]
     return made
 

@@ -316,9 +316,10 @@ def _choose(
 ) -> Chosen:
     reference = pending = None
     if request.known is not None:
-        known, target = model.read(request.known), model.encoding.target_name
-        planned = known.filter(pl.col(target).is_null()).tail(MOST_PLANNED)
-        pending = model.encode(planned).X if len(planned) else None
+        known = model.read(request.known)
+        has_result = model.rows_of(known, request.known).numbers - 1
+        planned = np.delete(model.encode(known).X, has_result, axis=0)[-MOST_PLANNED:]
+        pending = planned if len(planned) else None
     if request.reference is not None:
         reference = model.encode(model.read(request.reference)).X
     with refusals_by_name(candidates.X, model.encoding, range(1, 1 + len(candidates.frame))):
