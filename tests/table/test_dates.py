@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesprop.table.columns import fit_column
-from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.date_forms import Dated, check_dates, dated, parsed
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, TableError
@@ -189,6 +189,14 @@ def test_of_two_readings_the_regular_one_is_meant(words, form, why):
     assert fitted.questions[0].values["how"].endswith(f", for {why}")
     few = fit_dates(pl.Series("d", words[:3]), fitted.column)
     assert few.column.form == form
+
+
+def test_dates_that_a_spreadsheet_wrote_anew_in_part_are_read_together():
+    words = ["01-02-07", "12/28/2009", "3/18/2009 10:30", "11.15.99"] * 3
+    assert dated(pl.Series(words)) == Dated("%m/%d/%Y*")
+    days = [(2007, 1, 2), (2009, 12, 28), (2009, 3, 18, 10, 30), (1999, 11, 15)] * 3
+    moments = parsed(pl.Series(words), "%m/%d/%Y*").to_list()
+    assert moments == [datetime.datetime(*day) for day in days]
 
 
 def test_readings_that_are_both_regular_are_asked_about():

@@ -114,6 +114,7 @@ def test_few_rows_a_level_are_too_few_for_columns_of_their_own():
         ("zip", [95815, 95823, 1002] * 9, True),
         ("Postal Code", [95815.0, None, 1002.0] * 9, True),
         ("PLZ", ["10115", "80331"] * 9, True),
+        ("zip_code", ["01752-4603", "94105", "02111"] * 9, True),
         ("zip", [1, 2, 3] * 9, False),
         ("postcode", [1000.5, 2000.0] * 9, False),
         ("ship", [95815, 95823] * 9, False),
@@ -124,6 +125,7 @@ def test_codes_of_post_are_text(name, values, is_text):
     assert hasattr(fitted.column, "levels") == is_text
     if is_text:
         assert fitted.remarks == (Message.of("column.post_codes", name),)
+        assert not fitted.questions
 
 
 def test_codes_of_post_that_name_the_rows_are_dropped_as_other_text():

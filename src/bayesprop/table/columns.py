@@ -231,7 +231,9 @@ def _fit_column(series: pl.Series) -> FittedColumn:
     if _are_post_codes(series):
         fitted = _fit_text(as_levels(series))
         as_text = Message.of("column.post_codes", series.name)
-        return fitted if fitted.column is None else fitted._replace(remarks=(as_text,))
+        return (
+            fitted if fitted.column is None else fitted._replace(remarks=(as_text,), questions=())
+        )
     if are_big_names(series, MOSTLY_UNIQUE):
         fitted = _fit_text(as_levels(series))
         as_names = Message.of("column.big_numbers", series.name)
@@ -244,7 +246,8 @@ def _fit_rows(rows: pl.Series, whole: FittedColumn) -> FittedColumn:
     """Choose the encoding from some rows of a column."""
     if isinstance(whole.column, CategoryColumn):
         fitted = _fit_text(as_levels(rows), is_declared=True)
-        are_names = rows.dtype.is_numeric() and not (fitted.column is None or fitted.is_constant)
+        are_names = rows.dtype.is_numeric() or _are_post_codes(rows)
+        are_names &= not (fitted.column is None or fitted.is_constant)
         return fitted._replace(remarks=whole.remarks, questions=()) if are_names else fitted
     if rows.dtype == pl.String:
         rows = typed(cleaned(rows))
@@ -296,9 +299,12 @@ def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColum
 
 
 def _are_post_codes(series: pl.Series) -> bool:
-    """Whether a column of such a name holds whole numbers of four digits or more."""
-    if not series.dtype.is_numeric() or not _POST_NAME.fullmatch(series.name.strip()):
+    """Whether a column of such a name holds whole numbers of four digits or more, or text too."""
+    is_one = series.dtype.is_numeric() or series.dtype == pl.String
+    if not is_one or not _POST_NAME.fullmatch(series.name.strip()):
         return False
+    if series.dtype == pl.String:
+        return bool(series.str.contains(r"^[0-9]{4}").any())
     known = as_numbers(series).drop_nulls()
     return len(known) > 0 and bool(((known >= 1000.0) & (known == known.round())).all())
 

@@ -44,8 +44,13 @@ _A_CLOCK = re.compile(r"time|stamp|date|epoch|unix|created|updated|(\b|_)(ts|at)
 _FIRST_SECOND, _LAST_SECOND = 631_152_000, 2_208_988_800  # of 1990 and of 2040
 _OR_LESS = "~"
 """After a date: or less of it, with a time of day or without."""
+_ANYHOW = "*"
+"""After a date: with any separators, years of two digits or four, as spreadsheets leave them."""
+_MIXED = ("%d/%m/%Y" + _ANYHOW, "%m/%d/%Y" + _ANYHOW)
+_SEPARATED = r"^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4}|[0-9]{2})([T ].*)?$"
 _WHOLE = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
-FORMS = (*_WHOLE, *_SINCE_1970, *(date + _OR_LESS for date in _DATES))
+_SHORTER = tuple(date + _OR_LESS for date in _DATES)
+FORMS = (*_WHOLE, *_SINCE_1970, *_SHORTER, *_MIXED)
 _YEAR, _YEAR_AND_MONTH = r"^[0-9]{4}$", r"^[0-9]{4}-[0-9]{1,2}$"
 _MIDDLES = {_YEAR: "-07-02", _YEAR_AND_MONTH: "-16"}
 """What less than a day lacks to be the middle of its year or month."""
@@ -102,7 +107,10 @@ def dated(text: pl.Series) -> Dated | None:
     counts = {form: one.count() for form, one in moments.items()}
     n_less = known.str.contains(f"{_YEAR}|{_YEAR_AND_MONTH}").sum()
     if max(counts.values(), default=0) < len(known) and n_less <= MOSTLY * len(known):
-        moments |= _readings(known, FORMS[len(_WHOLE) + len(_SINCE_1970) :], least)
+        moments |= _readings(known, _SHORTER, least)
+        counts = {form: one.count() for form, one in moments.items()}
+    if max(counts.values(), default=0) < least:
+        moments = _readings(known, _MIXED, least)
         counts = {form: one.count() for form, one in moments.items()}
     most = max(counts.values(), default=0)
     if most < least:
@@ -225,6 +233,10 @@ def parsed(text: pl.Series, form: str) -> pl.Series:
     """
     if form.endswith(_OR_LESS):
         return _or_less(text, form.removesuffix(_OR_LESS))
+    if form.endswith(_ANYHOW):
+        plain, date = text.str.replace(_SEPARATED, "$1/$2/$3$4"), form.removesuffix(_ANYHOW)
+        dates = date.replace("%Y", "%y"), date  # "%Y" would take 24 for a year
+        return _first_of([_or_less(plain, one) for one in dates])
     if form in _SINCE_1970:
         seconds = text.cast(pl.Float64, strict=False) / _SINCE_1970[form]
         seconds = seconds.set(~seconds.is_between(_FIRST_SECOND, _LAST_SECOND), None)
@@ -265,8 +277,11 @@ def _or_less(text: pl.Series, date: str) -> pl.Series:
     if date == "%Y-%m-%d":
         for less, rest in _MIDDLES.items():
             text = text.str.replace(less, "$0" + rest)
-    moments = [parsed(text, date + time) for time in _TIMES]
-    return pl.select(pl.coalesce(moments)).to_series()
+    return _first_of([parsed(text, date + time) for time in _TIMES])
+
+
+def _first_of(readings: list[pl.Series]) -> pl.Series:
+    return pl.select(pl.coalesce(readings)).to_series()
 
 
 def extents(series: pl.Series, form: str) -> Int[np.ndarray, " n"]:
@@ -285,6 +300,8 @@ def _pattern(form: str) -> str:
     """Return a pattern of text in a form, whose years have as many digits as they say."""
     if form == QUARTERS:
         return _QUARTER
+    if form.endswith(_ANYHOW):
+        return _SEPARATED
     if form.endswith(_OR_LESS):
         date = form.removesuffix(_OR_LESS)
         less = [_YEAR, _YEAR_AND_MONTH] if date == "%Y-%m-%d" else []
@@ -302,7 +319,7 @@ def in_words(form: str) -> str:
     names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
     names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
     names |= {"%I": "hour", "%p": "AM or PM"}
-    names |= {_OR_LESS: " or less, with a time or without"}
+    names |= {_OR_LESS: " or less, with a time or without", _ANYHOW: ", with any separators"}
     form = form.replace("%Y%m%dT%H%M%S", "%Y%m%d and time").replace("%Y%m%d", "year, month, day")
     if form in _SINCE_1970:
         return f"{'milli' if form.endswith('f') else ''}seconds since 1970"
