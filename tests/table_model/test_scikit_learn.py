@@ -141,6 +141,16 @@ def test_rows_without_a_target_are_left_out_in_every_form():
         TableRegressor(method=3).fit(X, Y)  # pyright: ignore
 
 
+@pytest.mark.parametrize("labels", [["1", "2"], ["1.0", "2.0"], ["True", "False"], ["01", "02"]])
+def test_labels_come_back_as_they_were_given(labels):
+    y = np.where(KIND == "dear", *labels)
+    for given in (y, y.tolist(), pd.Series(y, name="kind"), pl.Series(y)):
+        fitted = clone(LOGIT).fit(X, given)
+        assert [*fitted.classes_] == sorted(labels)
+        assert fitted.score(X, y) > 0.9
+    assert clone(LINE).fit(X, Y.astype(object)).score(X, Y) > 0.9
+
+
 def test_costs_decide():
     costs = {"fn": 10, "fp": 1}
     careful = TableClassifier(method="logistic", positive="dear", cost=costs).fit(X, KIND)

@@ -23,6 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.table.target import known_values
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.sources import read_any
 
@@ -110,16 +111,19 @@ class _TableEstimator(BaseEstimator):
             y = plain.fill_nan(None) if plain.dtype.is_float() else plain
         check_consistent_length(table, y)
         known = np.asarray(y.dropna() if hasattr(y, "iloc") else y.drop_nulls())
+        if known.dtype == object:  # whose values may all be numbers
+            known = np.array(known.tolist())
         assert_all_finite(known, input_name="y")
-        self._check_target(known)
+        y = self._target(y, known)
         y = y.rename(_free(y.name or "y", table.columns))
         model = fit(table, y, seed=int(seed), task=self._task, **asked, **(settings or {}))
         self.model_ = model
         return self
 
-    def _check_target(self, known: np.ndarray) -> None:
-        """Raise ValueError unless these can be targets."""
+    def _target(self, y: Any, known: np.ndarray) -> Any:
+        """Return the targets, of which some are known; ValueError unless these can be targets."""
         type_of_target(known, raise_unknown=True)
+        return y
 
     def get_feature_names_out(self, input_features: Any = None) -> Shaped[np.ndarray, " k"]:
         """Return the names of the encoded columns, which are the inputs of the method."""
@@ -250,8 +254,16 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
     positive: Any = None
     cost: str | Mapping[str, float] | None = None
 
-    def _check_target(self, known: np.ndarray) -> None:
+    def _target(self, y: Any, known: np.ndarray) -> Any:
+        """As of every estimator; text that reads as numbers stays text, as labels that came."""
         check_classification_targets(known)
+        name, is_category = str(y.name or "y"), str(getattr(y, "dtype", "")) == "category"
+        if is_category or known.dtype.kind != "U":
+            return y
+        if known_values(pl.Series(name, known.tolist())).dtype == pl.String:
+            return y
+        labels = [one if isinstance(one, str) else None for one in y]
+        return pl.Series(name, labels).cast(pl.Categorical)
 
     @property
     def classes_(self) -> Shaped[np.ndarray, " K"]:
