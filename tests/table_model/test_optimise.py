@@ -99,6 +99,16 @@ def test_made_rows_keep_what_was_the_same_or_is_fixed():
     assert asked.select("heat", "steps", "stirred", "vessel").rows() == 2 * [(62.0, 4, 300, "B")]
 
 
+@pytest.mark.filterwarnings("ignore:.*holds numbers, but 'hot'")
+def test_a_stray_word_leaves_numbers_a_range():
+    measured = trials().with_columns(pl.col("heat").round(3).cast(pl.String))
+    strayed = measured.with_columns(pl.Series("heat", ["hot", *measured["heat"][1:]]))
+    search = Optimiser(strayed, make=50, ranges={"heat": (100, 120)}, **LINE)
+    rows = search.ask(2).frame
+    assert rows["heat"].is_between(100.0, 120.0).all()
+    assert len(search.tell(rows.with_columns(pl.Series("yield", [1.0, 2.0]))).ask(1).records) == 1
+
+
 def test_two_different_results_are_numbers():
     few = trials(6).with_columns(pl.Series("yield", [1, 2, 2, 1, 1, 2]))
     search = Optimiser(few, make=50, **LINE)

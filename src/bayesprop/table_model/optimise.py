@@ -16,6 +16,7 @@ from bayesprop.catalogue import REGRESSION
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, one_line
+from bayesprop.table.values import cleaned, typed
 from bayesprop.table_model.conditions import Condition, meets, one_or_several, requirements
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.model import TableModel
@@ -220,6 +221,10 @@ class _Axis(NamedTuple):
 
     @classmethod
     def of(cls, series: pl.Series, bounds: Sequence[float] | None, *, is_of_numbers: bool) -> Self:
+        if is_of_numbers and series.dtype == pl.String:  # with a stray word, which is missing
+            text = cleaned(series)
+            numbers = typed(text.filter(text.cast(pl.Float64, strict=False).is_not_null()))
+            series = numbers if 2 * len(numbers) > len(series) else series
         levels, name = series.drop_nulls().unique(maintain_order=True), series.name
         if not (is_of_numbers and series.dtype.is_numeric()):
             if bounds is not None:

@@ -121,7 +121,7 @@ class _TableEstimator(BaseEstimator):
         return self
 
     def _target(self, y: Any, known: np.ndarray) -> Any:
-        """Return the targets, of which some are known; ValueError unless these can be targets."""
+        """Return the targets to fit; ValueError unless those that are known can be targets."""
         type_of_target(known, raise_unknown=True)
         return y
 
