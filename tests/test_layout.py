@@ -21,19 +21,18 @@ PAPERS = sorted((REPOSITORY / "papers").rglob("*.py"))
 # What each part may import. `table` is a second root; the families never see each other.
 ALLOWED = {
     "numerics": set(),
-    "simd": {"numerics"},
     "atomic": set(),
     "codec": set(),
     "table": {"atomic"},
     "datasets": {"table"},
     "targets": {"numerics"},
-    "distributions": {"numerics", "simd", "targets"},
-    "model": {"numerics", "simd", "targets", "distributions"},
+    "distributions": {"numerics", "targets"},
+    "model": {"numerics", "targets", "distributions"},
     "networks": {"numerics", "distributions", "model"},
     "moments": {"numerics", "distributions", "model", "networks"},
     "sampling": {"numerics", "distributions", "model", "networks"},
     "linear": {"numerics", "distributions", "model"},
-    "tabular_default": {"numerics", "simd", "distributions", "model"},
+    "tabular_default": {"numerics", "distributions", "model"},
     "metrics": {"distributions"},
     "sealed": {"atomic"},
     "export": {"numerics", "distributions", "model", "table", "atomic"},
@@ -86,7 +85,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "table_model",
     },
     "matplotlib": {"report", "distributions"},  # of these what a notebook asks for
-    "numba": {"numerics", "simd"},
+    "numba": {"numerics"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "scale", "table_model", "cli", "active_learning"},
     "optax": {"networks", "moments", "sampling", "estimators"},
@@ -146,9 +145,10 @@ def test_heavy_libraries_stay_where_they_belong():
             assert part_of(path) in homes, f"{path}: {library} belongs in {sorted(homes)}"
 
 
-def test_only_one_module_uses_what_numba_does_not_promise():
-    users = {p for p in MODULES if any(n.startswith("numba.core") for n in imports_of(p))}
-    assert users == {SOURCE / "simd" / "hooks.py"}
+def test_no_module_uses_what_numba_does_not_promise():
+    private = "numba.core", "numba._", "llvmlite.binding"
+    users = [p for p in MODULES if any(n.startswith(private) for n in imports_of(p))]
+    assert not users, "numba, numba.extending and llvmlite.ir are public"
 
 
 def test_modules_are_short_and_named_after_their_subject():

@@ -28,7 +28,7 @@ UNINTERRUPTED |= {"deep-ensemble"}
 """Methods whose training that went on is training that never stopped; others go on otherwise."""
 MOST_ON_THE_WAY = 12
 MOST = {"default": 29, "laplace": 14, "pbp": 14, "deep-ensemble": 13, "network": 13}
-"""Files that a fit opens with the mathematics, of which `numerics` and `simd` are not counted; of
+"""Files that a fit opens with the mathematics, of which `numerics` is not counted; of
 other methods 12."""
 
 
@@ -107,7 +107,7 @@ def test_few_files_are_on_the_way_of_a_fit(fitted, request):
     homes = {Path(inspect.getfile(kind)) for kind in kinds if kind.__module__[:9] == "bayesprop"}
     for learn in filter(None, (model.fit, getattr(model, "partial_fit", None))):
         files = opened(lambda learn=learn: silently(learn, X, y))
-        files = {SOURCE / file for file in files if not file.startswith(("numerics/", "simd/"))}
+        files = {SOURCE / file for file in files if not file.startswith("numerics/")}
         assert len(files) <= MOST.get(name, MOST_ON_THE_WAY)
         way = {f for f in files if f.relative_to(SOURCE).parts[0] in ("estimators", "model")}
         assert len(way | files & homes) <= MOST_ON_THE_WAY

@@ -83,3 +83,13 @@ def test_blocks_that_overlap_share_one_thread_and_leave_nothing_behind():
     leave.set()
     other.join()
     assert n_threads() == before
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 15, 1000])
+def test_zeros_begin_with_a_cache_line(size, dtype):
+    for _ in range(20):
+        got = machine.aligned_zeros(size, dtype)
+        assert (got.shape, got.dtype) == ((size,), dtype)
+        assert not got.any()
+        assert size == 0 or got.ctypes.data % machine.CACHE_LINE == 0

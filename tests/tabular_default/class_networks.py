@@ -47,7 +47,7 @@ def slopes_for_classes(member: Member, rows: Table, rng: np.random.Generator) ->
     """Take 400 independent steps of size zero."""
     n, n_classes = rows.y.shape
     settings = replace(OF_CLASSES, batch_size=n, step_size=0.0, n_steps=1000)
-    plan = layout(member, n, settings.priors)
+    plan = layout(member, settings.priors)
     normals = rng.standard_normal(2**16)
     work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
     rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)

@@ -57,7 +57,7 @@ class Schedule(NamedTuple):
 def soft_relu(
     m: Float[Array, "..."], v: Float[Array, "..."], softness: Float[Array, "..."]
 ) -> Gaussian:
-    """Moments of E[max(0, a + sqrt(softness) e)], as `simd.floats.soft_relu_moments` has them."""
+    """Moments of E[max(0, a + sqrt(softness) e)], as `float32_math.soft_relu_moments` has them."""
     r = jnp.sqrt(v + softness)
     a, d = m / r, v / (v + softness)
     density, lower = norm.pdf(a), ndtr(a)

@@ -14,9 +14,9 @@ from scipy import integrate, special, stats
 
 from bayesprop import codec
 from bayesprop.model.progress import SILENT, Progress
+from bayesprop.numerics import float32_math
 from bayesprop.numerics.activation_moments import relu
-from bayesprop.simd import floats as kernel_floats
-from bayesprop.simd import lanes as kernel_lanes
+from bayesprop.numerics.compiled import compiled
 from bayesprop.tabular_default import method as nn
 from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default import training as engine
@@ -111,7 +111,7 @@ def test_a_step_follows_the_gradient_of_the_loss(case):
     (member,), losses = state.members, np.empty((1, 2), np.float32)
     batches = engine.Batches.of(n, batch_size)
     chosen = next(engine.row_orders(3, 0, n, batches, 1))
-    plan = layout(member, batches.size, priors)
+    plan = layout(member, priors)
     work, rules = (
         plan.work(flat(member), state.log_floor),
         engine.rules_of(settings, 0, rows.n_total),
@@ -144,7 +144,7 @@ def test_steps_are_those_of_optax():
     start = init_networks(3, 2, rows.y, settings)
     batches = engine.Batches.of(40, settings.batch_size)
     orders = np.concatenate([*engine.row_orders(3, 0, 40, batches, n_steps)])
-    plan = layout(start.members[0], batches.size, settings.priors)
+    plan = layout(start.members[0], settings.priors)
     work = plan.work(flat(start.members[0]), start.log_floor)
     rules, losses = engine.rules_of(settings, 0, rows.n_total), np.empty((n_steps, 2), np.float32)
     advance(work, rules, *rows[:3], orders, batches.size, 0, losses)
@@ -308,21 +308,16 @@ def test_soft_relu_moments_are_integrals():
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-@kernel_lanes.compiled
+@compiled
 def formulas(x, v, softness, out):
-    """Every formula of sixteen lanes, a row each."""
-    for k in range(0, x.size, 16):
-        a, b = kernel_lanes.load_floats(x, k), kernel_lanes.load_floats(v, k)
-        kernel_lanes.store(out[0], k, kernel_floats.exp(a))
-        kernel_lanes.store(out[1], k, kernel_floats.log(b))
-        kernel_lanes.store(out[2], k, kernel_floats.log1p(b))
-        kernel_lanes.store(out[3], k, kernel_floats.log_add_exp(a, b))
-        moments = kernel_floats.relu_moments(a, b)
-        kernel_lanes.store(out[4], k, moments[0])
-        kernel_lanes.store(out[5], k, moments[1])
-        moments = kernel_floats.soft_relu_moments(a, b, kernel_lanes.load_floats(softness, k))
-        kernel_lanes.store(out[6], k, moments[0])
-        kernel_lanes.store(out[7], k, moments[1])
+    """Every formula, a row each."""
+    for k in range(x.size):
+        a, b = x[k], v[k]
+        out[0, k], out[1, k] = float32_math.exp(a), float32_math.log(b)
+        out[2, k], out[3, k] = float32_math.log1p(b), float32_math.log_add_exp(a, b)
+        sharp = float32_math.relu_moments(a, b)
+        soft = float32_math.soft_relu_moments(a, b, softness[k])
+        out[4, k], out[5, k], out[6, k], out[7, k] = sharp[0], sharp[1], soft[0], soft[1]
 
 
 def test_formulas_are_those_of_float64():

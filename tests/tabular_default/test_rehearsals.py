@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesianClassifier, BayesianRegressor
-from bayesprop.simd import mixtures
+from bayesprop.numerics import kernel_sums
 from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_outputs import evaluate
@@ -29,7 +29,8 @@ def test_predictions_need_no_other_program(kind, rehearse, entry):
 
 def test_scores_and_intervals_need_no_other_program():
     ensemble_outputs.rehearse()
-    entries = mixtures.scale_shares, mixtures.distribution, mixtures.quantiles, mixtures.spread
+    names = "scale_shares", "distribution", "quantiles", "spread"
+    entries = [getattr(kernel_sums, name) for name in names]
     assert [len(entry.signatures) for entry in entries] == [1, 1, 1, 1]
     x = np.random.default_rng(0).standard_normal((40, 2))
     predicted = BayesianRegressor(n_epochs=1, random_state=0).fit(x, x[:, 0]).predict_dist(x)

@@ -28,8 +28,8 @@ from bayesprop.distributions.predictive import (
     StudentTPredictive,
     mean_distance,
 )
-from bayesprop.simd import gaussian_sums
-from bayesprop.simd.gaussian_sums import Components
+from bayesprop.numerics import gaussian_sums
+from bayesprop.numerics.gaussian_sums import Components
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 
@@ -90,15 +90,15 @@ def scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> Nodes:
 
     exp(z) ~ Gamma(dof / 2, rate dof / 2); both sums by the trapezoidal rule.
     """
-    from bayesprop.simd import mixtures
+    from bayesprop.numerics import kernel_sums
 
     shape, l_v = 0.5 * dof, np.maximum(l_v, _LEAST_VAR)
     z_m, z_v = special.digamma(shape) - np.log(shape), special.zeta(2.0, shape)  # trigamma
     at = z_m[..., None] + np.sqrt(z_v + l_v)[..., None] * PLACE
     of_elements = (part.ravel() for part in (l_v, shape, z_m, np.sqrt(z_v)))
-    rules = PLACE, WIDTH, _INNER, _INNER_WEIGHTS
+    rules = PLACE, WIDTH, _INNER, _INNER_WEIGHTS, np.empty(_N_NODES)
     share = np.empty((l_v.size, _N_NODES))
-    mixtures.scale_shares(at.reshape(share.shape), *of_elements, *rules, share)
+    kernel_sums.scale_shares(at.reshape(share.shape), *of_elements, *rules, share)
     share /= share.sum(axis=-1, keepdims=True)
     return Nodes(at, share.reshape(at.shape))
 

@@ -46,6 +46,11 @@ def summing(function: Callable) -> Any:
     return _jit(forceinline=True, **_INNER, **_options(SUMS))(function)
 
 
+def summing_apart(function: Callable) -> Any:
+    """Compile one whose loops add numbers up, in any order, that only compiled functions call."""
+    return _jit(**_INNER, **_options(SUMS))(function)
+
+
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows.
 
@@ -55,9 +60,9 @@ def compiled(function: Callable) -> Any:
     """
     function.__qualname__ += f"-{source_stamp(Path(function.__code__.co_filename).parent)}"
     try:
-        return _jit(cache=True, **_options(EXACT))(function)
+        return _jit(cache=True, no_cfunc_wrapper=True, **_options(EXACT))(function)
     except RuntimeError:  # numba found no folder that it may write to
-        return _jit(**_options(EXACT))(function)
+        return _jit(no_cfunc_wrapper=True, **_options(EXACT))(function)
 
 
 @_intrinsic
@@ -71,9 +76,9 @@ def disjoint(_context: Any) -> Any:
     """
 
     def emit(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        numbers = ir.DoubleType().as_pointer()
+        numbers = ir.DoubleType().as_pointer(), ir.FloatType().as_pointer()
         for argument in builder.function.args:
-            if argument.type == numbers:
+            if argument.type in numbers:
                 argument.add_attribute("noalias")
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()

@@ -24,243 +24,223 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.simd.floats import exp, log, log1p, square_root
-from bayesprop.simd.lanes import (
-    called,
-    compiled,
-    inlined,
-    load_floats,
-    select,
-    spread_at,
-    store,
-    total,
-)
-from bayesprop.simd.references import reference_to
-from bayesprop.simd.subnormals import flush_subnormals, restore
-from bayesprop.tabular_default.kernel_adam import (
-    derive,
-    descend,
-    descend_plainly,
-    prepare,
-    rates_of,
-)
-from bayesprop.tabular_default.kernel_member import gather
+import numpy as np
+
+from bayesprop.numerics.compiled import called, compiled, disjoint, inlined, summing_apart
+from bayesprop.numerics.float32_math import HALF, ONE, ZERO, exp, log, log1p
+from bayesprop.numerics.subnormals import flush_subnormals, restore
+from bayesprop.tabular_default.kernel_adam import derive, descend, prepare
+from bayesprop.tabular_default.kernel_member import ramp
 from bayesprop.tabular_default.kernel_network import (
     BLOCK,
+    G_M,
+    G_V,
+    MOST,
+    RECORD,
+    ROWS,
+    SPARE,
+    V_BY_M,
+    V_BY_V,
+    V_BY_W,
+    Z_M,
+    Z_Q,
+    Z_V,
     backward,
     forward,
-    job_at,
-    last_layer,
-    layer_at,
-    least,
-    products,
+    gather,
 )
-from bayesprop.tabular_default.kernel_outputs import gather_inputs, scatter
 from bayesprop.tabular_default.settings import LEAST_GAP
 
 N_PAIRS = 2
 """Of draws of every logit, a step."""
 
 _STRIDE = 7919  # between the places in the table of normals at which steps begin
-_NONE = 1e30  # where the last class ends
+_NONE = np.float32(1e30)  # where the last class ends
+_WHOLE = MOST - BLOCK + 1
+# Of a class: its standard deviation, a draw of it, sums of p and of p (1 - p).
+_STD, _DRAW, _P, _Q = Z_Q, V_BY_M, V_BY_V, V_BY_W
+# Of a row, in `few`: of one draw the largest logit, the sum of exponentials, the logit of the row's
+# class, the mean logit; of all draws log-likelihoods and entropies. Behind them lie ends of ordered
+# classes, log(1 - exp(-d)) and how many rows each has.
+_TOP, _SUM, _CHOSEN, _MEAN, _LIKELIHOOD, _ENTROPY = Z_M, Z_V, SPARE, V_BY_M, V_BY_V, V_BY_W
+_SLOPE, _CURVE = _CHOSEN, _MEAN  # of the log-likelihood in a latent number
+_ABOVE, _LOG_ABOVE = _CHOSEN, _MEAN  # probability of lying above the class before, its logarithm
 
 
 @called
-def _softmax(work, block, draws_at, n_pairs):
-    """Write the sums of p and of p (1 - p) over draws of the logits; two more by row.
-
-    Of the log-likelihoods, and of the negative entropies.
+def _softmax(room, few, normals, places, n_out, n, draws_at, n_pairs):
+    """Write the sums of p and of p (1 - p) over draws of the logits, and of rows.
 
     draws_at
         Where in `normals` the draws begin, a number for each class.
     """
-    room, normals, places = work.room, work.normals, work.places
-    last = last_layer(work)
-    n_out, to = last.n_out, block * last.out_step
-    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * n_out * BLOCK
-    size = n_out * BLOCK
-    a_at, p_at, q_at = places.sums, places.sums + size, places.sums + 2 * size
-    nothing = 0.0 * load_floats(room, places.weight)
-    for k in range(0, size, BLOCK):
-        store(room, p_at + k, nothing)
-        store(room, q_at + k, nothing)
-    likelihood, negative_entropy = nothing, nothing
+    disjoint()
+    n, first = n & _WHOLE, places.mean & MOST
+    for r in range(n):
+        few[r + _LIKELIHOOD], few[r + _ENTROPY] = ZERO, ZERO
+    for j in range(n_out):
+        o = (first + j * RECORD) & MOST
+        for r in range(o, o + n):
+            room[r + _STD] = math.sqrt(room[r + Z_V])
+            room[r + _P], room[r + _Q] = ZERO, ZERO
     for draw in range(2 * n_pairs):
-        e_at, sign = draws_at + draw // 2 * n_out, 1.0 - 2.0 * (draw % 2)
-        top = nothing - 1e30
+        e_at, sign = draws_at + draw // 2 * n_out, ONE if draw % 2 == 0 else -ONE
+        for r in range(n):
+            few[r + _TOP], few[r + _SUM] = -_NONE, ZERO
+            few[r + _CHOSEN], few[r + _MEAN] = ZERO, ZERO
         for j in range(n_out):
-            k = BLOCK * j
-            std = square_root(load_floats(room, v_at + k))
-            a = load_floats(room, m_at + k) + (sign * spread_at(normals, e_at + j)) * std
-            store(room, a_at + k, a)
-            top = select(a > top, a, top)
-        whole, chosen, weighted = nothing, nothing, nothing
-        for k in range(0, size, BLOCK):
-            a = load_floats(room, a_at + k) - top
-            p = exp(a)
-            chosen = chosen + a * load_floats(room, y_at + k)
-            whole = whole + p
-            weighted = weighted + p * a
-            store(room, a_at + k, p)
-        per_whole, log_whole = 1.0 / whole, log(whole)
-        likelihood = likelihood + (chosen - log_whole)
-        negative_entropy = negative_entropy + (weighted * per_whole - log_whole)
-        for k in range(0, size, BLOCK):
-            p = load_floats(room, a_at + k) * per_whole
-            store(room, p_at + k, load_floats(room, p_at + k) + p)
-            store(room, q_at + k, load_floats(room, q_at + k) + p * (1.0 - p))
-    return likelihood, negative_entropy
+            o, e = (first + j * RECORD) & MOST, sign * normals[e_at + j]
+            for r in range(n):
+                a, top = room[o + Z_M + r] + e * room[o + _STD + r], few[r + _TOP]
+                room[o + _DRAW + r], few[r + _TOP] = a, a if a > top else top
+        for j in range(n_out):
+            o, y = (first + j * RECORD) & MOST, (places.targets + j * RECORD) & MOST
+            for r in range(n):
+                a = room[o + _DRAW + r] - few[r + _TOP]
+                p = exp(a)
+                few[r + _CHOSEN] += a * room[y + r]
+                few[r + _SUM] += p
+                few[r + _MEAN] += p * a
+                room[o + _DRAW + r] = p
+        for r in range(n):
+            per_sum, log_sum = ONE / few[r + _SUM], log(few[r + _SUM])
+            few[r + _SUM] = per_sum
+            few[r + _LIKELIHOOD] += few[r + _CHOSEN] - log_sum
+            few[r + _ENTROPY] += log_sum - few[r + _MEAN] * per_sum
+        for j in range(n_out):
+            o = (first + j * RECORD) & MOST
+            for r in range(n):
+                p = room[o + _DRAW + r] * few[r + _SUM]
+                room[o + _P + r] += p
+                room[o + _Q + r] += p * (ONE - p)
+
+
+@summing_apart
+def _categorical(room, few, normals, places, n_out, n, draws_at, size):
+    """Replace the logits' moments by the slopes of the loss in them; the log-likelihoods' sum."""
+    disjoint()
+    _softmax(room, few, normals, places, n_out, n, draws_at, N_PAIRS)
+    n, n_draws, likelihood = n & _WHOLE, np.float32(2 * N_PAIRS), ZERO
+    share = np.float32(-0.5 / N_PAIRS / size)
+    for j in range(n_out):
+        o = (places.mean + j * RECORD) & MOST
+        y = (places.targets + j * RECORD) & MOST
+        for r in range(n):
+            of_row = share * room[y + Z_V + r]
+            expected, q = n_draws * room[y + Z_M + r] - room[o + _P + r], room[o + _Q + r]
+            room[o + G_M + r], room[o + G_V + r] = of_row * expected, -HALF * of_row * q
+    weights = (places.targets + Z_V) & MOST
+    for r in range(n):
+        likelihood += room[weights + r] * few[r + _LIKELIHOOD]
+    return likelihood / n_draws
 
 
 @called
-def _categorical(work, block, draws_at, per_row):
-    """Replace the logits' moments by the slopes of the loss in them; the log-likelihoods' sum.
-
-    per_row
-        -1 / number of rows.
-    """
-    room, places = work.room, work.places
-    last, n_draws = last_layer(work), 2.0 * N_PAIRS
-    size, to = last.n_out * BLOCK, block * last.out_step
-    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * size
-    p_at, q_at = places.sums + size, places.sums + 2 * size
-    likelihood, _ = _softmax(work, block, draws_at, N_PAIRS)
-    weight = load_floats(room, places.weight + block * BLOCK)
-    share = (per_row / n_draws) * weight
-    for k in range(0, size, BLOCK):
-        expected = n_draws * load_floats(room, y_at + k)
-        store(room, m_at + k, share * (expected - load_floats(room, p_at + k)))
-        store(room, v_at + k, (0.0 - 0.5) * share * load_floats(room, q_at + k))
-    return total(weight * likelihood) / n_draws
-
-
-@called
-def _expected_of_categorical(work, block, n_pairs):
-    """Write expected probabilities, from `sums` on by one number a class, and before them entropy.
-
-    n_pairs
-        Of draws, which `normals` begin with.
-    """
-    room, sums, n_draws = work.room, work.places.sums, 2.0 * n_pairs
-    size = last_layer(work).n_out * BLOCK
-    _, negative_entropy = _softmax(work, block, 0, n_pairs)
-    for k in range(sums + size, sums + 2 * size, BLOCK):
-        store(room, k, load_floats(room, k) / n_draws)
-    store(room, sums, (0.0 - negative_entropy) / n_draws)
-
-
-@called
-def _place_thresholds(work):
+def _place_thresholds(theta, few, places):
     """Write what a step needs of every class: its upper end, log(1 - exp(-d)), and no row yet."""
-    theta, room, places = work.theta, work.room, work.places
-    at, n = places.thresholds, places.n_thresholds
-    ends, log_gaps, counts = places.ends, places.ends + n + 1, places.ends + 2 * (n + 1)
-    end = 0.0
+    at, n, end = places.likelihood, places.n_thresholds, 0.0
+    ends, log_gaps, counts = RECORD, RECORD + n + 1, RECORD + 2 * (n + 1)
     for k in range(n + 1):
-        room[ends + k], room[log_gaps + k], room[counts + k] = _NONE, 0.0, 0.0
+        few[ends + k], few[log_gaps + k], few[counts + k] = _NONE, ZERO, ZERO
     for k in range(n):
         gap = math.exp(theta[at + k]) + LEAST_GAP
-        end = end + gap if k > 0 else theta[at]
-        room[ends + k] = end
+        end = end + gap if k > 0 else float(theta[at])
+        few[ends + k] = end
         if k > 0:
-            room[log_gaps + k] = math.log(-math.expm1(-gap))
-        work.gradient[at + k] = 0.0
+            few[log_gaps + k] = math.log(-math.expm1(-gap))
 
 
 @inlined
-def _sides(a, room, end):
+def _sides(a, end):
     """Probabilities of lying below and above an end, and their logarithms."""
-    away = a - spread_at(room, end)
+    away = a - end
     odds = exp(away)
-    below, log_below = 1.0 / (1.0 + odds), 0.0 - log1p(odds)
+    below, log_below = ONE / (ONE + odds), -log1p(odds)
     return below, odds * below, log_below, away + log_below
 
 
-@called
-def _cumulative(work, block, draws_at, per_row):
+@summing_apart
+def _cumulative(gradient, room, few, normals, places, n, draws_at, size):
     """Replace the latent's moments by the slopes of the loss in them; the log-likelihoods' sum.
 
     draws_at
         Where in `normals` the draws begin.
-    per_row
-        -1 / number of rows.
     """
-    room, places, normals = work.room, work.places, work.normals
-    last, n, n_draws = last_layer(work), places.n_thresholds, 2.0 * N_PAIRS
-    to, log_gaps, counts = block * last.out_step, places.ends + n + 1, places.ends + 2 * (n + 1)
-    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * (n + 1) * BLOCK
-    m, std = load_floats(room, m_at), square_root(load_floats(room, v_at))
-    weight, nothing = load_floats(room, places.weight + block * BLOCK), 0.0 * m
-    for k in range(0, n * BLOCK, BLOCK):
-        store(room, places.sums + k, nothing)
-    likelihood, curvature = nothing, nothing
+    disjoint()
+    n, o, y = n & _WHOLE, places.mean & MOST, places.targets & MOST
+    c, share = places.n_thresholds + 1, np.float32(-0.5 / N_PAIRS / size)
+    likelihood, in_all = ZERO, 0.0
+    for r in range(n):
+        few[r + _STD] = math.sqrt(room[o + Z_V + r])
+        few[r + _SLOPE], few[r + _CURVE], few[r + _LIKELIHOOD] = ZERO, ZERO, ZERO
     for draw in range(2 * N_PAIRS):
-        sign = 1.0 - 2.0 * (draw % 2)
-        a = m + (sign * spread_at(normals, draws_at + draw // 2 * (n + 1))) * std
-        for k in range(n):
-            below, above, log_below, log_above = _sides(a, room, places.ends + k)
-            at = y_at + BLOCK * k
-            ends, begins = load_floats(room, at), load_floats(room, at + BLOCK)
-            likelihood = likelihood + ends * log_below + begins * log_above
-            curvature = curvature + (ends + begins) * below * above
-            at = places.sums + BLOCK * k
-            store(room, at, load_floats(room, at) + ends * above - begins * below)
-    share, slope, in_all = weight / n_draws, nothing, 0.0
-    for k in range(n):
-        pull = share * load_floats(room, places.sums + BLOCK * k)
-        slope = slope + pull
-        work.gradient[places.thresholds + k] += per_row * total(pull)
-    store(room, m_at, (0.0 - per_row) * slope)
-    store(room, v_at, (0.0 - 0.5) * per_row * share * curvature)
-    for k in range(n + 1):
-        count = total(weight * load_floats(room, y_at + BLOCK * k))
-        room[counts + k] += count
-        in_all += count * room[log_gaps + k]
-    return total(share * likelihood) + in_all
+        e = normals[draws_at + draw // 2 * c] * (ONE if draw % 2 == 0 else -ONE)
+        for k in range(c - 1):
+            end, class_k, of_end = few[RECORD + k], (y + k * RECORD) & MOST, ZERO
+            for r in range(n):
+                a = room[o + Z_M + r] + e * few[r + _STD]
+                below, above, log_below, log_above = _sides(a, end)
+                ends, begins = room[class_k + r], room[class_k + RECORD + r]
+                pull = ends * above - begins * below
+                few[r + _LIKELIHOOD] += ends * log_below + begins * log_above
+                few[r + _CURVE] += (ends + begins) * below * above
+                few[r + _SLOPE] += pull
+                of_end += room[class_k + Z_V + r] * pull
+            gradient[places.likelihood + k] += share * of_end
+    for r in range(n):
+        weight = room[y + Z_V + r]
+        likelihood += weight * few[r + _LIKELIHOOD]
+        room[o + G_M + r] = -share * weight * few[r + _SLOPE]
+        room[o + G_V + r] = -HALF * share * weight * few[r + _CURVE]
+    for k in range(c):
+        class_k, count = (y + k * RECORD) & MOST, ZERO
+        for r in range(n):
+            count += room[class_k + Z_V + r] * room[class_k + r]
+        few[RECORD + 2 * c + k] += count
+        in_all += count * few[RECORD + c + k]
+    return likelihood / (2 * N_PAIRS) + in_all
 
 
 @called
-def _descend_thresholds(work, per_row, rates):
-    """Move the thresholds, by the slopes that all blocks have left."""
-    theta, gradient, places = work.theta, work.gradient, work.places
-    at, n = places.thresholds, places.n_thresholds
-    counts, of_later = places.ends + 2 * (n + 1), 0.0
+def _slopes_of_thresholds(theta, gradient, few, places, size):
+    """Turn the slopes in thresholds, which all rows have left, into those of their parameters."""
+    at, n, of_later = places.likelihood, places.n_thresholds, 0.0
     for k in range(n - 1, 0, -1):
         of_later += gradient[at + k]
-        width = math.exp(theta[at + k])
-        of_gap = per_row * work.room[counts + k] / math.expm1(width + LEAST_GAP)
-        gradient[at + k] = width * (of_later + of_gap)
+        width, count = math.exp(theta[at + k]), few[RECORD + 2 * (n + 1) + k]
+        gradient[at + k] = width * (of_later - count / size / math.expm1(width + LEAST_GAP))
     gradient[at] += of_later
-    descend_plainly(work, at, n, rates)
 
 
 @called
-def _expected_of_cumulative(work, block, n_pairs):
-    """Write expected probabilities, from `sums` on by one number a class, and before them entropy.
+def _expected_of_cumulative(room, few, normals, places, n, n_pairs):
+    """Write sums of probabilities over draws beside the targets, and of entropies.
 
     n_pairs
         Of draws, which `normals` begin with, a number for each class; the first is the latent's.
     """
-    room, places = work.room, work.places
-    last, c = last_layer(work), places.n_thresholds + 1
-    to, p_at, log_gaps = block * last.out_step, places.sums + c * BLOCK, places.ends + c
-    m, std = load_floats(room, last.out_m + to), square_root(load_floats(room, last.out_v + to))
-    nothing, per_draw = 0.0 * m, 0.5 / n_pairs
-    for k in range(0, c * BLOCK, BLOCK):
-        store(room, p_at + k, nothing)
-    entropy = nothing
+    disjoint()
+    n, o, y, c = n & _WHOLE, places.mean & MOST, places.targets & MOST, places.n_thresholds + 1
+    for r in range(n):
+        few[r + _STD], few[r + _ENTROPY] = math.sqrt(room[o + Z_V + r]), ZERO
+    for k in range(c):
+        class_k = (y + k * RECORD + _P) & MOST
+        for r in range(class_k, class_k + n):
+            room[r] = ZERO
     for draw in range(2 * n_pairs):
-        sign = 1.0 - 2.0 * (draw % 2)
-        a = m + (sign * spread_at(work.normals, draw // 2 * c)) * std
-        above, log_above = nothing + 1.0, nothing
+        e = normals[draw // 2 * c] * (ONE if draw % 2 == 0 else -ONE)
+        for r in range(n):
+            few[r + _ABOVE], few[r + _LOG_ABOVE] = ONE, ZERO
         for k in range(c):
-            below, next_above, log_below, log_next = _sides(a, room, places.ends + k)
-            log_gap = spread_at(room, log_gaps + k)
-            p = per_draw * (above * below * exp(log_gap))
-            entropy = entropy - p * (log_above + log_below + log_gap)
-            store(room, p_at + BLOCK * k, load_floats(room, p_at + BLOCK * k) + p)
-            above, log_above = next_above, log_next
-    store(room, places.sums, entropy)
+            class_k, end, log_gap = (y + k * RECORD) & MOST, few[RECORD + k], few[RECORD + c + k]
+            gap = exp(log_gap)
+            for r in range(n):
+                a = room[o + Z_M + r] + e * few[r + _STD]
+                below, next_above, log_below, log_next = _sides(a, end)
+                p = few[r + _ABOVE] * below * gap
+                few[r + _ENTROPY] -= p * (few[r + _LOG_ABOVE] + log_below + log_gap)
+                room[class_k + _P + r] += p
+                few[r + _ABOVE], few[r + _LOG_ABOVE] = next_above, log_next
 
 
 @compiled
@@ -270,63 +250,69 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    work, before = reference_to(work), flush_subnormals()
-    n_layers, n_blocks = work.layers.shape[0], (size + BLOCK - 1) // BLOCK
-    is_ordered = work.places.n_thresholds > 0
-    n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
+    before, n_means, places = flush_subnormals(), work.sizes[0], work.places
+    theta, derived, gradient, room = work.theta, work.derived, work.gradient, work.room
+    normals, few, c = work.normals, work.few, y.shape[1]
+    n_places = normals.shape[0] - N_PAIRS * c
     for s in range(losses.shape[0]):
         step = first_step + s
-        kl_weight = least(1.0, step / rules.n_steps / rules.kl_warm_up)
-        price = prepare(work, kl_weight)
-        gather(work, x, y, weight, order, s * size, size)
-        if is_ordered:
-            _place_thresholds(work)
-        likelihood = 0.0
-        for block in range(n_blocks):
-            forward(work, 0, n_layers, block)
-            draws_at = step * _STRIDE % n_places
-            if is_ordered:
-                likelihood += _cumulative(work, block, draws_at, -1.0 / size)
+        kl_weight, likelihood = ramp(step / rules.n_steps, rules.kl_warm_up), 0.0
+        price = prepare(theta, derived, work.pull, work.groups, work.modes, work.sizes, kl_weight)
+        if places.n_thresholds > 0:
+            _place_thresholds(theta, few, places)
+        draws_at = step * _STRIDE % n_places
+        for start in range(0, size, ROWS):
+            count = size - start if size - start < ROWS else ROWS
+            n = count + (-count & (BLOCK - 1))
+            gather(room, x, y, weight, order, s * size + start, count, n, places.targets)
+            forward(work.layers, theta, derived, room, n_means, n)
+            if places.n_thresholds > 0:
+                likelihood += _cumulative(gradient, room, few, normals, places, n, draws_at, size)
             else:
-                likelihood += _categorical(work, block, draws_at, -1.0 / size)
-            backward(work, 0, n_layers, block)
-        for job in range(work.jobs.shape[0]):
-            products(work, job_at(work.jobs, job), n_blocks)
-        rates = rates_of(step, rules.n_steps, rules.step_size)
-        descend(work, kl_weight, rates, rules)
-        if is_ordered:
-            _descend_thresholds(work, -1.0 / size, rates)
+                likelihood += _categorical(room, few, normals, places, c, n, draws_at, size)
+            backward(work.layers, theta, derived, gradient, room, n_means, n)
+        if places.n_thresholds > 0:
+            _slopes_of_thresholds(theta, gradient, few, places, size)
+        descend(
+            theta, work.slope, work.square, derived, gradient, work.pull, work.sizes, kl_weight,
+            rules.n_total, (float(step), rules.n_steps, rules.step_size),
+        )  # fmt: skip
         losses[s, 1] = -likelihood / size
-        losses[s, 0] = losses[s, 1] + price / rules.n_total
+        losses[s, 0] = -likelihood / size + price / rules.n_total
     restore(before)
 
 
 @compiled
-def evaluate_classes(work, x, size, n_pairs, proba, entropy):
-    """Write expected probabilities and entropies at every row, `size` rows of x at a time.
+def evaluate_classes(work, x, y, weight, order, n_pairs, proba, entropy):
+    """Write expected probabilities and entropies at every row.
 
+    y, weight
+        Of no columns and no rows.
+    order
+        Numbers of the rows, one after another.
     n_pairs
         Of draws, which `normals` begin with.
     proba, entropy
         (n, c) and (n, 1).
     """
-    work, before = reference_to(work), flush_subnormals()
-    n_layers, room, sums = work.layers.shape[0], work.room, work.places.sums
-    is_ordered = work.places.n_thresholds > 0
-    for depth in range(n_layers):
-        derive(work, layer_at(work.layers, depth))
+    before, places, room, few = flush_subnormals(), work.places, work.room, work.few
+    c, per_draw, is_ordered = proba.shape[1], 0.5 / n_pairs, places.n_thresholds > 0
+    derive(work.theta, work.derived, work.sizes)
     if is_ordered:
-        _place_thresholds(work)
-    for start in range(0, x.shape[0], size):
-        n = least(size, x.shape[0] - start)
-        gather_inputs(work, x, None, start, n)
-        for block in range((n + BLOCK - 1) // BLOCK):
-            forward(work, 0, n_layers, block)
-            if is_ordered:
-                _expected_of_cumulative(work, block, n_pairs)
-            else:
-                _expected_of_categorical(work, block, n_pairs)
-            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
-            scatter(room, sums + BLOCK * proba.shape[1], proba, first, count)
-            scatter(room, sums, entropy, first, count)
+        _place_thresholds(work.theta, few, places)
+    first = places.targets if is_ordered else places.mean
+    for start in range(0, x.shape[0], ROWS):
+        count = x.shape[0] - start
+        count = count if count < ROWS else ROWS
+        n = count + (-count & (BLOCK - 1))
+        gather(room, x, y, weight, order, start, count, n, places.targets)
+        forward(work.layers, work.theta, work.derived, room, work.sizes[0], n)
+        if is_ordered:
+            _expected_of_cumulative(room, few, work.normals, places, n, n_pairs)
+        else:
+            _softmax(room, few, work.normals, places, c, n, 0, n_pairs)
+        for r in range(count):
+            entropy[start + r, 0] = per_draw * few[r + _ENTROPY]
+            for k in range(c):
+                proba[start + r, k] = per_draw * room[first + k * RECORD + _P + r]
     restore(before)

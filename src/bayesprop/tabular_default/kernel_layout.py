@@ -9,39 +9,90 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.numerics.machine import aligned_parts, round_up
-from bayesprop.tabular_default.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
-from bayesprop.tabular_default.kernel_member import N_NUMBERS, N_SUMS, Places, Work
-from bayesprop.tabular_default.kernel_network import BLOCK, Job, Layer
+from bayesprop.numerics.machine import aligned_parts
+from bayesprop.tabular_default.kernel_network import RECORD
 from bayesprop.tabular_default.settings import Priors
 
 if TYPE_CHECKING:
     from bayesprop.tabular_default.networks import Member
 
 Vector = Float32[np.ndarray, " p"]
-NO_NORMALS = np.zeros(BLOCK, np.float32)
+NO_NORMALS = np.zeros(1, np.float32)
+
+
+class Work(NamedTuple):
+    """All that a member needs between calls and within a step.
+
+    theta, derived, gradient, room, layers
+        See `kernel_network.py`.
+    slope, square
+        What Adam remembers of the slopes and their squares.
+    pull, groups, modes, sizes
+        See `kernel_adam.py`.
+    few
+        Room for what a batch says of its rows, and three numbers of every class.
+    log_floor, normals
+        Log of the least noise variance of every output; draws of classes.
+    places
+        See `Places`.
+    """
+
+    theta: Vector
+    slope: Vector
+    square: Vector
+    derived: Vector
+    gradient: Vector
+    pull: Vector
+    room: Vector
+    few: Vector
+    log_floor: Vector
+    normals: Vector
+    layers: Int[np.ndarray, "l 7"]
+    groups: Int[np.ndarray, "g 6"]
+    modes: Float[np.ndarray, " g"]
+    sizes: Int[np.ndarray, " 3"]
+    places: Places
+
+
+class Places(NamedTuple):
+    """Records of the two networks' outputs and of the targets; the likelihood's place in theta.
+
+    likelihood
+        Of numbers log noise variances, those that the mean network sees, and raw degrees of
+        freedom, of all outputs each. Of ordered classes thresholds, see `kernel_classes.py`.
+    n_thresholds, n_layers
+        Of them, and of the mean network's rows of `layers`.
+    """
+
+    mean: int
+    noise: int
+    targets: int
+    likelihood: int
+    n_thresholds: int
+    n_layers: int
 
 
 class Layout(NamedTuple):
-    """Places and sizes; what they mean: `kernel_network` and `Work`.
+    """Places and sizes.
 
     leaves
         Places in theta of a member's parameters, in the order of `flat`.
     """
 
     leaves: Int[np.ndarray, " p"]
-    n_theta: int
-    n_room: int
-    ones: int
-    layers: Int[np.ndarray, "l c"]
-    spreads: Float[np.ndarray, " l"]
-    jobs: Int[np.ndarray, "j 7"]
+    n_records: int
+    n_targets: int
+    layers: Int[np.ndarray, "l 7"]
+    groups: Int[np.ndarray, "g 6"]
+    modes: Float[np.ndarray, " g"]
+    sizes: Int[np.ndarray, " 3"]
     places: Places
 
     def work(self, parameters: Vector, log_floor: Vector, normals: Vector = NO_NORMALS) -> Work:
         """Make the arrays of a member."""
-        n, n_numbers = self.n_theta, N_NUMBERS * len(log_floor)
-        sizes = n, n, n, n, 2 * n, n, self.n_room, BLOCK, n_numbers, normals.size
+        n, n_means = len(self.leaves), int(self.sizes[0])
+        n_few = RECORD + 3 * self.n_targets
+        sizes = n, n, n, n, n + n_means, n_means, self.n_records * RECORD, n_few, normals.size
         *arrays, of_normals = aligned_parts(*sizes)
         of_normals[:] = normals
         work = Work(
@@ -49,36 +100,18 @@ class Layout(NamedTuple):
             log_floor=np.array(log_floor, np.float32),  # of one type, also from a file
             normals=of_normals,
             layers=self.layers,
-            spreads=self.spreads,
-            bias_pulls=np.zeros(len(self.layers)),
-            jobs=self.jobs,
+            groups=self.groups,
+            modes=self.modes,
+            sizes=self.sizes,
             places=self.places,
         )
         work.theta[self.leaves] = parameters
-        work.room[self.ones : self.ones + BLOCK] = 1.0
         return work
 
 
-class _Places:
-    """Hands out places in an array that is still to be made."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def take(self, size: int) -> int:
-        at, self.size = self.size, self.size + round_up(size, BLOCK)
-        return at
-
-
-def _step(n_units: int) -> int:
-    """From block to block: sums are taken of sixteen units at a time."""
-    return round_up(n_units, BLOCK) * BLOCK
-
-
-def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
-    """Lay out a member for so many rows at a time."""
-    n_thresholds = len(member.thresholds)
-    return _layout(*member.sizes, n_thresholds, batch_size, priors, is_direct=member.is_direct)
+def layout(member: Member, priors: Priors) -> Layout:
+    """Lay out a member."""
+    return _layout(*member.sizes, len(member.thresholds), priors, is_direct=member.is_direct)
 
 
 @lru_cache(maxsize=16)
@@ -86,85 +119,65 @@ def _layout(
     mean_sizes: tuple[int, ...],
     noise_sizes: tuple[int, ...],
     n_thresholds: int,
-    batch_size: int,
     priors: Priors,
     *,
     is_direct: bool,
 ) -> Layout:
-    n_in, n_out, n_blocks = mean_sizes[0], mean_sizes[-1], -(-batch_size // BLOCK)
-    theta, room = _Places(), _Places()
-    leaves, layers, spreads = [], [], []
+    n_x, n_records, at = mean_sizes[0], mean_sizes[0], 0
+    layers, groups, modes, parts, outputs, n_of_mean = [], [], [], [], [], 0
+    n_layers = 0
 
-    def leaf(size: int) -> int:
-        at = theta.take(size)
-        leaves.append(at + np.arange(size))
-        return at
+    def share(first: int, shape: tuple[int, ...], mode: float, *, is_given: bool = False) -> None:
+        """Give groups of weights, which lie as rows of a table, or its columns, a prior each."""
+        groups.append([first, *shape, is_given])
+        modes.append(mode)
 
-    def rows(n_units: int, n_kinds: int) -> list[int]:
-        return [room.take(_step(n_units) * n_blocks) for _ in range(n_kinds)]
-
-    x, x_squared = rows(n_in, 2)
     for sizes, is_noise in ((mean_sizes, False), (noise_sizes, True)):
-        for depth, (n_below, n_above) in enumerate(pairwise(sizes)):
-            is_last, n_units = depth == len(sizes) - 2, n_below
-            n_below += n_in if is_direct and is_last and not is_noise else 0
-            n_weights = n_below * n_above
-            parts = [leaf(size) for size in (n_weights, n_weights, n_above, n_above)]
-            inputs = rows(n_below, 3) if depth else [x, x, x_squared]
-            outputs, slopes = rows(n_above, 2), room.take(5 * _step(n_units))
-            groups, spread = _prior(priors, is_noise=is_noise, depth=depth, is_last=is_last)
-            numbers = [*parts, *inputs, _step(n_below), *outputs, _step(n_above), slopes, groups]
-            of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
-            layers.append(Layer._make([n_below, n_above, n_units, *numbers, -1, of_widths]))
-            spreads.append(spread)
-    of_noise = [leaf(n_out if noise_sizes[1:] else 0) for _ in range(3)]
-    thresholds, n_targets = leaf(n_thresholds), n_thresholds + 1 if n_thresholds else n_out
-    for k, layer in enumerate(layers[: len(mean_sizes) - 2]):
-        layers[k] = layer._replace(widths=leaf(layer.n_out))
-    theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
-    ones = room.take(BLOCK)
-    places = Places(
-        len(mean_sizes) - 1,
-        n_thresholds,
-        *of_noise,
-        thresholds=thresholds,
-        y=room.take(n_targets * BLOCK * n_blocks),
-        weight=room.take(BLOCK * n_blocks),
-        sums=room.take(n_targets * BLOCK * N_SUMS),
-        ends=room.take(3 * (n_thresholds + 1)),
-    )
-    jobs = [job for layer in layers for job in _jobs(layer, ones, theta.size)]
+        source = 0
+        for depth, (n_units, n_out) in enumerate(pairwise(sizes)):
+            is_last, is_first = depth == len(sizes) - 2, depth == 0
+            n_direct = n_x if is_last and is_direct and not is_noise else 0
+            n_in = n_units + n_direct
+            biases, goal = at + n_in * n_out, n_records * RECORD
+            n_records += n_out
+            width = 0 if is_last else -1 if is_noise else 1
+            layers.append([n_units, n_out, at, biases, source, goal, width])
+            if n_direct:
+                layers.append([n_x, n_out, at + n_units * n_out, -1, 0, goal, 0])
+            if is_noise:
+                var = (priors.last_noise if is_last else priors.noise) / n_in
+                share(at, (1, 0, n_in * n_out, 1), var, is_given=True)
+            elif is_last:
+                for first, n in ((at, n_units), (at + n_units * n_out, n_direct)):
+                    if n:
+                        share(first, (n_out, 1, n, n_out), priors.mean / n)
+            else:
+                n_groups = n_in if is_first else 1
+                share(at, (n_groups, n_out, n_in * n_out // n_groups, 1), priors.mean / n_in)
+            share(biases, (1, 0, n_out, 1), 1.0, is_given=is_noise)
+            parts.append((at, biases, biases + n_out))
+            at, source = biases + n_out, goal
+        outputs.append(source)
+        n_of_mean, n_layers = n_of_mean or at, n_layers or len(layers)
+    n_widths, n_out = sum(mean_sizes[1:-1]), mean_sizes[-1]
+    next_width = 2 * at
+    for layer in layers:
+        if layer[-1] > 0:
+            layer[-1], next_width = next_width, next_width + layer[1]
+    likelihood = 2 * at + n_widths
+    n_of_likelihood = 3 * n_out if noise_sizes[1:] else n_thresholds
+    leaves = [np.arange(first, end) + k for a, b, c in parts
+              for first, end in ((a, b), (b, c)) for k in (0, at)]  # fmt: skip
+    leaves += [likelihood + np.arange(n_of_likelihood), 2 * at + np.arange(n_widths)]
+    n_targets = n_thresholds + 1 if n_thresholds else n_out
+    places = n_records * RECORD, likelihood, n_thresholds, n_layers
     return Layout(
         np.concatenate(leaves),
-        theta.size,
-        room.size + _step(BLOCK),
-        ones,
+        n_records + n_targets,
+        n_targets,
         np.array(layers),
-        np.array(spreads),
-        np.array(jobs),
-        places,
+        np.array(groups, np.int64),
+        np.array(modes),
+        np.array([at, n_of_mean, n_widths]),
+        Places._make([*outputs, *places]),
     )
-
-
-def _prior(priors: Priors, *, is_noise: bool, depth: int, is_last: bool) -> tuple[int, float]:
-    """Return the groups of a layer's weights, and their prior's number."""
-    if is_noise:
-        return FIXED, priors.last_noise if is_last else priors.noise
-    return BY_OUTPUT if is_last else BY_INPUT if depth == 0 else BY_MATRIX, priors.mean
-
-
-def _jobs(layer: Layer, ones: int, behind: int) -> list[Job]:
-    """List what `products` has to do for the slopes of a layer."""
-    inputs, outputs, one = (layer.in_step, layer.n_in), (layer.out_step, layer.n_out), (ones, 0, 1)
-    m, v, q = ((at, *inputs) for at in (layer.in_m, layer.in_v, layer.in_q))
-    of_m, of_v = ((at, *outputs) for at in (layer.out_m, layer.out_v))
-    jobs = [
-        Job(*m, *of_m, layer.w_m),
-        Job(*q, *of_v, layer.w_s),
-        Job(*of_m, *one, layer.b_m),
-        Job(*of_v, *one, layer.b_s),
-    ]
-    if layer.widths >= 0:
-        jobs.append(Job(layer.out_widths, *outputs, *one, layer.widths))
-    is_first = layer.in_v == layer.in_m
-    return jobs if is_first else [*jobs, Job(*v, *of_v, behind + layer.w_m)]

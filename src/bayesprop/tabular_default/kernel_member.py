@@ -13,7 +13,7 @@ The noise network explains (m - y)², without v: the predictive adds v again, an
 too is counted twice. Neither sends slopes to the other. The prior of the noise network has its
 whole weight from the first step, that of the mean network grows to it.
 
-The arrays are those of `kernel_network.py`; `ensemble_training.py` lays them out. All is
+The arrays are those of `kernel_network.py`; `kernel_layout.py` lays them out. All is
 float32 but what is summed up once a step.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -21,94 +21,31 @@ float32 but what is summed up once a step.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
-from bayesprop.simd.lanes import (
-    called,
-    compiled,
-    inlined,
-    load_floats,
-    select,
-    spread_at,
-    store,
-    total,
-)
-from bayesprop.simd.references import reference_to
-from bayesprop.simd.subnormals import flush_subnormals, restore
-from bayesprop.tabular_default.kernel_adam import (
-    descend,
-    descend_plainly,
-    prepare,
-    rates_of,
-)
+import numpy as np
+
+from bayesprop.numerics.compiled import called, compiled, disjoint, inlined, summing_apart
+from bayesprop.numerics.float32_math import HALF, ONE, TWO, ZERO, exp, log1p, log_add_exp
+from bayesprop.numerics.subnormals import flush_subnormals, restore
+from bayesprop.tabular_default.kernel_adam import descend, prepare
 from bayesprop.tabular_default.kernel_network import (
     BLOCK,
+    G_M,
+    G_V,
+    MOST,
+    RECORD,
+    ROWS,
+    Z_M,
+    Z_V,
     backward,
     forward,
-    job_at,
-    last_layer,
-    layer_at,
-    least,
-    products,
+    gather,
 )
-from bayesprop.tabular_default.kernel_outputs import gather_inputs
 from bayesprop.tabular_default.settings import LEAST_DOF, TILT_LIMIT
 
 _LOG_PI = math.log(math.pi)
-N_NUMBERS, N_SUMS = 7, 5
-_OWN, _SHARED, _OF_DOF, _OF_MEAN, _OF_NOISE = 0, 1, 2, 3, 4  # the sums over rows, by output
-
-
-class Work(NamedTuple):
-    """All that a member needs between calls and within a step.
-
-    layers
-        Each a `Layer`; of the mean network, then of the noise network.
-    spreads
-        Of the priors of these layers' weights: variances times the fan-in, see `Priors`.
-    jobs
-        What `products` has to do, each a `Job`.
-    places
-        See the `Places` below.
-    numbers
-        What a step says of each output, see `_constants_of_noise`.
-    """
-
-    theta: Any
-    slope: Any
-    slope_square: Any
-    derived: Any
-    gradient: Any
-    pull: Any
-    room: Any
-    few: Any
-    numbers: Any
-    log_floor: Any
-    normals: Any
-    layers: Any
-    spreads: Any
-    bias_pulls: Any
-    jobs: Any
-    places: Any
-
-
-class Places(NamedTuple):
-    """Number of the mean network's layers and of thresholds; offsets in theta, and in room.
-
-    In theta those of the noise and of the thresholds of ordered classes, see `kernel_classes`.
-    """
-
-    n_mean_layers: int
-    n_thresholds: int
-    log_noise: int
-    own_log_noise: int
-    raw_dof: int
-    thresholds: int
-    y: int
-    weight: int
-    sums: int
-    ends: int
+_TILT_LIMIT = np.float32(TILT_LIMIT)
 
 
 class Rules(NamedTuple):
@@ -124,172 +61,100 @@ class Rules(NamedTuple):
 
 
 @called
-def gather(work, x, y, weight, order, start, size):
-    """Copy a batch; lanes of the last block that are too many stay 0."""
-    room, places, n_out = work.room, work.places, y.shape[1]
-    gather_inputs(work, x, order, start, size)
-    for r in range(size):
-        row, at = order[start + r], places.y + r // BLOCK * n_out * BLOCK + r % BLOCK
-        for j in range(n_out):
-            room[at + BLOCK * j] = y[row, j]
-        room[places.weight + r] = weight[row]
+def _constant(dof):
+    """Log of the constant factor of a Student-t's density of scale 1, and its slope in dof >= 2.
 
-
-@inlined
-def _log_gamma_ratio(a):
-    """Log Gamma(a + 1/2) - log Gamma(a), a >= 1, to 3e-7, and its slope.
-
-    The asymptotic series in 1 / (a + 3), carried down by the recurrence of the gamma function: no
-    difference of large numbers.
+    log Gamma(a + 1/2) - log Gamma(a), a = dof / 2, to 3e-7, by the asymptotic series in 1 / (a + 3)
+    carried down by the recurrence of the gamma function: no difference of large numbers.
     """
+    a = 0.5 * dof
     r = 1.0 / (a + 3.0)
     shift = a * (a + 1.0) * (a + 2.0) / ((a + 0.5) * (a + 1.5) * (a + 2.5))
     r_2, r_4 = r * r, r * r * (r * r)
     value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r * r_2 / 192.0 - r * r_4 / 640.0
     slope = 0.5 * r + r_2 / 8.0 - r_4 / 64.0 + r_2 * r_4 / 128.0
-    slope += 1.0 / a - 1.0 / (a + 0.5)
-    slope += 1.0 / (a + 1.0) - 1.0 / (a + 1.5)
-    slope += 1.0 / (a + 2.0) - 1.0 / (a + 2.5)
-    return value, slope
-
-
-@inlined
-def _constants_of_noise(work, j, rules):
-    """Write what the bound needs of output j; its constant term, the slope of that in dof, ...
-
-    ... and the constant term of the mean network's bound.
-
-    One over the degrees of freedom, half of one more than they are, the two log noise variances,
-    the floor; the first two once more, as the mean network takes them.
-    """
-    theta, numbers, places = work.theta, work.numbers, work.places
-    raw = float(theta[places.raw_dof + j])
-    dof = LEAST_DOF + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
-    at = N_NUMBERS * j
-    numbers[at] = 1.0 / dof
-    numbers[at + 1] = 0.5 * (dof + 1.0)
-    numbers[at + 2] = theta[places.own_log_noise + j]
-    numbers[at + 3] = theta[places.log_noise + j]
-    numbers[at + 4] = work.log_floor[j]
-    seen = rules.mean_least_dof if rules.mean_least_dof > dof else dof
-    numbers[at + 5] = 1.0 / seen
-    numbers[at + 6] = 0.5 * (seen + 1.0)
-    ratio, slope = _log_gamma_ratio(0.5 * dof)
-    constant = ratio - 0.5 * (_LOG_PI + math.log(dof))
-    ratio, _ = _log_gamma_ratio(0.5 * seen)
-    return constant, 0.5 * slope - 0.5 / dof, ratio - 0.5 * (_LOG_PI + math.log(seen))
+    for k in range(3):
+        slope += 1.0 / (a + k) - 1.0 / (a + k + 0.5)
+    return value - 0.5 * (_LOG_PI + math.log(dof)), 0.5 * slope - 0.5 / dof
 
 
 @inlined
 def _bound(square, log_var, tilt, per_dof, half):
-    """Bound but for its constant, and its slopes in the square, l_m and tilt; ...
+    """Bound but for its constant, and its slopes in the square and in tilt; ...
 
     ... then the log term, and the share u / (1 + u) of the tail.
     """
     scale = exp(tilt - log_var)
     u = scale * square * per_dof
-    rest = 1.0 / (1.0 + u)
+    rest = ONE / (ONE + u)
     share, log_term = u * rest, log1p(u)
-    of_tilt = 0.0 - half * share
-    of_square = (0.0 - half) * per_dof * scale * rest
-    value = (0.0 - 0.5) * log_var - half * log_term
-    return value, of_square, (0.0 - 0.5) - of_tilt, of_tilt, log_term, share
+    of_square = -half * per_dof * scale * rest
+    return -HALF * log_var - half * log_term, of_square, -half * share, log_term, share
 
 
-@inlined
-def _add(room, at, value):
-    store(room, at, load_floats(room, at) + value)
+@summing_apart
+def _outputs(theta, gradient, room, log_floor, places, n_out, n, noise_weight, rules, size):
+    """Replace the outputs' moments by the slopes of the loss in them; add to those of the noise.
 
-
-@called
-def _outputs(work, block, noise_weight, per_row):
-    """Replace the outputs' moments by the slopes of the loss in them; add to the sums.
-
-    per_row
-        -1 / number of rows.
+    Returns the losses of the two networks, a share of the whole batch's.
     """
-    room, numbers, places = work.room, work.numbers, work.places
-    mean, noise = layer_at(work.layers, places.n_mean_layers - 1), last_layer(work)
-    to, n_out = block * mean.out_step, mean.n_out
-    weight = load_floats(room, places.weight + block * BLOCK)
-    share_of_row = per_row * weight
+    disjoint()
+    n, per_row, of_mean, of_noise = n & (MOST - BLOCK + 1), np.float32(-1.0 / size), 0.0, 0.0
+    by_h = np.float32(noise_weight)
     for j in range(n_out):
-        m_at, v_at = mean.out_m + to + BLOCK * j, mean.out_v + to + BLOCK * j
-        h_m_at, h_v_at = noise.out_m + to + BLOCK * j, noise.out_v + to + BLOCK * j
-        h_m, h_v = load_floats(room, h_m_at), load_floats(room, h_v_at)
-        error = load_floats(room, m_at) - load_floats(room, places.y + (block * n_out + j) * BLOCK)
-        at, sums = N_NUMBERS * j, places.sums + N_SUMS * BLOCK * j
-        per_dof, half = spread_at(numbers, at), spread_at(numbers, at + 1)
-        floor = spread_at(numbers, at + 4)
+        at = places.likelihood + j
+        raw = float(theta[at + 2 * n_out])
+        dof = LEAST_DOF + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
+        seen_dof = rules.mean_least_dof if rules.mean_least_dof > dof else dof
+        constant, of_constant = _constant(dof)
+        constant_seen, _ = _constant(seen_dof)
+        per_dof, half = np.float32(1.0 / dof), np.float32(0.5 * (dof + 1.0))
+        per_seen, half_seen = np.float32(1.0 / seen_dof), np.float32(0.5 * (seen_dof + 1.0))
+        log_noise, own_log_noise, floor = theta[at], theta[at + n_out], log_floor[j]
+        mean, noise = (places.mean + j * RECORD) & MOST, (places.noise + j * RECORD) & MOST
+        y = (places.targets + j * RECORD) & MOST
+        of_own = of_shared = of_dof = in_mean = in_noise = weights = ZERO
+        for r in range(n):
+            h_m, h_v, weight = room[noise + Z_M + r], room[noise + Z_V + r], room[y + Z_V + r]
+            error, share_of_row = room[mean + Z_M + r] - room[y + Z_M + r], per_row * weight
 
-        own = noise_weight * h_m + spread_at(numbers, at + 2)
-        seen = log_add_exp(own, floor)
-        tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, TILT_LIMIT)
-        square = error * error + load_floats(room, v_at)
-        per_dof_seen, half_seen = spread_at(numbers, at + 5), spread_at(numbers, at + 6)
-        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, per_dof_seen, half_seen)
-        store(room, m_at, share_of_row * of_square * (2.0 * error))
-        store(room, v_at, share_of_row * of_square)
-        _add(room, sums + BLOCK * _OWN, share_of_row * of_l * exp(own - seen))
-        _add(room, sums + BLOCK * _OF_MEAN, weight * value)
+            own = by_h * h_m + own_log_noise
+            seen = log_add_exp(own, floor)
+            tilt = HALF * by_h * by_h * h_v
+            tilt = _TILT_LIMIT if tilt > _TILT_LIMIT else tilt
+            square = error * error + room[mean + Z_V + r]
+            value, of_square, of_tilt, _, _ = _bound(square, seen, tilt, per_seen, half_seen)
+            room[mean + G_M + r] = share_of_row * of_square * (TWO * error)
+            room[mean + G_V + r] = share_of_row * of_square
+            of_own += share_of_row * (-HALF - of_tilt) * exp(own - seen)
+            in_mean += weight * value
 
-        shared = h_m + spread_at(numbers, at + 3)
-        l_m = log_add_exp(shared, floor)
-        tilt = at_most(0.5 * h_v, TILT_LIMIT)
-        value, _, of_l, of_tilt, log_term, share = _bound(error * error, l_m, tilt, per_dof, half)
-        slope = share_of_row * of_l * exp(shared - l_m)
-        store(room, h_m_at, slope)
-        # The limit has no slope; a NaN keeps its own.
-        of_v = select(0.5 * h_v > TILT_LIMIT, 0.0 * h_v, 0.5 * of_tilt)
-        store(room, h_v_at, share_of_row * of_v)
-        _add(room, sums + BLOCK * _SHARED, slope)
-        _add(room, sums + BLOCK * _OF_DOF, weight * (half * per_dof * share - 0.5 * log_term))
-        _add(room, sums + BLOCK * _OF_NOISE, weight * value)
+            shared = h_m + log_noise
+            l_m, tilt = log_add_exp(shared, floor), HALF * h_v
+            is_far = tilt > _TILT_LIMIT
+            tilt = _TILT_LIMIT if is_far else tilt
+            value, _, of_tilt, log_term, share = _bound(error * error, l_m, tilt, per_dof, half)
+            slope = share_of_row * (-HALF - of_tilt) * exp(shared - l_m)
+            room[noise + G_M + r] = slope
+            # The limit has no slope; a NaN keeps its own.
+            room[noise + G_V + r] = share_of_row * (ZERO * h_v if is_far else HALF * of_tilt)
+            of_shared += slope
+            of_dof += weight * (half * per_dof * share - HALF * log_term)
+            in_noise += weight * value
+            weights += weight
+        gradient[at] += of_shared
+        gradient[at + n_out] += of_own
+        sigmoid = 1.0 / (1.0 + math.exp(-raw))
+        gradient[at + 2 * n_out] += per_row * sigmoid * (of_dof + of_constant * weights)
+        of_mean += per_row * (constant_seen * weights + in_mean)
+        of_noise += per_row * (constant * weights + in_noise)
+    return of_mean, of_noise
 
 
 @inlined
-def _slopes_of_noise(work, j, weights, constant_slope, per_row):
-    """Write the slopes of the noise parameters of output j, from the sums over all rows."""
-    gradient, places = work.gradient, work.places
-    at = places.sums + N_SUMS * BLOCK * j
-    gradient[places.own_log_noise + j] = total(load_floats(work.room, at + BLOCK * _OWN))
-    gradient[places.log_noise + j] = total(load_floats(work.room, at + BLOCK * _SHARED))
-    of_dof = float(total(load_floats(work.room, at + BLOCK * _OF_DOF)))
-    sigmoid = 1.0 / (1.0 + math.exp(-float(work.theta[places.raw_dof + j])))
-    gradient[places.raw_dof + j] = per_row * sigmoid * (of_dof + constant_slope * weights)
-
-
-@called
-def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
-    """Write the slopes of the data's share of the loss; that share of the two networks."""
-    room, places, n_layers = work.room, work.places, work.layers.shape[0]
-    n_mean, n_out = places.n_mean_layers, y.shape[1]
-    n_blocks = (size + BLOCK - 1) // BLOCK
-    per_row = -1.0 / size
-    gather(work, x, y, weight, order, start, size)
-    nothing = 0.0 * load_floats(work.theta, 0)
-    for k in range(0, N_SUMS * BLOCK * n_out, BLOCK):
-        store(room, places.sums + k, nothing)
-    for j in range(n_out):
-        _constants_of_noise(work, j, rules)
-    for block in range(n_blocks):
-        forward(work, 0, n_mean, block)
-        forward(work, n_mean, n_layers, block)
-        _outputs(work, block, noise_weight, per_row)
-        backward(work, 0, n_mean, block)
-        backward(work, n_mean, n_layers, block)
-    for job in range(work.jobs.shape[0]):
-        products(work, job_at(work.jobs, job), n_blocks)
-    weights, of_mean, of_noise = 0.0, 0.0, 0.0
-    for r in range(size):
-        weights += room[places.weight + r]
-    for j in range(n_out):
-        at = places.sums + N_SUMS * BLOCK * j
-        constant, slope, constant_seen = _constants_of_noise(work, j, rules)
-        of_mean += constant_seen * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
-        of_noise += constant * weights + total(load_floats(room, at + BLOCK * _OF_NOISE))
-        _slopes_of_noise(work, j, weights, slope, per_row)
-    return per_row * of_mean, per_row * of_noise
+def ramp(done, warm_up):
+    """Return a weight that rises from 0 to 1 over the first share of the steps."""
+    return done / warm_up if done < warm_up else 1.0
 
 
 @compiled
@@ -299,21 +164,30 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    work, before = reference_to(work), flush_subnormals()
+    before, n_means = flush_subnormals(), work.sizes[0]
+    theta, derived, gradient, room = work.theta, work.derived, work.gradient, work.room
     for s in range(losses.shape[0]):
         step = first_step + s
         done = step / rules.n_steps
-        kl_weight = least(1.0, done / rules.kl_warm_up)
-        warmth = least(1.0, done / rules.noise_warm_up)
+        kl_weight, warmth = ramp(done, rules.kl_warm_up), ramp(done, rules.noise_warm_up)
         noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
-        price = prepare(work, kl_weight)
-        of_mean, of_noise = _both_networks(
-            work, order, s * size, x, y, weight, size, noise_weight, rules
-        )
-        rates = rates_of(step, rules.n_steps, rules.step_size)
-        descend(work, kl_weight, rates, rules)
-        for at in (work.places.log_noise, work.places.own_log_noise, work.places.raw_dof):
-            descend_plainly(work, at, y.shape[1], rates)
+        price = prepare(theta, derived, work.pull, work.groups, work.modes, work.sizes, kl_weight)
+        of_mean, of_noise = 0.0, 0.0
+        for start in range(0, size, ROWS):
+            count = size - start if size - start < ROWS else ROWS
+            n = count + (-count & (BLOCK - 1))
+            gather(room, x, y, weight, order, s * size + start, count, n, work.places.targets)
+            forward(work.layers, theta, derived, room, n_means, n)
+            parts = _outputs(
+                theta, gradient, room, work.log_floor, work.places, y.shape[1], n, noise_weight,
+                rules, size,
+            )  # fmt: skip
+            of_mean, of_noise = of_mean + parts[0], of_noise + parts[1]
+            backward(work.layers, theta, derived, gradient, room, n_means, n)
+        descend(
+            theta, work.slope, work.square, derived, gradient, work.pull, work.sizes, kl_weight,
+            rules.n_total, (float(step), rules.n_steps, rules.step_size),
+        )  # fmt: skip
         losses[s, 0] = of_mean + of_noise + price / rules.n_total
         losses[s, 1] = of_noise
     restore(before)

@@ -1,4 +1,4 @@
-"""Forward and backward through layers of Gaussian weights, sixteen rows at a time.
+"""Forward and backward through layers of Gaussian weights, some rows at a time.
 
 Roth & Pernkopf (2016), eq. 7-11. A layer whose inputs have mean m, variance v and second moment
 q = m² + v computes, with weights N(w, s) and biases N(b, t),
@@ -10,360 +10,234 @@ so that, with G_m and G_v the slopes of the loss in m_a and v_a,
     of m: sum w G_m + 2 m sum s G_v        of v: sum (s + w²) G_v
     of w: sum_rows m G_m + 2 w sum_rows v G_v        of s: sum_rows q G_v
 
-Every array of rows lies in blocks of sixteen rows; a block holds one row of sixteen lanes for each
-unit, and rows for `PADDING` units more, whose numbers mean nothing. What a step needs, and where:
-
-theta, derived
-    Parameters, and in the same places the squares of weights and the variances.
-gradient
-    In the places of means the first sum of their slope, in those of log standard deviations the
-    slope in the variance; behind all that, in the places of weights, the second sum.
-room
-    Everything that has to do with rows.
-few
-    Room for sixteen numbers.
-layer
-    A `Layer`; a network is those from `first` on that come before `end`.
+`room` holds a record of every input, unit and output: so many numbers for each of the quantities
+below, one a row. All loops run over rows, which are filled up to a multiple of `BLOCK`, so that
+they need no remainder. `theta` holds the means of all weights and biases, `n_means` of them, layer
+by layer; in the same order their log standard deviations; then log widths of kinks, and what
+belongs to the likelihood. `derived` has, in the same places, squares, variances and squared widths;
+`gradient` has sums over rows: of means the first of the two above, of log standard deviations the
+slope in the variance, and behind all of theta, in the places of means, the second sum.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bayesprop.numerics.compiled import called, disjoint, summing_apart
+from bayesprop.numerics.float32_math import TWO, ZERO, relu_moments, soft_relu_moments
 
-from bayesprop.simd.floats import relu_moments, soft_relu_moments, store_quarters, totals
-from bayesprop.simd.fours import four_of, load_four, plus_products, spread_four, store_four
-from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
-from bayesprop.simd.references import row_of
+BLOCK, ROWS = 16, 128
+"""Rows are so many times the one, at most the other at a time."""
+_ROOM = ROWS + BLOCK  # of one quantity: with a power of two, rows of all units compete for a place
+N_QUANTITIES = 9
+RECORD = N_QUANTITIES * _ROOM
+# Mean, variance and second moment of a unit; its slopes (of the mean by both moments before the
+# rectifier, of the variance by both and by the squared width); and room. In the places of three
+# slopes, in the end, those of the loss by the moments before the rectifier and the squared width.
+Z_M, Z_V, Z_Q, M_BY_M, M_BY_V, V_BY_M, V_BY_V, V_BY_W, SPARE = range(0, RECORD, _ROOM)
+G_M, G_V, _G_W = M_BY_M, M_BY_V, V_BY_W
 
-BLOCK = FLOATS16.count
-PADDING = BLOCK
+N_IN, N_OUT, WEIGHTS, BIASES, IN, OUT, WIDTHS = range(7)
+"""Columns of `layers`: sizes; places in theta, no biases (-1) where outputs are added to those of
+the row before; records of inputs and outputs; log widths in theta, 0 without a rectifier, -1 where
+its kink is sharp. The records at 0 are the inputs, which are certain."""
+MOST = 2**40 - 1
+"""`k & MOST` is k, and tells the compiler that it is not negative: else every innermost loop would
+ask whether indices count from an array's end."""
+_BLOCKS, _FOURS = MOST - BLOCK + 1, MOST - 3
 
 
-class Layer(NamedTuple):
-    """A row of the table of layers: sizes, and offsets in theta or in room.
+@called
+def combine(out, to, x, at, weights, first, by_in, by_out, n_in, n_out, n):
+    """Add to each output of n rows the weighted sum of the inputs, four by four of them.
 
-    n_units
-        How many of the inputs are units; behind them the last layer of the mean takes x.
-    w_m, w_s, b_m, b_s
-        Of weights and biases.
-    in_m, in_v, in_q, in_step
-        Mean, variance and second moment of the inputs, and from block to block.
-    out_m, out_v, out_step
-        Slopes in the two moments before the rectifier; of the last layer first these moments
-        themselves.
-    slopes
-        Of the rectifier below this layer, of one block only.
-    groups
-        Of the prior.
-    widths, out_widths
-        In theta, log widths of the kinks above this layer, their squares in derived; slopes in
-        these squares, steps as those of the outputs. Both -1 where there is no kink or a sharp one.
+    to, at
+        Of a quantity of the first output and input; the records of others follow.
+    first, by_in, by_out
+        Where the first weight lies, and how far from one input or output to the next.
     """
+    disjoint()
+    n, first, by_in, by_out = n & _BLOCKS, first & MOST, by_in & MOST, by_out & MOST
+    whole_in, whole_out = n_in & _FOURS, n_out & _FOURS
+    for j in range(0, whole_out, 4):
+        o = (to + j * RECORD) & MOST
+        for i in range(0, whole_in, 4):
+            a, p = (at + i * RECORD) & MOST, (first + i * by_in + j * by_out) & MOST
+            q = p + by_in
+            s, t = q + by_in, q + 2 * by_in
+            p1, p2, p3 = p + by_out, p + 2 * by_out, p + 3 * by_out
+            q1, q2, q3 = q + by_out, q + 2 * by_out, q + 3 * by_out
+            s1, s2, s3 = s + by_out, s + 2 * by_out, s + 3 * by_out
+            t1, t2, t3 = t + by_out, t + 2 * by_out, t + 3 * by_out
+            w00, w01, w02, w03 = weights[p], weights[p1], weights[p2], weights[p3]
+            w10, w11, w12, w13 = weights[q], weights[q1], weights[q2], weights[q3]
+            w20, w21, w22, w23 = weights[s], weights[s1], weights[s2], weights[s3]
+            w30, w31, w32, w33 = weights[t], weights[t1], weights[t2], weights[t3]
+            for r in range(n):
+                x0, x1 = x[a + r], x[a + RECORD + r]
+                x2, x3 = x[a + 2 * RECORD + r], x[a + 3 * RECORD + r]
+                out[o + r] += w00 * x0 + w10 * x1 + w20 * x2 + w30 * x3
+                out[o + RECORD + r] += w01 * x0 + w11 * x1 + w21 * x2 + w31 * x3
+                out[o + 2 * RECORD + r] += w02 * x0 + w12 * x1 + w22 * x2 + w32 * x3
+                out[o + 3 * RECORD + r] += w03 * x0 + w13 * x1 + w23 * x2 + w33 * x3
+    for i in range(n_in):
+        a = (at + i * RECORD) & MOST
+        for j in range(whole_out if i < whole_in else 0, n_out):
+            o, w = (to + j * RECORD) & MOST, weights[(first + i * by_in + j * by_out) & MOST]
+            for r in range(n):
+                out[o + r] += w * x[a + r]
 
-    n_in: int
-    n_out: int
-    n_units: int
-    w_m: int
-    w_s: int
-    b_m: int
-    b_s: int
-    in_m: int
-    in_v: int
-    in_q: int
-    in_step: int
-    out_m: int
-    out_v: int
-    out_step: int
-    slopes: int
-    groups: int
-    widths: int
-    out_widths: int
 
+@summing_apart
+def products(out, to, x, at, g, by, n_in, n_out, n):
+    """Add to the table out[to:] the products of inputs and outputs, summed over n rows.
 
-class Job(NamedTuple):
-    """Units whose products with others, summed over all rows, make a table in `gradient`.
-
-    The first of them, their step from block to block and number; the same of the others; and where
-    the table begins.
+    at, by
+        Of a quantity of the first input and output; the records of others follow.
     """
-
-    a: int
-    a_step: int
-    n_a: int
-    b: int
-    b_step: int
-    n_b: int
-    to: int
-
-
-layer_at, job_at = row_of(Layer), row_of(Job)
-
-
-@inlined
-def last_layer(work):
-    """Return the last of all layers."""
-    return layer_at(work.layers, work.layers.shape[0] - 1)
-
-
-@inlined
-def least(a, b):
-    """Return the lesser of two, a where b is NaN; numba's `min` is a program for every use."""
-    return b if b < a else a
-
-
-@called
-def _certain(work, layer, at, to_m, to_v):
-    """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
-    theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer.n_in, layer.n_out
-    m_from, q_from = layer.in_m + at, layer.in_q + at
-    for j in range(0, n_out, 4):
-        w, s = layer.w_m + j, layer.w_s + j
-        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
-        for i in range(0, BLOCK * n_in, BLOCK):
-            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
-            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
-            w += n_out
-            s += n_out
-        store_four(room, to_m + BLOCK * j, BLOCK, m)
-        store_four(room, to_v + BLOCK * j, BLOCK, v)
-
-
-@inlined
-def _store_moments(room, m_at, v_at, q_at, m, v):
-    store(room, m_at, m)
-    store(room, v_at, v)
-    store(room, q_at, m * m + v)
+    disjoint()
+    n, whole_in, whole_out = n & _BLOCKS, n_in & _FOURS, n_out & _FOURS
+    for i in range(0, whole_in, 4):
+        a = (at + i * RECORD) & MOST
+        for j in range(0, whole_out, 4):
+            b = (by + j * RECORD) & MOST
+            s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = ZERO
+            s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = ZERO
+            for r in range(n):
+                x0, x1 = x[a + r], x[a + RECORD + r]
+                x2, x3 = x[a + 2 * RECORD + r], x[a + 3 * RECORD + r]
+                g0, g1 = g[b + r], g[b + RECORD + r]
+                g2, g3 = g[b + 2 * RECORD + r], g[b + 3 * RECORD + r]
+                s00, s01, s02, s03 = s00 + x0 * g0, s01 + x0 * g1, s02 + x0 * g2, s03 + x0 * g3
+                s10, s11, s12, s13 = s10 + x1 * g0, s11 + x1 * g1, s12 + x1 * g2, s13 + x1 * g3
+                s20, s21, s22, s23 = s20 + x2 * g0, s21 + x2 * g1, s22 + x2 * g2, s23 + x2 * g3
+                s30, s31, s32, s33 = s30 + x3 * g0, s31 + x3 * g1, s32 + x3 * g2, s33 + x3 * g3
+            k = (to + i * n_out + j) & MOST
+            out[k] += s00
+            out[k + 1] += s01
+            out[k + 2] += s02
+            out[k + 3] += s03
+            k = (k + n_out) & MOST
+            out[k] += s10
+            out[k + 1] += s11
+            out[k + 2] += s12
+            out[k + 3] += s13
+            k = (k + n_out) & MOST
+            out[k] += s20
+            out[k + 1] += s21
+            out[k + 2] += s22
+            out[k + 3] += s23
+            k = (k + n_out) & MOST
+            out[k] += s30
+            out[k + 1] += s31
+            out[k + 2] += s32
+            out[k + 3] += s33
+    for i in range(n_in):
+        a = (at + i * RECORD) & MOST
+        for j in range(whole_out if i < whole_in else 0, n_out):
+            b, s = (by + j * RECORD) & MOST, ZERO
+            for r in range(n):
+                s += x[a + r] * g[b + r]
+            out[(to + i * n_out + j) & MOST] += s
 
 
 @called
-def _uncertain(work, layer, at, to_m, to_v):
-    """Do a layer above the first, one block."""
-    theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer.n_in, layer.n_out
-    m_from, v_from, q_from = layer.in_m + at, layer.in_v + at, layer.in_q + at
-    for j in range(0, n_out - 1, 4):
-        w, s = layer.w_m + j, layer.w_s + j
-        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
-        for i in range(0, BLOCK * n_in, BLOCK):
-            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
-            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
-            v = plus_products(v, load_floats(room, v_from + i), spread_four(derived, w, 1))
-            w += n_out
-            s += n_out
-        store_four(room, to_m + BLOCK * j, BLOCK, m)
-        store_four(room, to_v + BLOCK * j, BLOCK, v)
-    if n_out % 4 == 1:
-        j = n_out - 1
-        w, s, b, t = layer.w_m + j, layer.w_s + j, layer.b_m + j, layer.b_s + j
-        m_even, m_odd = spread_at(theta, b), 0.0 * spread_at(theta, b)
-        q_even, q_odd, v_even, v_odd = spread_at(derived, t), m_odd, m_odd, m_odd
-        for i in range(0, n_in - 1, 2):
-            here, there = BLOCK * i, BLOCK * (i + 1)
-            m_even = m_even + load_floats(room, m_from + here) * spread_at(theta, w)
-            v_even = v_even + load_floats(room, v_from + here) * spread_at(derived, w)
-            q_even = q_even + load_floats(room, q_from + here) * spread_at(derived, s)
-            m_odd = m_odd + load_floats(room, m_from + there) * spread_at(theta, w + n_out)
-            v_odd = v_odd + load_floats(room, v_from + there) * spread_at(derived, w + n_out)
-            q_odd = q_odd + load_floats(room, q_from + there) * spread_at(derived, s + n_out)
-            w += 2 * n_out
-            s += 2 * n_out
-        if n_in % 2 == 1:
-            here = BLOCK * (n_in - 1)
-            m_even = m_even + load_floats(room, m_from + here) * spread_at(theta, w)
-            v_even = v_even + load_floats(room, v_from + here) * spread_at(derived, w)
-            q_even = q_even + load_floats(room, q_from + here) * spread_at(derived, s)
-        store(room, to_m + BLOCK * j, m_even + m_odd)
-        store(room, to_v + BLOCK * j, (v_even + v_odd) + (q_even + q_odd))
-
-
-@called
-def _rectify(room, n_units, m_at, v_at, q_at, slopes):
-    """Replace the moments of one block by those of its positive part; write the slopes."""
-    size = BLOCK * n_units
-    for k in range(0, size, BLOCK):
-        m, v, m_by_m, m_by_v, v_by_m, v_by_v = relu_moments(
-            load_floats(room, m_at + k), load_floats(room, v_at + k)
-        )
-        _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
-
-
-@called
-def _rectify_softly(work, n_units, widths, m_at, v_at, q_at, slopes):
-    """Do that where kinks have these widths, counted from one unit to the next."""
-    room, derived, size = work.room, work.derived, BLOCK * n_units
+def _rectify(room, at, n_units, n, derived, widths):
+    """Replace moments by those of the positive part, whose kinks have these widths; add slopes."""
+    disjoint()
+    n = n & _BLOCKS
     for unit in range(n_units):
-        k = BLOCK * unit
-        m, v, m_by_m, m_by_v, v_by_m, v_by_v, v_by_width = soft_relu_moments(
-            load_floats(room, m_at + k),
-            load_floats(room, v_at + k),
-            spread_at(derived, widths + unit),
-        )
-        _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
-        store(room, slopes + 4 * size + k, v_by_width)
-
-
-@inlined
-def _pass_on(room, first, last, block):
-    """Copy a block of inputs behind the units that the last layer takes."""
-    n_units, by = last.n_units, block * first.in_step
-    x, q, to = first.in_m + by, first.in_q + by, block * last.in_step + BLOCK * n_units
-    for k in range(0, BLOCK * (last.n_in - n_units), BLOCK):
-        value = load_floats(room, x + k)
-        store(room, last.in_m + to + k, value)
-        store(room, last.in_v + to + k, 0.0 * value)
-        store(room, last.in_q + to + k, load_floats(room, q + k))
+        first = (at + unit * RECORD) & MOST
+        if widths < 0:
+            for r in range(first, first + n):
+                m, v, m_by_m, m_by_v, v_by_m, v_by_v = relu_moments(room[r + Z_M], room[r + Z_V])
+                room[r + Z_M], room[r + Z_V], room[r + Z_Q] = m, v, m * m + v
+                room[r + M_BY_M], room[r + M_BY_V] = m_by_m, m_by_v
+                room[r + V_BY_M], room[r + V_BY_V] = v_by_m, v_by_v
+            continue
+        width = derived[(widths + unit) & MOST]
+        for r in range(first, first + n):
+            m, v, m_by_m, m_by_v, v_by_m, v_by_v, v_by_w = soft_relu_moments(
+                room[r + Z_M], room[r + Z_V], width
+            )
+            room[r + Z_M], room[r + Z_V], room[r + Z_Q] = m, v, m * m + v
+            room[r + M_BY_M], room[r + M_BY_V] = m_by_m, m_by_v
+            room[r + V_BY_M], room[r + V_BY_V], room[r + V_BY_W] = v_by_m, v_by_v, v_by_w
 
 
 @called
-def forward(work, first, end, block):
-    """Send one block of rows through a network; its outputs' moments lie in out_m, out_v."""
-    for depth in range(first, end - 1):
-        layer, above = layer_at(work.layers, depth), layer_at(work.layers, depth + 1)
-        at, to = block * layer.in_step, block * above.in_step
-        to_m, to_v, to_q = above.in_m + to, above.in_v + to, above.in_q + to
-        if depth == first:
-            _certain(work, layer, at, to_m, to_v)
-        else:
-            _uncertain(work, layer, at, to_m, to_v)
-        n_units, widths, slopes = above.n_units, layer.widths, above.slopes
-        if widths < 0:
-            _rectify(work.room, n_units, to_m, to_v, to_q, slopes)
-        else:
-            _rectify_softly(work, n_units, widths, to_m, to_v, to_q, slopes)
-    layer = layer_at(work.layers, end - 1)
-    _pass_on(work.room, layer_at(work.layers, first), layer, block)
-    to = block * layer.out_step
-    _uncertain(work, layer, block * layer.in_step, layer.out_m + to, layer.out_v + to)
-
-
-@inlined
-def _through(room, unit, m_at, to, slopes, size, direct, by_s, by_w):
-    """Write the slopes of the loss before the rectifier of one unit, from the three sums.
+def gather(room, x, y, weight, order, start, count, n, to):
+    """Copy a batch into records; rows beyond the count repeat the first, with a weight of 0.
 
     to
-        Where those in means, variances and squared widths go.
+        Of the targets, beside which, as variances, the weights lie.
     """
-    g_m, g_v, g_width = to
-    at = BLOCK * unit
-    of_m = direct + 2.0 * load_floats(room, m_at + at) * by_s
-    of_v = by_s + by_w
-    m_by_m, m_by_v = load_floats(room, slopes + at), load_floats(room, slopes + size + at)
-    v_by_m = load_floats(room, slopes + 2 * size + at)
-    v_by_v = load_floats(room, slopes + 3 * size + at)
-    store(room, g_m + at, of_m * m_by_m + of_v * v_by_m)
-    store(room, g_v + at, of_m * m_by_v + of_v * v_by_v)
-    if g_width >= 0:
-        v_by_width = load_floats(room, slopes + 4 * size + at)
-        store(room, g_width + at, of_m * m_by_v + of_v * v_by_width)
+    for r in range(n):
+        row = order[start + (r if r < count else 0)]
+        for i in range(x.shape[1]):
+            at, value = (i * RECORD + r) & MOST, x[row, i]
+            room[at + Z_M], room[at + Z_Q] = value, value * value
+        for j in range(y.shape[1]):
+            at = (to + j * RECORD + r) & MOST
+            room[at + Z_M], room[at + Z_V] = y[row, j], weight[row] if r < count else ZERO
 
 
 @called
-def _below(work, layer, block, to):
-    """Send one block's slopes from a layer's outputs to before the rectifier below it."""
-    theta, derived, room = work.theta, work.derived, work.room
-    n_units, n_out, slopes = layer.n_units, layer.n_out, layer.slopes
-    m_at, size = layer.in_m + block * layer.in_step, BLOCK * n_units
-    from_m = layer.out_m + block * layer.out_step
-    from_v = layer.out_v + block * layer.out_step
-    for i in range(0, n_units, 4):
-        w, s = layer.w_m + i * n_out, layer.w_s + i * n_out
-        nothing = four_of(0.0 * load_floats(theta, 0))
-        direct, by_s, by_w = nothing, nothing, nothing
-        for j in range(n_out):
-            m, v = load_floats(room, from_m + BLOCK * j), load_floats(room, from_v + BLOCK * j)
-            direct = plus_products(direct, m, spread_four(theta, w + j, n_out))
-            by_s = plus_products(by_s, v, spread_four(derived, s + j, n_out))
-            by_w = plus_products(by_w, v, spread_four(derived, w + j, n_out))
-        a0, a1, a2, a3 = direct
-        b0, b1, b2, b3 = by_s
-        c0, c1, c2, c3 = by_w
-        _through(room, i, m_at, to, slopes, size, a0, b0, c0)
-        _through(room, i + 1, m_at, to, slopes, size, a1, b1, c1)
-        _through(room, i + 2, m_at, to, slopes, size, a2, b2, c2)
-        _through(room, i + 3, m_at, to, slopes, size, a3, b3, c3)
+def forward(layers, theta, derived, room, n_means, n):
+    """Send n rows through all layers; the moments of outputs are then in their records."""
+    n = n & _BLOCKS
+    for depth in range(layers.shape[0]):
+        n_in, n_out, w = layers[depth, N_IN], layers[depth, N_OUT], layers[depth, WEIGHTS]
+        at, to, biases = layers[depth, IN], layers[depth, OUT], layers[depth, BIASES]
+        for j in range(n_out if biases >= 0 else 0):
+            o, m, v = (to + j * RECORD) & MOST, theta[biases + j], derived[n_means + biases + j]
+            for r in range(o, o + n):
+                room[r + Z_M], room[r + Z_V] = m, v
+        combine(room, to + Z_M, room, at + Z_M, theta, w, n_out, 1, n_in, n_out, n)
+        combine(room, to + Z_V, room, at + Z_Q, derived, n_means + w, n_out, 1, n_in, n_out, n)
+        if at > 0:
+            combine(room, to + Z_V, room, at + Z_V, derived, w, n_out, 1, n_in, n_out, n)
+        if layers[depth, WIDTHS] != 0:
+            _rectify(room, to, n_out, n, derived, layers[depth, WIDTHS])
 
 
-@called
-def backward(work, first, end, block):
-    """Send one block's slopes down to the first layer's outputs."""
-    for depth in range(end - 1, first, -1):
-        layer, under = layer_at(work.layers, depth), layer_at(work.layers, depth - 1)
-        at = block * under.out_step
-        of_widths = under.out_widths + at if under.out_widths >= 0 else -1
-        _below(work, layer, block, (under.out_m + at, under.out_v + at, of_widths))
-
-
-@called
-def _column(work, a, a_step, b, b_step, n_blocks):
-    """Products, summed over all rows, of sixteen units from a on with the unit b."""
-    room = work.room
-    t0 = four_of(0.0 * load_floats(work.theta, 0))
-    t1, t2, t3 = t0, t0, t0
-    for _ in range(n_blocks):
-        y = load_floats(room, b)
-        t0 = plus_products(t0, y, load_four(room, a, BLOCK))
-        t1 = plus_products(t1, y, load_four(room, a + 4 * BLOCK, BLOCK))
-        t2 = plus_products(t2, y, load_four(room, a + 8 * BLOCK, BLOCK))
-        t3 = plus_products(t3, y, load_four(room, a + 12 * BLOCK, BLOCK))
-        a += a_step
-        b += b_step
-    return totals(t0, t1, t2, t3)
-
-
-@called
-def _square(work, a, a_step, b, b_step, n_blocks):
-    """Products, summed over all rows, of four units from a on with four from b on."""
-    room = work.room
-    t0 = four_of(0.0 * load_floats(work.theta, 0))
-    t1, t2, t3 = t0, t0, t0
-    for _ in range(n_blocks):
-        others = load_four(room, b, BLOCK)
-        t0 = plus_products(t0, load_floats(room, a), others)
-        t1 = plus_products(t1, load_floats(room, a + BLOCK), others)
-        t2 = plus_products(t2, load_floats(room, a + 2 * BLOCK), others)
-        t3 = plus_products(t3, load_floats(room, a + 3 * BLOCK), others)
-        a += a_step
-        b += b_step
-    return totals(t0, t1, t2, t3)
-
-
-@inlined
-def _spill(few, out, at, step, n_rows, n_columns):
-    """Write part of four rows of four."""
-    for row in range(least(4, n_rows)):
-        for column in range(n_columns):
-            out[at + row * step + column] = few[4 * row + column]
-
-
-@called
-def products(work, job, n_blocks):
-    """Do a `Job`."""
-    few, out = work.few, work.gradient
-    a, a_step, n_a, b, b_step, n_b, to = (
-        job.a, job.a_step, job.n_a, job.b, job.b_step, job.n_b, job.to,
-    )  # fmt: skip
-    for j in range(0, n_b - 1, 4):
-        n_columns = least(4, n_b - j)
-        for i in range(0, n_a, 4):
-            sums = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
-            at = to + i * n_b + j
-            if n_columns == 4 and i + 4 <= n_a:
-                store_quarters(out, at, n_b, sums)
-            else:
-                store(few, 0, sums)
-                _spill(few, out, at, n_b, n_a - i, n_columns)
-    if n_b % 4 == 1:
-        j = n_b - 1
-        for i in range(0, n_a, BLOCK):
-            sums = _column(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
-            at = to + i * n_b + j
-            if n_b == 1 and i + BLOCK <= n_a:
-                store(out, at, sums)
-            else:
-                store(few, 0, sums)
-                for k in range(least(BLOCK, n_a - i)):
-                    out[at + k * n_b] = few[k]
+@summing_apart
+def backward(layers, theta, derived, gradient, room, n_means, n):
+    """Send the slopes of outputs down through all layers; add those of parameters to `gradient`."""
+    n, n_theta = n & _BLOCKS, theta.shape[0] & MOST
+    for depth in range(layers.shape[0] - 1, -1, -1):
+        n_in, n_out, w = layers[depth, N_IN], layers[depth, N_OUT], layers[depth, WEIGHTS]
+        at, to, biases = layers[depth, IN], layers[depth, OUT], layers[depth, BIASES]
+        widths = layers[depth, WIDTHS]
+        for j in range(n_out if biases >= 0 else 0):
+            o = (to + j * RECORD) & MOST
+            of_m = of_v = of_w = ZERO
+            for r in range(o, o + n):
+                of_m += room[r + G_M]
+                of_v += room[r + G_V]
+                of_w += room[r + _G_W]
+            gradient[biases + j] += of_m
+            gradient[n_means + biases + j] += of_v
+            if widths > 0:
+                gradient[widths + j] += of_w
+        products(gradient, w, room, at + Z_M, room, to + G_M, n_in, n_out, n)
+        products(gradient, n_means + w, room, at + Z_Q, room, to + G_V, n_in, n_out, n)
+        if at == 0:
+            continue
+        products(gradient, n_theta + w, room, at + Z_V, room, to + G_V, n_in, n_out, n)
+        for i in range(n_in):
+            o = (at + i * RECORD) & MOST
+            for r in range(o, o + n):
+                room[r + SPARE], room[r + Z_Q], room[r + Z_V] = ZERO, ZERO, ZERO
+        combine(room, at + SPARE, room, to + G_M, theta, w, 1, n_out, n_out, n_in, n)
+        combine(room, at + Z_Q, room, to + G_V, derived, n_means + w, 1, n_out, n_out, n_in, n)
+        combine(room, at + Z_V, room, to + G_V, derived, w, 1, n_out, n_out, n_in, n)
+        for i in range(n_in):
+            o = (at + i * RECORD) & MOST
+            for r in range(o, o + n):
+                by_s = room[r + Z_Q]
+                of_m, of_v = room[r + SPARE] + TWO * room[r + Z_M] * by_s, by_s + room[r + Z_V]
+                through = of_m * room[r + M_BY_V]
+                by_m = of_m * room[r + M_BY_M] + of_v * room[r + V_BY_M]
+                by_v = through + of_v * room[r + V_BY_V]
+                room[r + _G_W] = through + of_v * room[r + V_BY_W]
+                room[r + G_M], room[r + G_V] = by_m, by_v

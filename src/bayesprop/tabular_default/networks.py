@@ -18,10 +18,10 @@ import numpy as np
 from jaxtyping import Float, Float32
 from scipy import special
 
-from bayesprop.numerics.machine import aligned_parts, n_cores, round_up
+from bayesprop.numerics.machine import n_cores
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
 from bayesprop.tabular_default.kernel_layout import layout
-from bayesprop.tabular_default.kernel_network import BLOCK, PADDING
+from bayesprop.tabular_default.kernel_network import ROWS
 from bayesprop.tabular_default.kernel_outputs import Aside, evaluate
 from bayesprop.tabular_default.residual_process import Local, ResidualProcess, changed
 from bayesprop.tabular_default.settings import (
@@ -469,9 +469,9 @@ def unflat(values: Float32[np.ndarray, " p"], like: Member) -> Member:
     return Member._make([*networks, *taken(vectors), tuple(taken(log_widths))])
 
 
-_ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
-_NOT_ASKED = np.empty((0, 0), np.float32)
-_NO_MOVES = np.empty((0, 0, 0), np.float32)
+_ROWS_A_TASK = 16_384
+_NO_TARGETS, _NO_WEIGHT = np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
+_NOT_ASKED, _NO_MOVES = np.empty((0, 0), np.float32), np.empty((0, 0, 0), np.float32)
 
 
 def outputs(networks: Networks, x: Float[np.ndarray, "n d"]) -> Components:
@@ -481,13 +481,12 @@ def outputs(networks: Networks, x: Float[np.ndarray, "n d"]) -> Components:
 
     def some(member: int, first: int, bench: _Bench | None = None) -> None:
         rows = slice(first, first + _ROWS_A_TASK)
-        bench = bench or _Bench(networks, len(x[rows]))
-        bench.evaluate(member, x[rows], moments[:, member, rows])
+        (bench or _Bench(networks)).evaluate(member, x[rows], moments[:, member, rows])
 
     tasks = list(product(range(networks.n_members), range(0, len(x), _ROWS_A_TASK)))
     n_threads = min(len(tasks), n_cores())
-    if n_threads <= 1 or len(x) < _ROWS_AT_A_TIME:  # to start another takes longer
-        bench = _Bench(networks, min(len(x), _ROWS_A_TASK))
+    if n_threads <= 1 or len(x) < ROWS:  # to start another takes longer
+        bench = _Bench(networks)
         for task in tasks:
             some(*task, bench)
     else:
@@ -508,7 +507,7 @@ def activations(
     """
     n_units = sum(networks.members[member].sizes[0][1:-1])
     z, gains = (np.empty((len(x), n_units), np.float32) for _ in range(2))
-    _Bench(networks, len(x)).evaluate(member, x, z=z, gains=gains)
+    _Bench(networks).evaluate(member, x, z=z, gains=gains)
     return z, gains
 
 
@@ -517,12 +516,12 @@ def moves(
 ) -> Float32[np.ndarray, "n s o"]:
     """How far each of a member's factors moves the means of its outputs."""
     far = np.empty((len(x), networks.factors.shape[1], networks.n_outputs), np.float32)
-    _Bench(networks, len(x)).evaluate(member, x, far=far)
+    _Bench(networks).evaluate(member, x, far=far)
     return far
 
 
 def rehearse() -> None:
-    """Predict by an ensemble, of no account, so that what does is compiled: see `simd.beside`."""
+    """Predict by an ensemble, of no account, to compile what does: see `numerics.beside`."""
     y = np.array([[-1.0], [1.0]])
     networks = init_networks(0, 1, y, EnsembleSettings())
     predicted = outputs(networks, y).predictive()
@@ -536,34 +535,35 @@ def class_outputs(
 ) -> Iterator[tuple[Float[np.ndarray, "n c"], Float[np.ndarray, " n"]]]:
     """Give probabilities and expected entropy by each of some networks of the same sizes."""
     n_pairs, n_classes = points.shape
-    size = min(_ROWS_AT_A_TIME, round_up(max(len(x), 1), BLOCK))
-    plan = layout(members[0], size, Priors())  # of which outputs do not depend
+    plan = layout(members[0], Priors())  # of which outputs do not depend
     work = plan.work(flat(members[0]), np.zeros(n_classes, np.float32), points.ravel())
-    x = np.ascontiguousarray(x, np.float32)
+    rows = _rows(x)
     for member in members:
         work.theta[plan.leaves] = flat(member)
         proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
-        evaluate_classes(work, x, size, n_pairs, proba, entropy)
+        evaluate_classes(work, *rows, n_pairs, proba, entropy)
         yield proba, entropy[:, 0]
 
 
 def rehearse_classes() -> None:
-    """Evaluate a throw-away network, so that the code is compiled: see `simd.beside`."""
+    """Evaluate a throw-away network, so that the code is compiled: see `numerics.beside`."""
     network = init_member(np.random.default_rng(0), (1, 4, 2))
     list(class_outputs([network], np.zeros((1, 1)), np.zeros((1, 2), np.float32)))
+
+
+def _rows(x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, ...]:
+    """Return rows to be evaluated one after another, as compiled loops of training take them."""
+    order = np.arange(len(x), dtype=np.int32)
+    return np.ascontiguousarray(x, np.float32), _NO_TARGETS, _NO_WEIGHT, order
 
 
 class _Bench:
     """Arrays in which the members of an ensemble are evaluated one after another."""
 
-    def __init__(self, networks: Networks, n_rows: int) -> None:
-        one, n_outputs = networks.members[0], networks.n_outputs
-        self.networks, self.size = networks, min(_ROWS_AT_A_TIME, round_up(n_rows, BLOCK))
-        self.plan = layout(one, self.size, Priors())  # of which outputs do not depend
+    def __init__(self, networks: Networks) -> None:
+        one = networks.members[0]
+        self.networks, self.plan = networks, layout(one, Priors())  # of which outputs do not depend
         self.work = self.plan.work(flat(one), networks.log_floor)
-        n_values, n_units = networks.factors[0].size, sum(one.sizes[0][1:-1])
-        room = n_values + PADDING, n_units * n_outputs * self.size, n_outputs * self.size
-        self.factors, self.back, self.moved = aligned_parts(*room)
 
     def evaluate(
         self,
@@ -577,10 +577,7 @@ class _Bench:
     ) -> None:
         """Write what is asked for of one member."""
         self.work.theta[self.plan.leaves] = flat(self.networks.members[member])
-        n_outputs, (n, n_weights) = self.networks.n_outputs, self.networks.factors.shape[1:]
-        values, back, moved = self.factors, self.back, self.moved
-        values[: n * n_weights] = self.networks.factors[member].ravel()
-        aside = Aside(values, n, n_weights, n_outputs, back, moved, far, z, gains)
+        aside = Aside(np.array(self.networks.factors[member], np.float32).ravel(), far, z, gains)
         if moments is None:
-            moments = np.empty((4, len(x), n_outputs))
-        evaluate(self.work, aside, np.ascontiguousarray(x, np.float32), self.size, *moments)
+            moments = np.empty((4, len(x), self.networks.n_outputs))
+        evaluate(self.work, aside, *_rows(x), *moments)

@@ -20,9 +20,9 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
+from bayesprop.numerics.beside import compiled_beside
 from bayesprop.numerics.machine import n_cores
 from bayesprop.numerics.rows import Rows
-from bayesprop.simd.beside import compiled_beside
 from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default.held_out import Distinct
 from bayesprop.tabular_default.kernel_layout import NO_NORMALS, layout
@@ -298,7 +298,7 @@ class _Training:
         self, job: Job, seed: int, log_floor: Float32[np.ndarray, " o"], loop: Loop
     ) -> None:
         n_steps, self.seed, self.loop = job.settings.n_steps, seed, loop
-        self.plan = layout(job.member, job.batches.size, job.settings.priors)
+        self.plan = layout(job.member, job.settings.priors)
         self.work = self.plan.work(flat(job.member), log_floor, loop.normals)
         self.rules = rules_of(job.settings, job.number, job.table.n_total)
         self.losses = np.empty((n_steps, 2), np.float32)

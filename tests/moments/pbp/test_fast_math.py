@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from bayesprop.moments.pbp import fast_math
+from bayesprop.numerics import fast_math
 from bayesprop.numerics.compiled import compiled
 
 

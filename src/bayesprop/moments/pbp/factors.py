@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.pbp.fast_math import exp2
 from bayesprop.moments.pbp.loops import SMALLEST_VAR, M, V, layer_of
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, MOST_FROM_ONE_WEIGHT
 from bayesprop.numerics.compiled import called, compiled, inlined
+from bayesprop.numerics.fast_math import exp2
 
 SITE_SHAPE, SITE_RATE, SITE_PREC, SITE_PREC_MEAN = range(2, 6)
 """Rows of `weights` after the moments: what the prior factors say of the weights."""

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.pbp.fast_math import relu_moments
 from bayesprop.moments.pbp.state import BLOCK, N_IN, N_OUT, N_QUANTITIES, UNITS, WEIGHTS, WIDTH
 from bayesprop.numerics.compiled import called, disjoint, inlined, summing
+from bayesprop.numerics.fast_math import relu_moments
 
 _AREA = N_QUANTITIES * BLOCK
 # Where the quantities of a block are: moments of the units, slopes of mean and variance by those

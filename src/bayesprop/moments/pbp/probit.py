@@ -19,9 +19,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.pbp.fast_math import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
 from bayesprop.moments.pbp.loops import F_M, F_V, set_output_gradient
 from bayesprop.numerics.compiled import called, compiled, inlined, summing
+from bayesprop.numerics.fast_math import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
 
 _REACH = 8.0
 _STEP, _STEP_A_CLASS = 0.48, 0.05

@@ -9,11 +9,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from bayesprop.simd import beside
+from bayesprop.numerics import beside
 
 SOURCE = """
 import time
-from bayesprop.simd.lanes import compiled
+from bayesprop.numerics.compiled import compiled
 
 @compiled
 def first(x):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprop.simd import gaussian_sums, mixtures
-from bayesprop.simd.gaussian_sums import Components
+from bayesprop.numerics import gaussian_sums, kernel_sums
+from bayesprop.numerics.gaussian_sums import Components
 
 N, N_PARTS = 4, 11  # not a multiple of the lanes
 
@@ -83,4 +83,4 @@ def test_no_other_program_is_compiled_for_rows_that_may_not_be_written_to():
     gaussian_sums.distribution(p, y)
     y.flags.writeable = False
     gaussian_sums.distribution(p, y)
-    assert len(mixtures.distribution.signatures) == 1
+    assert len(kernel_sums.distribution.signatures) == 1

@@ -1,7 +1,7 @@
 """Sums of Gaussians, thousands at once: density, distribution, quantiles and CRPS.
 
-What takes an error function for every Gaussian is compiled (`mixtures.py`), and loaded when it is
-asked for.
+What takes an error function for every Gaussian is compiled (`kernel_sums.py`), and loaded when it
+is asked for.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def log_density(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndar
 
 def distribution(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndarray, "q n"]:
     """Probability of no more than each of q numbers, for every element."""
-    from bayesprop.simd import mixtures
+    from bayesprop.numerics import kernel_sums
 
     below = np.empty(y.shape)
-    mixtures.distribution(*parts.in_lanes(), np.array(y, order="C"), below)
+    kernel_sums.distribution(*parts.in_lanes(), np.array(y, order="C"), below)
     return below
 
 
 def quantiles(parts: Components, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q n"]:
     """Return all levels of all elements."""
-    from bayesprop.simd import mixtures
+    from bayesprop.numerics import kernel_sums
 
     y = np.empty((len(levels), len(parts.m)))
-    mixtures.quantiles(*parts.in_lanes(), np.array(levels), special.ndtri(levels), y)
+    kernel_sums.quantiles(*parts.in_lanes(), np.array(levels), special.ndtri(levels), y)
     return y
 
 
@@ -67,12 +67,12 @@ def crps(
     parts: Components, y: Float[np.ndarray, "q n"], *, n_nodes: int
 ) -> Float[np.ndarray, "q n"]:
     """CRPS = E|x - y| - integral of F (1 - F), the first in closed form."""
-    from bayesprop.simd import mixtures
+    from bayesprop.numerics import kernel_sums
 
     z = (y[..., None] - parts.m) / parts.std
     density = np.exp(-0.5 * (LOG_2PI + z * z))
     distance = parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density)
     spread, z_levels = np.empty(len(parts.m)), special.ndtri(_LEVELS_OF_CRPS)
     arrays = *parts.in_lanes(), _LEVELS_OF_CRPS, z_levels
-    mixtures.spread(*arrays, n_nodes, np.empty(len(z_levels)), spread)
+    kernel_sums.spread(*arrays, n_nodes, np.empty(len(z_levels)), spread)
     return np.sum(parts.share * distance, axis=-1) - spread

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
 from bayesprop.numerics.machine import is_core_idle
-from bayesprop.simd import hooks
 
 _PATIENCE = 30.0
 """Seconds that a fit waits at its end: to compile takes one or two."""
@@ -27,7 +27,7 @@ def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
         "module:function", of no arguments.
     """
     process = None
-    if hooks.is_still_to_be_kept(entry) and is_core_idle():
+    if _is_still_to_be_kept(entry) and is_core_idle():
         process = _started(rehearsal)
     try:
         yield
@@ -38,6 +38,17 @@ def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
     finally:
         if process is not None:
             _awaited(process)
+
+
+def _is_still_to_be_kept(entry: Any) -> bool:
+    """Whether an entry point is neither compiled nor on disk, and will be there once it is.
+
+    False of a plain function.
+    """
+    folder = getattr(getattr(entry, "stats", None), "cache_path", None)
+    if folder is None or entry.signatures:
+        return False
+    return not any(Path(folder).glob(f"*.{entry.py_func.__qualname__}-*.nbi"))
 
 
 def _awaited(process: Popen) -> None:

@@ -1,7 +1,8 @@
-"""Mixtures of Gaussians for compiled code, eight components at a time.
+"""Mixtures of Gaussians for compiled code.
 
 Arrays are flat: the components of an element stand side by side, a multiple of eight of them, so
-many that `share` holds those of all elements. `precision` is 1 / std; shares that fill up are 0.
+that loops need no remainder, and so many that `share` holds those of all elements. `precision` is
+1 / std; shares that fill up are 0.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
 
@@ -9,35 +10,28 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.simd.floats import at_most
-from bayesprop.simd.lanes import (
-    absolute,
-    called,
-    compiled,
-    inlined,
-    load8,
-    select,
-    spread8,
-    total,
-)
-from bayesprop.simd.normals import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
+from bayesprop.numerics.compiled import called, compiled, inlined, summing_apart
+from bayesprop.numerics.fast_math import LARGEST_ALPHA, exp, normal_pdf, tail_integrals
 
 _N_NEWTON, _TOLERANCE = 60, 1e-9
+_MOST = 2**40 - 1
+_EIGHTS = _MOST - 7
 
 
-@called
+@summing_apart
 def _sums(share, m, precision, first, n, y):
     """Distribution and density at y of the n components from `first` on; NaN of what is none."""
-    below, density = spread8(0.0), spread8(0.0)
-    for k in range(first, first + n, 8):
-        of, scale = load8(share, k), load8(precision, k)
-        z = (y - load8(m, k)) * scale
-        u = at_most(absolute(z), LARGEST_ALPHA)
+    below, density, first = 0.0, 0.0, first & _MOST
+    for k in range(first, first + (n & _EIGHTS)):
+        of, scale = share[k], precision[k]
+        z = (y - m[k]) * scale
+        u = abs(z)
+        u = LARGEST_ALPHA if u > LARGEST_ALPHA else u
         height = of * normal_pdf(u)
         far = height * tail_integrals(u).j0
-        below = below + select(z > 0.0, of - far, far)
-        density = density + height * scale
-    return total(below), total(density)
+        below += of - far if z > 0.0 else far
+        density += height * scale
+    return below, density
 
 
 @called
@@ -124,24 +118,27 @@ def _heights(z, shape):
 
 
 @compiled
-def scale_shares(at, l_v, shape, z_m, z_std, place, width, inner, inner_weight, out):
+def scale_shares(at, l_v, shape, z_m, z_std, place, width, inner, inner_weight, heights, out):
     """Write the density of z - l, l ~ N(0, l_v), at nodes, (e, 16), up to a factor for each e.
 
     exp(z) ~ Gamma(shape, rate shape), of mean z_m and standard deviation z_std. Both sums over the
-    narrower of the two: l by eight nodes, z by the sixteen at `place`.
+    narrower of the two: l by the inner nodes, z by those at `place`.
+
+    heights
+        Room for a number of every place.
     """
     for e in range(at.shape[0]):
-        std, var = math.sqrt(l_v[e]), l_v[e]
-        if std < z_std[e]:
-            for j in range(at.shape[1]):
-                z = at[e, j] + std * load8(inner, 0)
-                out[e, j] = total(load8(inner_weight, 0) * _heights(z, shape[e])) * width[j]
-        else:
-            z, z_more = z_m[e] + z_std[e] * load8(place, 0), z_m[e] + z_std[e] * load8(place, 8)
-            height = _heights(z, shape[e]) * load8(width, 0)
-            height_more = _heights(z_more, shape[e]) * load8(width, 8)
-            for j in range(at.shape[1]):
-                far, far_more = at[e, j] - z, at[e, j] - z_more
-                near = exp(far * far * (-0.5 / var)) * height
-                near_more = exp(far_more * far_more * (-0.5 / var)) * height_more
-                out[e, j] = total(near + near_more) * width[j]
+        std, per_var = math.sqrt(l_v[e]), -0.5 / l_v[e]
+        is_narrow = std < z_std[e]
+        for k in range(0 if is_narrow else place.shape[0]):
+            heights[k] = _heights(z_m[e] + z_std[e] * place[k], shape[e]) * width[k]
+        for j in range(at.shape[1]):
+            total = 0.0
+            if is_narrow:
+                for k in range(inner.shape[0]):
+                    total += inner_weight[k] * _heights(at[e, j] + std * inner[k], shape[e])
+            else:
+                for k in range(place.shape[0]):
+                    far = at[e, j] - z_m[e] - z_std[e] * place[k]
+                    total += exp(far * far * per_var) * heights[k]
+            out[e, j] = total * width[j]

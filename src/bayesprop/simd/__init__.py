@@ -1,1 +1,0 @@
-"""Compiled lanes that the fast paths share: numbers in vector registers, by numba."""
