@@ -109,7 +109,7 @@ REFUSED = {
         ("--acquisition expected-entropy-reduction", "--reference requires"),
         ("--cost price", "no column 'price'"),
         ("--cost town", "must hold numbers"),
-        ("--cost area", "costs must be finite, got nan"),
+        ("--cost area", "must hold finite numbers > 0, got no value in data rows"),
         ("--where area~3", "--where must be a column, one of"),
         ("--where aera<3", "did you mean 'area'"),
         ("--where area<x", "'x' is no number"),
