@@ -45,11 +45,13 @@ def test_a_gap_at_prediction_widens_the_error_bar_by_what_it_hides(line):
 def test_gaps_in_training_do_not_bend_the_line(line):
     X, y = line
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
-    model = BayesianLinearRegressor().fit(gaps, y)
-    slopes = model.predict(np.eye(2)) - model.predict(np.zeros((2, 2)))
+    models = [BayesianLinearRegressor(random_state=seed).fit(gaps, y) for seed in range(5)]
+    slopes = models[0].predict(np.eye(2)) - models[0].predict(np.zeros((2, 2)))
     # Means in the gaps give .89 and .9: their column then varies less than it does.
     np.testing.assert_allclose(slopes, 1.0, atol=0.05)
-    assert model.predict_dist(np.zeros((1, 2))).noise_var[0] == pytest.approx(0.25, rel=0.15)
+    # That of one fit is .274 with a standard deviation of .006: some of the gaps' spread is in it.
+    noise_vars = [model.predict_dist(np.zeros((1, 2))).noise_var[0] for model in models]
+    assert np.mean(noise_vars) == pytest.approx(0.25, rel=0.15)
 
 
 def test_gaps_in_training_leave_the_odds_of_a_class(line):
