@@ -27,14 +27,11 @@ demo: $(READY)
 	@echo "The predictions:  $(CURDIR)/demo/predictions.csv"
 	@echo "The model:        $(CURDIR)/demo/concrete.bayesprop"
 
-# JAX compiles most programs of the tests for one call each; `make test-avx2` compiles them as a user's process does.
-COMPILE_SOON := JAX_DISABLE_MOST_OPTIMIZATIONS=1
-
 test: $(READY)
-	$(COMPILE_SOON) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY)
-	$(COMPILE_SOON) $(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive or not exhaustive"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive or not exhaustive"
 
 # What rounds, as a processor without AVX-512 rounds it.
 AVX2 := XLA_FLAGS=--xla_cpu_max_isa=AVX2 NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES= \

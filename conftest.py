@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-"""Options of XLA: its older generator of loops, one part a program. A third of the time."""
+QUICK = "--xla_cpu_parallel_codegen_split_count=1"
+"""An option of XLA: one part a program."""
 
 # Set before anything imports JAX; a flag of the caller's counts.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"

@@ -30,7 +30,7 @@ SETTINGS = {
     "MPLBACKEND": "agg",
     "MATPLOTLIBRC": str(Path(__file__).with_name("matplotlibrc")),
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiling takes longer than these small fits
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "XLA_FLAGS": "--xla_cpu_parallel_codegen_split_count=1",
 }
 SAVED = re.compile(r'savefig\("([\w-]+\.svg)"\)')
 
