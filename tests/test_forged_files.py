@@ -108,7 +108,7 @@ def frame(n: int = 60) -> pl.DataFrame:
     return pl.DataFrame({
         "number": np.where(k % 7 == 0, np.nan, rng.normal(size=n)),
         "level": np.array(["a", "b", "<c>"])[k % 3],
-        "when": np.datetime64("2024-01-01") + 7 * k,
+        "when": np.datetime64("2024-01-01") + 7 * k.astype("timedelta64[D]"),
         "long": [f"{h:02}:{h * 7 % 60:02}:00" for h in k],
         "money": [f"€ {value:,}" for value in rng.integers(1000, 99_999, n)],
     })  # fmt: skip

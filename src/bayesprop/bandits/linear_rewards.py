@@ -69,9 +69,12 @@ def absorb(old: Statistics, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, " 
 
 
 def _solved(gram: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find covariance and mean by a Cholesky factor."""
+    """Find covariance and mean by a Cholesky factor; ValueError where its pivots are rounding."""
+    least = len(gram) * np.finfo(np.float64).eps * np.diag(gram)
     try:
         factor = linalg.cho_factor(gram)
+        if (np.diag(factor[0]) ** 2 <= least).any():
+            raise linalg.LinAlgError
     except linalg.LinAlgError as error:
         raise ValueError(
             "contexts are so large that the prior precision is lost by rounding: nothing was "

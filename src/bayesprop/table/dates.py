@@ -168,7 +168,7 @@ def _weekdays(seconds: np.ndarray) -> np.ndarray:
 def _are_of_months(seconds: np.ndarray) -> bool:
     """Whether all are first or all last days of months, which stand for the month."""
     days = np.floor(seconds / DAY_SECONDS).astype("datetime64[D]")
-    each = (days, days + 1)
+    each = (days, days + np.timedelta64(1, "D"))
     return any((one == one.astype("datetime64[M]")).all() for one in each)
 
 
