@@ -25,7 +25,7 @@ def inference_data(groups: Groups) -> Any:
             "to_inference_data needs ArviZ: pip install 'bayesprop[arviz]'"
         ) from error
     from_dict: Any = arviz.from_dict  # whose signature differs between the two
-    return from_dict(**groups) if hasattr(arviz, "InferenceData") else from_dict(groups)
+    return from_dict(**groups) if arviz.__version__.startswith("0.") else from_dict(groups)
 
 
 def at_rows(estimator: Any, X: Any, y: Any, n_samples: int, random_state: int) -> Groups:
