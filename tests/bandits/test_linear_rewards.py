@@ -119,3 +119,12 @@ def test_contexts_that_drown_the_prior_are_said():
     with pytest.raises(ValueError, match=r"so large that the prior precision is lost by rounding"):
         rewards.learn(Choices(np.full((2, 2), 1e12), arms, np.zeros(2, int)), np.ones(2))
     assert not rewards._regressions.learnt
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+def test_equal_contexts_leave_the_prior_to_divide_their_sum(scale):
+    """The two normal equations are one: (4 scale² + prior precision) mean = 2 scale."""
+    x, prior_precision = np.full((2, 2), scale), 0.5
+    found = linear_rewards.absorb(linear_rewards.start(2, prior_precision), x, np.ones(2))
+    wanted = 2.0 * scale / (4.0 * scale**2 + prior_precision)
+    np.testing.assert_allclose(found.mean, wanted, rtol=1e-3)

@@ -198,6 +198,15 @@ def test_a_few_numbers_of_another_unit_count_as_missing():
     assert later.warnings[0] == Message.of("stray.missing", "w", holds="numbers", where=where)
 
 
+def test_thousands_and_millions_are_one_unit_where_another_currency_is_none():
+    frame = pl.DataFrame({"w": [f"${k % 17}K" for k in range(60)] + ["$1M"], "y": range(61)})
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    later = encoding.encode(pl.DataFrame({"w": ["$2M", "$3K", "€5K"]}))
+    np.testing.assert_array_equal(later.X[:, 0], [2e6, 3e3, np.nan])
+    where = "'€5K' in data row 3"
+    assert later.warnings[0] == Message.of("stray.missing", "w", holds="numbers", where=where)
+
+
 def test_columns_that_hold_one_far_number_share_a_remark():
     far = [float(k % 5) for k in range(40)] + [-9.0] * 3
     frame = pl.DataFrame({"a": far, "b": far[::-1], "y": range(43)})

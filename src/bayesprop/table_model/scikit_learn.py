@@ -255,7 +255,7 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
     cost: str | Mapping[str, float] | None = None
 
     def _target(self, y: Any, known: np.ndarray) -> Any:
-        """As of every estimator; text that reads as numbers stays text, as labels that came."""
+        """Return the labels to fit, text that reads as numbers as text; ValueError for others."""
         check_classification_targets(known)
         name, is_category = str(y.name or "y"), str(getattr(y, "dtype", "")) == "category"
         if is_category or known.dtype.kind != "U":

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
 MOST_PLANNED = 100
-"""Planned rows, the last of a table, as if whose results were known others are chosen."""
+"""The last planned rows of a table, whose results count as known when others are chosen."""
 _BEST, _WORST, _ASKED = "the best so far", "the worst so far", "the value asked for"
 _NONE_MET = (
     "no measured row is likely to meet what is required: until one is, the value to beat is the "

@@ -214,7 +214,7 @@ def _slopes_of_thresholds(theta, gradient, few, places, size):
 
 @called
 def _expected_of_cumulative(room, few, normals, places, n, n_pairs):
-    """Write sums of probabilities over draws beside the targets, and of entropies.
+    """Write sums over draws of probabilities, next to the targets, and of entropies.
 
     n_pairs
         Of draws, which `normals` begin with, a number for each class; the first is the latent's.

@@ -169,7 +169,7 @@ def gather(room, x, y, weight, order, start, count, n, to):
     """Copy a batch into records; rows beyond the count repeat the first, with a weight of 0.
 
     to
-        Of the targets, beside which, as variances, the weights lie.
+        Place of the first target; in the places of variances lie the weights of the rows.
     """
     for r in range(n):
         row = order[start + (r if r < count else 0)]

@@ -521,7 +521,7 @@ def moves(
 
 
 def rehearse() -> None:
-    """Predict by an ensemble, of no account, to compile what does: see `numerics.beside`."""
+    """Predict by a small ensemble, so that the code is compiled: see `numerics.beside`."""
     y = np.array([[-1.0], [1.0]])
     networks = init_networks(0, 1, y, EnsembleSettings())
     predicted = outputs(networks, y).predictive()
