@@ -83,9 +83,12 @@ def test_the_experiments_to_run_next(cli, tmp_path):
     words = ("optimise", name, "--target", "result", "--method", "linear", "--make", 200, "--n", 2)
     told = cli(*words, "--maximise", "--json").json
     assert list(told) == ["table", "target", "goal", "acquisition", "unit", "best", "rows",
-                          "candidates", "suggestions", "warnings"]  # fmt: skip
+                          "candidates", "suggestions", "report", "warnings"]  # fmt: skip
     assert (told["goal"], told["rows"]) == ("max", 25)
-    shown = cli(*words, "--minimise", "--append", "--range", "heat=0:9")
+    page = tmp_path / "search.html"
+    shown = cli(*words, "--minimise", "--append", "--range", "heat=0:9", "--report", page)
+    assert f"report: {page}" in shown.err
+    assert "Searching for the smallest result" in page.read_text(encoding="utf-8")
     assert "with a chance of" in shown.out
     assert f"2 rows added to {name}: fill in result" in shown.err
     lines = name.read_text().splitlines()
@@ -97,6 +100,7 @@ def test_the_experiments_to_run_next(cli, tmp_path):
     assert {"heat", "metal", "mean", "chance", "why"} <= set(pl.read_csv(out).columns)
     for wrong, said in (
         ((), "give --maximise or --minimise"),
+        (("--maximise", "--report", name), "--report " + str(name) + " would overwrite an input"),
         (("--maximise", "--range", "heat"), "--range must be COL=LOW:HIGH"),
         (("--maximise", "--range", "heat=0:9", "--range", "heat=1:5"), "--range names heat twice"),
         (("--maximise", "--candidates", name), "give --make or --candidates, not both"),

@@ -92,6 +92,17 @@ def test_rows_measured_or_planned_are_not_chosen_again():
         known.ask()
 
 
+def test_a_model_suggests_no_row_that_is_measured_or_planned():
+    base = trials()
+    measured = base.with_columns(pl.when(pl.col("heat") < 60.0).then("yield").alias("yield"))
+    model = bayesprop.fit(base, test_fraction=0, **LINE)
+    pool = pl.concat([base[:8, :3], trials(33)[30:, :3]])
+    rows = model.suggest(pool, 3, goal="max", measured=measured).records
+    assert {one["row"] for one in rows} == {9, 10, 11}
+    with pytest.raises(ValueError, match=r"^all candidates in the frame are among the rows meas"):
+        model.suggest(base, goal="max", measured=measured)
+
+
 def test_made_rows_keep_what_was_the_same_or_is_fixed():
     measured = trials().with_columns(stirred=pl.lit(300), vessel=pl.lit("B"))
     ranges = {"heat": (62, 62), "steps": (3.5, 4.5)}
@@ -107,6 +118,27 @@ def test_a_stray_word_leaves_numbers_a_range():
     rows = search.ask(2).frame
     assert rows["heat"].is_between(100.0, 120.0).all()
     assert len(search.tell(rows.with_columns(pl.Series("yield", [1.0, 2.0]))).ask(1).records) == 1
+
+
+def test_numbers_with_units_have_a_range_and_keep_their_units():
+    plain = trials()
+    cents = pl.Series([f"€ {one:.2f}".replace(".", ",") for one in plain["heat"][::-1]])
+    measured = plain.with_columns(
+        pl.format("{} °C", pl.col("heat").round(1)).alias("heat"),
+        pl.format("{} min", "steps").alias("steps"),
+        price=cents,
+        mass=pl.format("{}K", pl.col("steps").reverse()),  # thousands are not written again
+    )
+    search = Optimiser(measured, make=200, ranges={"heat": (95, 99)}, **LINE)
+    rows = search.ask(8).frame.select("heat", "steps", "metal", "price", "mass")
+    assert rows["heat"].str.contains(r"^9[5-9](\.\d+)? °C$").all()
+    assert rows["steps"].str.contains(r"^[1-8] min$").all()
+    assert rows["price"].str.contains(r"^€ [2-9]\d(,\d+)?$").all()
+    assert not rows["price"].is_in(measured["price"].to_list()).all()
+    assert rows["mass"].is_in(measured["mass"].to_list()).all()
+    told = search.tell(rows.with_columns(pl.Series("yield", np.arange(8.0)))).measured
+    price = search.model.encode(told[-8:]).X[:, search.model.encoding.feature_names.index("price")]
+    assert price.tolist() == [float(one[2:].replace(",", ".")) for one in rows["price"]]
 
 
 def test_two_different_results_are_numbers():
@@ -164,6 +196,9 @@ def test_what_it_refuses():
         ({"ranges": {"heat": (9, 1)}}, "^ranges: heat must lie between two finite numbers, the"),
         ({"ranges": {"steps": (1.2, 1.8)}}, "between two finite whole numbers, .* 1.2 and 1.8$"),
         ({"ranges": {"heat": "20:90"}}, r"^ranges must map columns to two numbers, as \{'heat'"),
+        ({"where": 3}, "^where must be a column, one of .*; got '3'$"),
+        ({"where": ["heat <= 40", None]}, "^where must be a column, .*; got 'None'$"),
+        ({"test_fraction": "a"}, "^test_fraction must be 0 to 0.9, got a$"),
         ({"goal": None}, "^goal must be max or min, got 'None'$"),
         ({"candidates": pool[:0]}, "^the frame has no rows"),
         (

@@ -207,7 +207,12 @@ def centre(predictive: Predictive) -> Float[np.ndarray, " n"]:
     return belief.map.inverse(belief.moments[0])
 
 
+def centres(estimator: Estimator, X: Inputs) -> Float[np.ndarray, " n"]:
+    """Mean of the function at rows, y, as the estimator knows it."""
+    values = [centre(part) for part in predictives_of(estimator, X) if isinstance(part, Predictive)]
+    return np.concatenate(values)
+
+
 def best_of(estimator: Estimator, X: Inputs, goal: Goal) -> float:
     """Best value of the function at measured rows, y, as the estimator knows it."""
-    values = [centre(part) for part in predictives_of(estimator, X) if isinstance(part, Predictive)]
-    return float(goal.sign * np.max(goal.sign * np.concatenate(values)))
+    return float(goal.sign * np.max(goal.sign * centres(estimator, X)))

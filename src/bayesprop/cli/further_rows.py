@@ -107,6 +107,10 @@ class Optimise(Choosing, OfTable):
         metavar="COLS",
     )
     unit: str | None = option("Unit of the target.", metavar="TEXT")
+    report: Path | None = option(
+        "HTML page to write: course of the best, the rows chosen, what moves the best.",
+        metavar="FILE",
+    )
     append: bool = switch(
         "Add the rows to TABLE (.csv or .tsv), their results empty: fill these in, then run the "
         "same command again.",

@@ -27,8 +27,9 @@ def run(options: Optimise) -> None:
     goal = goal_of(maximise=options.maximise, minimise=options.minimise)
     if goal is None:
         raise InputError("give --maximise or --minimise: which value of the target is the best?")
-    if options.out is not None:
-        check_output(options.out, "--out", [options.table, options.candidates])
+    for name, path in (("--out", options.out), ("--report", options.report)):
+        if path is not None:
+            check_output(path, name, [options.table, options.candidates])
     check_one_stream(options.out, as_json=options.as_json)
     out = None if options.out is None else str(options.out)
     if out is not None or options.escape_formulas:
@@ -39,6 +40,8 @@ def run(options: Optimise) -> None:
         ranges = _ranges(options.ranges)
         optimiser = ask(Optimiser, options, goal=goal, ranges=ranges, **about)
         suggested = optimiser.ask(options.n)
+        if options.report is not None:
+            optimiser.report(options.report, suggested)
     model, n = optimiser.model, len(suggested.records)
     if options.as_json:
         print_json(
@@ -52,6 +55,7 @@ def run(options: Optimise) -> None:
                 "rows": len(optimiser.measured),
                 "candidates": suggested.n_candidates,
                 "suggestions": suggested.frame.to_dicts(),
+                "report": None if options.report is None else str(options.report),
                 "warnings": listener.warnings,
             }
         )
@@ -60,6 +64,8 @@ def run(options: Optimise) -> None:
     if out is not None:
         write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
         note(f"{n} suggestions: {out}", quiet=options.quiet)
+    if options.report is not None:
+        note(f"report: {options.report}", quiet=options.quiet)
     if options.append:
         chosen = suggested.frame.drop(suggested.frame.columns[-len(suggested.records[0]) :])
         results = [options.target, *optimiser.outputs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesprop.evaluation.words import label, number, plural, value
-from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.effects import Effect
 from bayesprop.report.svg import BLUE, INK, PAPER, with_values
@@ -20,15 +18,12 @@ _FOOT = 0.13
 """Share of a picture that the histogram of the data takes."""
 
 
-def effect_figures(contents: Contents[Any]) -> Iterator[Figure]:
-    """Draw every effect that is shown, all on one scale."""
-    shown = contents.effects.shown
+def effect_figures(shown: Sequence[Effect], target: str) -> Iterator[Figure]:
+    """Draw effects, all on one scale."""
     limits = _limits(shown)
     for effect in shown:
         of = effect.curve.of
-        name = (
-            f"Probability of {label(of, 16)}" if of else f"Predicted {label(contents.target, 20)}"
-        )
+        name = f"Probability of {label(of, 16)}" if of else f"Predicted {label(target, 20)}"
         yield partial_dependence(effect, limits, name)
 
 

@@ -212,26 +212,31 @@ def effects(
     view: View,
     *,
     seed: int = 0,
+    at: Float[np.ndarray, " d"] | None = None,
 ) -> Effects:
     """Measure every feature on a sample of the rows, and keep the dozen that matter most.
+
+    at
+        The one row to change instead, such as the best.
 
     The number of predictions is bounded whatever the size of the table: at most 200 rows, fewer of
     many inputs or classes, 25 values a feature, and beyond 40 features a screening by three values
     comes first.
     """
     rng, width = np.random.default_rng(seed), max(x.shape[1], view.n_classes**2)
+    around = x if at is None else at[None]
     varies = [bool(np.any(x[:, list(f.columns)] != x[0, list(f.columns)])) for f in features]
     varying = [f for f, moves in zip(features, varies, strict=True) if moves]
     others = [(f.name, 0.0) for f, moves in zip(features, varies, strict=True) if not moves]
     screened = len(varying) > _MAX_CANDIDATES
     if screened:
-        background = _background(rng, x, 3 * len(varying) * width, most=20)
+        background = _background(rng, around, 3 * len(varying) * width, most=20)
         coarse = [_curve(predict, background, f, _coarse(x, f), view) for f in varying]
         moved = [curve.movement for curve in coarse]
         order = np.argsort(moved, kind="stable")[::-1]
         others += [(varying[i].name, moved[i]) for i in order[_MAX_CANDIDATES:]]
         varying = [varying[i] for i in order[:_MAX_CANDIDATES]]
-    background = _background(rng, x, _GRID_SIZE * len(varying) * width, most=_MAX_ROWS)
+    background = _background(rng, around, _GRID_SIZE * len(varying) * width, most=_MAX_ROWS)
     measured = [_effect(predict, background, x, f, view) for f in varying]
     measured.sort(key=lambda effect: -effect.curve.movement)
     others += [(e.name, e.curve.movement) for e in measured[MAX_SHOWN:]]

@@ -55,7 +55,8 @@ def draw(contents: Contents[Any]) -> dict[str, str]:
         if two is not None and two.costs is not None:
             parts += [(costs, two)]
     pictures = {make.__name__.replace("_", "-"): make(of) for make, of in parts if of is not None}
-    pictures |= {f"effect-{i}": figure for i, figure in enumerate(effect_figures(contents))}
+    effects = effect_figures(contents.effects.shown, contents.target)
+    pictures |= {f"effect-{i}": figure for i, figure in enumerate(effects)}
     return {name: inline_svg(figure, name) for name, figure in pictures.items()}
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayesprop.table.errors import (
     joined,
     left_out_rows,
     listed,
+    one_line,
     together,
 )
 from bayesprop.table.missing import decided
@@ -282,8 +284,10 @@ def _check_target(series: pl.Series, task: str | None) -> None:
 
 
 def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
-    if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
-        raise TableError(Message.of("hold_out.share", most=MOST_HELD_OUT, got=hold_out.share))
+    share = hold_out.share  # nan passes the parser of an older typer
+    if not (isinstance(share, Real) and 0.0 <= float(share) <= MOST_HELD_OUT):
+        got = one_line(str(share))
+        raise TableError(Message.of("hold_out.share", most=MOST_HELD_OUT, got=got))
     if hold_out.group is not None and hold_out.time is not None:
         raise TableError(Message.of("hold_out.group_and_time"))
     for name in hold_out.drop:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from bayesprop.table.errors import (
@@ -35,6 +37,7 @@ _CURRENCY = (
 _MARKED_NUMBER = rf"^[<>~]?[+-]?{_CURRENCY}\s*[+-]?[0-9][0-9.,' ]*\s*{_UNIT}[+-]?$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[0-9.]"
 _NUMBER = rf"^({_CURRENCY})\s*([+-]?)\s*({_CURRENCY})\s*([0-9][0-9.,' ]*)\s*({_UNIT})$"
+_DIGITS = re.compile(r"[+-]?[0-9](?:[0-9.,' ]*[0-9])?")
 _UNBROKEN = "[\u00a0\u2009\u202f]"
 """Blanks that keep a line together, as word processors and spreadsheets part thousands."""
 _NEGATIVE = rf"^({_CURRENCY}\s*)\(\s*([^()+-]*[0-9][^()+-]*?)\s*\)(\s*{_UNIT})$"
@@ -287,6 +290,14 @@ def unmarked(
     if unit.endswith(_MAGNITUDES):
         numbers *= text.str.extract(_NUMBER, 5).replace_strict(_SCALES, return_dtype=pl.Float64)
     return Unmarked(numbers, form, unit) if numbers.null_count() == text.null_count() else None
+
+
+def as_written(numbers: pl.Series, text: pl.Series, written: str) -> pl.Series:
+    """Write numbers as text has them, with its currency and unit; no thousands are parted."""
+    before, after = _DIGITS.split(text.drop_nulls()[0], maxsplit=1)
+    digits = [np.format_float_positional(one, trim="-") for one in numbers.cast(pl.Float64)]
+    digits = [one.replace(".", ",") for one in digits] if written in _WITH_COMMA else digits
+    return pl.Series(numbers.name, [f"{before}{one}{after}" for one in digits])
 
 
 def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:

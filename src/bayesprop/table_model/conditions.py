@@ -49,9 +49,9 @@ class Condition(NamedTuple):
     @classmethod
     def of(cls, text: str, code: str = "where.form") -> Self:
         """Read a condition; InputError, in the words of a code, where it is none."""
-        parts = _CONDITION.fullmatch(text.strip())
+        parts = _CONDITION.fullmatch(text.strip()) if isinstance(text, str) else None
         if parts is None:
-            own = {"signs": " ".join(_COMPARE), "got": one_line(text)}
+            own = {"signs": " ".join(_COMPARE), "got": one_line(str(text))}
             raise InputError(Message.of(code, **own))
         return cls(parts["column"], parts["sign"], parts["value"].strip("'\""))
 

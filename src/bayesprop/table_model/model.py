@@ -271,8 +271,8 @@ class TableModel:
             With a goal, the value to reach. None: the best mean that the model predicts at
             `measured`.
         measured
-            With a goal, the rows measured so far, as `table`. None: those of the fit, while these
-            are in memory.
+            With a goal, the rows measured so far, as `table`; they are not suggested again, nor are
+            planned ones, which lack the target. None: those of the fit, while these are in memory.
         requires
             With a goal, conditions on further outputs, each with the model that predicts it:
             (purity, ">=", 0.95), or "purity.bayesprop >= 0.95" of a model file; of classes by "=="
@@ -295,10 +295,10 @@ class TableModel:
         allow_missing_columns
             As of `predict`.
         """
-        from bayesprop.table_model.conditions import requirements
+        from bayesprop.table_model.conditions import one_or_several, requirements
         from bayesprop.table_model.suggest import SuggestRequest, suggest
 
-        where = (where,) if isinstance(where, str) else tuple(where)
+        where = one_or_several(where)
         asked = n, acquisition, batch, cost, where, reference, seed, goal, target_value, measured
         request = SuggestRequest(*asked, requirements(requires))
         return suggest(replace(self, allow_absent=allow_missing_columns), table, request)

@@ -6,19 +6,21 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import polars as pl
 
 from bayesprop.active_learning.acquisition import RANDOM, THOMPSON
+from bayesprop.active_learning.goal import Goal
 from bayesprop.catalogue import REGRESSION
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, one_line
-from bayesprop.table.values import cleaned, typed
+from bayesprop.table.values import WRITTEN, as_integers, as_written, cleaned, typed
 from bayesprop.table_model.conditions import Condition, meets, one_or_several, requirements
 from bayesprop.table_model.from_python import fit
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, like, read_any
@@ -110,7 +112,9 @@ class Optimiser:
                 raise InputError(Message.of("make.candidates", settings=name))
         if make is not None and (not isinstance(make, int | np.integer) or make < 1):
             raise InputError(Message.of("make.number", got=one_line(repr(make))))
-        where = (where,) if isinstance(where, str) else tuple(where)
+        where = one_or_several(where)
+        for one in where:
+            Condition.of(one)
         asked = acquisition, "auto", cost, where, None, seed, str(goal), target_value
         self._requires = one_or_several(requires)
         self._request = SuggestRequest(1, *asked, None, self._requires)
@@ -145,7 +149,8 @@ class Optimiser:
         self._n_asked += 1
         suggested = suggest(self.model, table, request)
         if self._candidates is None:
-            suggested = suggested._replace(frame=like(self._table, suggested.frame, None))
+            frame = like(self._table, self._with_units(suggested.frame), None)
+            suggested = suggested._replace(frame=frame)
         return suggested
 
     def tell(self, rows: Any) -> Self:
@@ -163,6 +168,31 @@ class Optimiser:
         new = new.select(name for name in self.measured.columns if name in new.columns)
         self._learn(pl.concat([self.measured, new], how="diagonal_relaxed"))
         return self
+
+    def report(self, out: str | Path, suggested: Suggestions) -> None:
+        """Write one HTML page: the course of the search, the rows suggested, what moves the best.
+
+        suggested
+            What `ask` returned.
+        """
+        from bayesprop.report.search_page import write_search
+        from bayesprop.table_model.search_report import search_of
+
+        goal = Goal(cast(Any, self._request.goal))
+        with current_listener().doing("writing the report"):
+            search = search_of(self.model, self.measured, goal, self._required, suggested)
+            write_search(out, search)
+
+    def _with_units(self, made: pl.DataFrame) -> pl.DataFrame:
+        """Write made numbers as the table has them: "62.5 °C"."""
+        written = {
+            one.name: as_written(made[one.name], self.measured[one.name], one.written)
+            for one in self.model.encoding.columns
+            if isinstance(one, NumericColumn)
+            and one.written in WRITTEN
+            and made[one.name].dtype.is_numeric()
+        }
+        return made.with_columns(**written)
 
     def _learn(self, table: Any) -> None:
         model = fit(table, **self._settings)
@@ -210,6 +240,21 @@ def _allowed(frame: pl.DataFrame, request: SuggestRequest) -> pl.DataFrame:
     return frame.filter(np.all([np.ones(len(frame), dtype=bool), *met], axis=0))
 
 
+def _numbers_in(text: pl.Series, column: NumericColumn) -> pl.Series:
+    """Return the numbers of text, those with a unit too; text where `as_written` cannot undo it.
+
+    Most are numbers where some are stray words, which are missing.
+    """
+    if column.written in WRITTEN:
+        known = text.drop_nulls()
+        numbers = column.numbers(known).drop_nulls()
+        again = column.numbers(as_written(numbers, known, column.written))
+        return as_integers(numbers) if numbers.equals(again) else text
+    plain = cleaned(text)
+    numbers = typed(plain.filter(plain.cast(pl.Float64, strict=False).is_not_null()))
+    return numbers if 2 * len(numbers) > len(text) else text
+
+
 class _Axis(NamedTuple):
     """Values of one column: numbers in a range, or the levels that were measured."""
 
@@ -220,13 +265,14 @@ class _Axis(NamedTuple):
     levels: pl.Series
 
     @classmethod
-    def of(cls, series: pl.Series, bounds: Sequence[float] | None, *, is_of_numbers: bool) -> Self:
-        if is_of_numbers and series.dtype == pl.String:  # with a stray word, which is missing
-            text = cleaned(series)
-            numbers = typed(text.filter(text.cast(pl.Float64, strict=False).is_not_null()))
-            series = numbers if 2 * len(numbers) > len(series) else series
+    def of(
+        cls, series: pl.Series, bounds: Sequence[float] | None, column: NumericColumn | None
+    ) -> Self:
+        """Take the values of a column; `column` reads its numbers, None: it holds levels."""
+        if column is not None and series.dtype == pl.String:
+            series = _numbers_in(series, column)
         levels, name = series.drop_nulls().unique(maintain_order=True), series.name
-        if not (is_of_numbers and series.dtype.is_numeric()):
+        if column is None or not series.dtype.is_numeric():
             if bounds is not None:
                 raise InputError(Message.of("ranges.column", name))
             return cls(0.0, 0.0, 0, False, levels)
@@ -288,14 +334,16 @@ class Space(NamedTuple):
 
         Columns that were the same in every row stay so, though the model drops them.
         """
-        kinds = {one.name: isinstance(one, NumericColumn) for one in encoding.columns}
+        columns: dict[str, NumericColumn | None] = {
+            one.name: one if isinstance(one, NumericColumn) else None for one in encoding.columns
+        }
         same = [one.columns for one in encoding.report if one.code == "dropped.constant"]
-        kinds |= dict.fromkeys(itertools.chain(*same), False)
-        if unknown := [name for name in ranges if name not in kinds]:
+        columns |= dict.fromkeys(itertools.chain(*same))
+        if unknown := [name for name in ranges if name not in columns]:
             raise InputError(Message.of("ranges.column", *unknown))
         axes = {
-            name: _Axis.of(measured[name], ranges.get(name), is_of_numbers=is_one)
-            for name, is_one in kinds.items()
+            name: _Axis.of(measured[name], ranges.get(name), column)
+            for name, column in columns.items()
         }
         if empty := [name for name, axis in axes.items() if not len(axis.levels)]:
             raise InputError(Message.of("make.empty", *empty))

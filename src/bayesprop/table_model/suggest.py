@@ -29,6 +29,7 @@ from bayesprop.active_learning.goal import (
 from bayesprop.active_learning.learner import ActiveLearner
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
+from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import Message, at_rows, close_to, one_line
 from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
@@ -64,7 +65,7 @@ class SuggestRequest(NamedTuple):
         Conditions on further outputs. The score of a row is multiplied by the probability that it
         meets all, a logarithm is added to (Gardner et al. 2014; Gelbart et al. 2014).
     known
-        Rows that are not to be suggested again, with a target or planned.
+        Rows that are not to be suggested again, with a target or planned. None: those measured.
     source
         What messages call the table. None: its file, or the frame.
     """
@@ -181,6 +182,8 @@ def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestio
     request.check()
     listener, what = current_listener(), table_name(request.source or table)
     with listener.doing(f"reading {what}"):
+        if request.measured is not None and request.known is None:
+            request = request._replace(known=model.read(request.measured))
         candidates = _candidates(request, model, table)
         goal, beaten = _goal(request, model)
     with listener.doing(f"scoring {len(candidates.frame)} candidates"):
@@ -223,6 +226,18 @@ def _goal(request: SuggestRequest, model: TableModel) -> tuple[Goal | None, str]
     return goal, beaten
 
 
+def measured_rows(
+    model: TableModel, frame: pl.DataFrame, requires: Sequence[Requirement], source: Any = None
+) -> tuple[EncodedRows, Bool[np.ndarray, " n"]]:
+    """Return the rows of a table that have a target, and which probably meet what is required.
+
+    source
+        Where the table came from, for messages.
+    """
+    rows = model.rows_of(frame, source)
+    return rows, log_probability_of_all(requires, frame[rows.numbers - 1]) >= np.log(0.5)
+
+
 def _measured(
     request: SuggestRequest, model: TableModel
 ) -> tuple[Float[np.ndarray, "n k"], Bool[np.ndarray, " n"]] | None:
@@ -231,10 +246,9 @@ def _measured(
     None where they are not known.
     """
     if request.measured is not None:
-        frame = model.read(request.measured)
-        rows = model.rows_of(frame, request.measured)
-        log_met = log_probability_of_all(request.requires, frame[rows.numbers - 1])
-        return rows.X, log_met >= np.log(0.5)
+        frame = model.read(request.measured if request.known is None else request.known)
+        rows, is_met = measured_rows(model, frame, request.requires, request.measured)
+        return rows.X, is_met
     if model.fitted is None or request.requires:
         return None
     judged = model.fitted.judged.rows
