@@ -44,7 +44,7 @@ from bayesprop.networks.training import Trained, is_finite
 from bayesprop.numerics import activation_moments, loops, softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.graphs import Node, NumberNodes, propagated
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes, propagated
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
@@ -397,18 +397,19 @@ class ClosedFormNetwork(PrunableNetwork):
         m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
         return of_output_moments(self.gradient.likelihood, params.likelihood, m, v)
 
-    def graph(self, state: PyTree, x: Node) -> NumberNodes:
+    def graph(self, state: PyTree, x: Node) -> NumberNodes | ClassNodes:
         """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
         likelihood, params = self.gradient.likelihood, state.network.params
-        if not isinstance(likelihood, GaussianNoise) or self.prediction != "expected":
+        if self.prediction != "expected":
             raise ValueError(
-                "ONNX takes numbers and prediction='expected' of closed-form-vi, got "
-                f"{type(likelihood).__name__} and {self.prediction!r}: set these, or fit method "
-                "'pbp' to classes"
+                f"ONNX takes prediction='expected' of closed-form-vi, got {self.prediction!r}: "
+                "set it so"
             )
         q = params.weights
         m, v = ([np.asarray(layer, np.float64) for layer in part] for part in (q.m, q.v))
         mean, var = propagated(m, v, x, self.model.activation)
+        if not isinstance(likelihood, GaussianNoise):
+            return softmax_expectations.graph(mean, var, likelihood.n_outputs)
         return NumberNodes(mean, var, constant_noise(likelihood, params.likelihood))
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:

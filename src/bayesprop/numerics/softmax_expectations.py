@@ -19,6 +19,17 @@ import numpy as np
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float, Int
 
+from bayesprop.numerics.graphs import (
+    ClassNodes,
+    Node,
+    applied,
+    bell,
+    larger,
+    smaller,
+    taken,
+    where_less,
+)
+
 _N_LEVELS, _SHARP_STEP = 32, 0.8  # of t
 _N_NODES = 8
 _WIDE = 1.12  # from this std on the Gaussian is the smoother of a and G, and G gets the nodes
@@ -122,6 +133,44 @@ def expected_entropy(
     """
     mean_chosen = jnp.sum(m * expected.proba) + jnp.sum(v * expected.slope)
     return jnp.maximum(expected.log_sum_exp - mean_chosen, 0.0)
+
+
+def graph(m: Node, v: Node, n_classes: int) -> ClassNodes:
+    """Write `moments` and `expected_entropy` as a graph of ONNX; (n, c)."""
+    std, last, i = applied("sqrt", v), _N_LEVELS - 1, np.arange(float(_N_LEVELS))
+    low = (m - std * _REACH).max() - _GUMBEL_LOWER
+    high = (m + std * _REACH).max() + (_GUMBEL_UPPER + np.log(n_classes))
+    first_step = smaller((high - low) / last, _SHARP_STEP)
+    growth = (high - low - first_step * last) / last**2
+    at = (low + first_step * i + growth * i**2).reshape(-1, _N_LEVELS, 1)
+    at = at - m.reshape(-1, 1, n_classes)
+    value, density, slope = _cdf_graph(at, std.reshape(-1, 1, n_classes), n_classes)
+    log_cdf = applied("log", larger(value, _LEAST))
+    others = applied("exp", log_cdf.sum() - log_cdf)
+    step = (first_step + growth * (2.0 * i)).reshape(-1, 1, _N_LEVELS)
+    proba, slope = ((step @ (each * others)).reshape(-1, n_classes) for each in (density, -slope))
+    joint = applied("exp", log_cdf.sum())
+    at_end = (taken(step, last, 2) * 0.5 + growth / 6.0) * taken(joint, last, 1)
+    mean = high - (step @ joint).reshape(-1, 1) + at_end - np.euler_gamma
+    entropy = mean - (m * proba + v * slope).sum()
+    return ClassNodes(larger(proba, 0.0), larger(entropy, 0.0))
+
+
+def _cdf_graph(at: Node, std: Node, n_classes: int) -> list[Node]:
+    """Write `_cdf` as a graph; (n, t, c)."""
+    at = at.reshape(-1, _N_LEVELS, n_classes, 1)
+    each_std = std.reshape(-1, 1, n_classes, 1)
+    nodes, weights = _hermite()
+    rate = applied("exp", smaller(smaller(each_std, _WIDE) * nodes - at, 60.0))
+    low = applied("exp", -rate)
+    narrow = [one @ weights for one in (low, rate * low, (rate - 1.0) * rate * low)]
+    nodes, weights = _gumbel()
+    wide_std = larger(each_std, _WIDE)
+    z = (at - nodes) / wide_std
+    own = bell(z)
+    density = own.density / wide_std
+    wide = [one @ weights for one in (own.lower, density, -(z * density / wide_std))]
+    return [where_less(_WIDE, std, a, b) for a, b in zip(wide, narrow, strict=True)]
 
 
 def _levels(m: Array, v: Array) -> _Levels:
