@@ -93,11 +93,7 @@ class GaussianCopula:
         return self._filled(X, 1, lambda n: draw((n, 1, self._n_drawn)))[:, 0]
 
     def graph(self, X: Node) -> Node:
-        """Write `completions` as a graph of ONNX; (n, d) to (n c, d).
-
-        Known values are swept out of the covariance of the scores one after the other, then the
-        missing ones, which draws them as the rows of its Cholesky factor do.
-        """
+        """Write `completions` as a graph of ONNX; (n, d) to (n c, d)."""
         (q, d), where_less = self.knots.shape, graphs.where_less
         u = np.clip(_even_numbers(COMPLETIONS, self._n_drawn), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
         gap = where_less(X - X, 1.0, 0.0, 1.0)
@@ -107,43 +103,62 @@ class GaussianCopula:
         equal = where_less(high, self.knots.T, 0.0, 1.0)
         below = where_less(self.knots.T, low, 2.0, equal).sum().reshape(-1, d)
         table = np.concatenate([_score_table(own) for own in self.knots.T])
-        z = graphs.taken(table, below + (2.0 * q + 1.0) * np.arange(d))
-        own_var, level = self._own_var, self._is_level
-        var = gap * (np.where(level, _LEAST_LEVEL_VAR, own_var) - own_var) + own_var
-        cov = var.reshape(-1, d, 1) * np.eye(d) + self.loadings @ self.loadings.T
-        before = gap @ np.triu(np.ones((d, d)), 1)
-        drawn = graphs.taken(special.ndtri(u[:, :d]).T, before)
-        goal = graphs.side_by_side([z.reshape(-1, d, 1) + drawn * 0.0, drawn], axis=1)
-        counts = graphs.side_by_side([-gap + 1.0, gap])
-
-        def step(i: Node, cov: Node, score: Node) -> list[Node]:
-            column, is_known = (graphs.taken(part, i) for part in order)
-            row, to = graphs.taken(cov, column, 1), graphs.taken(goal, i, 1)
-            pivot = graphs.larger(graphs.taken(row, column, 2), _SAME)
-            to_known = to - graphs.taken(score, column, 1)
-            move = where_less(0.0, is_known, to_known, graphs.applied("sqrt", pivot) * to)
-            gain = (row / pivot * graphs.taken(counts, i, 1).reshape(-1, 1, 1)).mT
-            return [cov - gain @ row, score + gain @ move]
-
-        order = np.tile(np.arange(d), 2), np.repeat([1.0, 0.0], d)
-        z = graphs.repeated(2 * d, step, cov, drawn * 0.0)[1].reshape(-1, d, COMPLETIONS)
+        known = graphs.taken(table, below + (2.0 * q + 1.0) * np.arange(d)) * (-gap + 1.0)
+        drawn = graphs.taken(special.ndtri(u[:, :d]).T, gap @ np.triu(np.ones((d, d)), 1))
+        z = self._drawn_scores(gap, known, drawn)
         # The runtime leaves out a product with a number as close to 1 as 1 + _OUTWARDS.
         place = graphs.smaller(graphs.bell(z + z * _OUTWARDS).lower * q, q - 1.0)
         filled = graphs.taken(self.knots.T.ravel(), place + q * np.arange(d)[:, None])
-        gap, x = gap.reshape(-1, d, 1), x.reshape(-1, d, 1)
-        known = x * (-gap + 1.0)
-        # Of levels that are drawn together one is 1, or none.
-        together = np.equal.outer(self.block, self.block).astype(float)
-        share = np.clip(self.knots.mean(axis=0), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
-        bound, own_std = special.ndtri(1.0 - share)[:, None], np.sqrt(own_var)[:, None]
-        p = graphs.bell((z - bound) / own_std).lower * gap * level[:, None]
-        p = where_less(0.0, Node(graphs.variable(together)) @ known, 0.0, p)
-        reached = Node(graphs.variable(np.tril(together))) @ p
-        none = np.maximum(1.0 - together @ share, 0.0)[:, None]
-        mark = (Node(graphs.variable(together)) @ p + none) * u[:, d + together.argmax(axis=1)].T
-        chosen = where_less(mark, reached, where_less(mark, reached - p, 0.0, 1.0), 0.0)
-        imputed = where_less(0.0, level[:, None] * 1.0, chosen, filled)
-        return (known + gap * imputed).mT.reshape(-1, d)
+        gap, known = gap.reshape(-1, d, 1), (x * (-gap + 1.0)).reshape(-1, d, 1)
+        level = self._is_level
+        if level.any():
+            # Of levels that are drawn together one is 1, or none.
+            together = np.equal.outer(self.block, self.block).astype(float)
+            share = np.clip(self.knots.mean(axis=0), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+            bound, own_std = special.ndtri(1.0 - share)[:, None], np.sqrt(self._own_var)[:, None]
+            p = graphs.bell((z - bound) / own_std).lower * gap * level[:, None]
+            p = where_less(0.0, Node(graphs.variable(together)) @ known, 0.0, p)
+            reached = Node(graphs.variable(np.tril(together))) @ p
+            none = np.maximum(1.0 - together @ share, 0.0)[:, None]
+            total = Node(graphs.variable(together)) @ p + none
+            mark = total * u[:, d + together.argmax(axis=1)].T
+            first = where_less(mark, reached - p, 0.0, 1.0)
+            chosen = where_less(mark, reached, first, 0.0)
+            filled = where_less(0.0, level[:, None] * 1.0, chosen, filled)
+        return (known + gap * filled).mT.reshape(-1, d)
+
+    def _drawn_scores(self, gap: Node, known: Node, drawn: Node) -> Node:
+        """Turn standard normals of missing columns into their scores given the known ones.
+
+        The start is the posterior of W u given every column, where a missing one holds 0. These
+        are taken out of it, one after the other, and then drawn, as the rows of a Cholesky factor
+        do it.
+        """
+        W, own_var, d = self.loadings, self._own_var, len(self.loadings)
+        start = W @ np.linalg.inv(np.eye(W.shape[1]) + (W.T / own_var) @ W) @ W.T
+        columns, of_gap = graphs.non_zero(gap.sum(0).reshape(-1)), gap.reshape(-1, d, 1)
+
+        def swept(cov: Node, score: Node, *, is_drawn: bool) -> list[Node]:
+            def step(i: Node, cov: Node, score: Node) -> list[Node]:
+                column = graphs.taken(columns, i)
+                row = graphs.taken(cov, column, 1)
+                pivot = graphs.taken(row, column, 2)
+                if is_drawn:
+                    pivot = graphs.larger(pivot, _SAME)
+                    move = graphs.applied("sqrt", pivot) * graphs.taken(drawn, column, 1)
+                else:
+                    pivot = pivot - graphs.taken(own_var, column)
+                    move = -graphs.taken(score, column, 1)
+                gain = (row / pivot * graphs.taken(of_gap, column, 1)).mT
+                return [cov - gain @ row, score + gain @ move]
+
+            n_steps = Node(graphs.operators().shape(columns.var))
+            return graphs.repeated(n_steps, step, cov, score)
+
+        score = (known @ (start / own_var).T).reshape(-1, d, 1) + drawn * 0.0
+        cov, score = swept(of_gap * 0.0 + start, score, is_drawn=False)
+        of_gaps = np.where(self._is_level, _LEAST_LEVEL_VAR, own_var)
+        return swept(cov + of_gap * np.diag(of_gaps), score, is_drawn=True)[1]
 
     def validate(self) -> None:
         """Raise ValueError where the arrays do not fit together."""

@@ -20,12 +20,13 @@ from bayesprop.numerics.graphs import (
     Node,
     NumberNodes,
     applied,
-    bell,
     entropy,
     larger,
+    non_zero,
     operators,
     repeated,
     side_by_side,
+    student,
     taken,
     where_less,
 )
@@ -41,8 +42,7 @@ _ABLE = (
 _GAPS = f"such a row is a mixture over {COMPLETIONS} ways to fill them; one with a far value is NaN"
 _DOUBT = "variances in the square of the target's unit, mutual_information in nats"
 _SHARE = np.full((COMPLETIONS, 1), 1.0 / COMPLETIONS)
-_HALVINGS = 36  # of the interval that holds a quantile of a mixture
-_N_NORMALS = 16
+_MOST_STEPS, _LEAST_MOVE = 60, 1e-7  # of Newton's method, in standard deviations
 
 
 def write_onnx(
@@ -114,44 +114,68 @@ def _inputs(table: TableEncoding) -> tuple[dict[str, Any], Node, str]:
 
 def _outputs(fitted: Fitted, X: Node, levels: Float[np.ndarray, " q"]) -> dict[str, Node]:
     """Return the predictions by name; of rows with gaps where there are any."""
-    op, named = operators(), _predicted(fitted, X, levels)
+    op, scaler = operators(), fitted.encoding.scaler
+
+    def standardised(X: Node) -> tuple[Node, Node]:
+        x = (X - scaler.mean * scaler.unit) / scaler.scale  # exact: units are powers of two
+        return x, applied("abs", x).sum()
+
+    x, size = standardised(X)
+    every = _predicted(fitted, x, size, levels)
 
     def with_gaps() -> list[Any]:
-        rows = Node(op.non_zero(Node(op.isnan(X.sum().var)).reshape(-1).var)).reshape(-1)
-        copula = fitted.known_inputs.of_columns(len(fitted.encoding.scaler.mean))
-        some = _predicted(fitted, copula.graph(taken(X, rows)), levels, is_completed=True)
-        at = rows.reshape(-1, 1).var
-        return [op.scatter_nd(named[name].var, at, one.var) for name, one in some.items()]
+        rows = non_zero(Node(op.isnan(size.var)).reshape(-1))
+        copula = fitted.known_inputs.of_columns(len(scaler.mean))
+        filled = standardised(copula.graph(taken(X, rows)))
+        some = _predicted(fitted, *filled, levels, is_completed=True)
+        at = op.cast(rows.reshape(-1, 1).var, to=np.int64)
+        return [op.scatter_nd(every.var, at, some.var)]
 
-    both = op.if_(
-        op.isnan(op.reduce_sum((X * 0.0).var, keepdims=0)),
+    (both,) = op.if_(
+        op.isnan(op.reduce_sum(size.var, keepdims=0)),
         then_branch=with_gaps,
-        else_branch=lambda: [op.identity(one.var) for one in named.values()],
+        else_branch=lambda: [op.identity(every.var)],
     )
-    return dict(zip(named, map(Node, both), strict=True))
+    widths = dict.fromkeys(["mean", "epistemic_var", "noise_var", *map("q_{:g}".format, levels)], 1)
+    if isinstance(fitted.task, Classes):
+        widths = {"proba": fitted.task.n_classes, "mutual_information": 1}
+    sizes = op.const(np.array([*widths.values()]))
+    return dict(
+        zip(
+            widths,
+            map(Node, op.split(both, sizes, outputs_count=len(widths), axis=-1)),
+            strict=True,
+        )
+    )
 
 
 def _predicted(
-    fitted: Fitted, X: Node, levels: Float[np.ndarray, " q"], *, is_completed: bool = False
-) -> dict[str, Node]:
-    """Predict rows, NaN where a value is missing or far; or mix over the completions of each."""
-    scaler, task = fitted.encoding.scaler, fitted.task
-    x = (X - scaler.mean * scaler.unit) / scaler.scale  # exact: units are powers of two
-    far = where_less(applied("abs", x).sum(), fitted.method.furthest_input, 0.0, np.nan)
+    fitted: Fitted,
+    x: Node,
+    size: Node,
+    levels: Float[np.ndarray, " q"],
+    *,
+    is_completed: bool = False,
+) -> Node:
+    """Predict standardised rows, or mix over the completions of each: outputs side by side.
+
+    size
+        Sum of the absolute values of a row, (n, 1): NaN where one is missing.
+    """
+    far = where_less(size, fitted.method.furthest_input, 0.0, np.nan)
     nodes = cast(WritesGraph, fitted.method).graph(fitted.learned.state, x)
     if isinstance(nodes, ClassNodes):
         proba, expected = nodes.proba / nodes.proba.sum() + far, nodes.expected_entropy + far
         if is_completed:
-            n_classes, known = cast(Classes, task).n_classes, entropy(proba)
+            n_classes, known = cast(Classes, fitted.task).n_classes, entropy(proba)
             proba = proba.reshape(-1, COMPLETIONS, n_classes).sum(1).reshape(-1, n_classes)
             proba, known, expected = proba * _SHARE[0], _averaged(known), _averaged(expected)
             # Between completions classes differ, but not by what more rows would tell.
             expected += larger(entropy(proba) - known, 0.0)
         doubt = entropy(proba) - expected
-        return {"proba": proba, "mutual_information": larger(doubt, doubt * 0.0)}
-    nodes = nodes._replace(mean=nodes.mean + far, epistemic_var=nodes.epistemic_var + far)
-    each = _numbers(nodes, cast(Numbers, task), levels)
-    return _mixed(each, nodes.dof, levels) if is_completed else each
+        return side_by_side([proba, larger(doubt, doubt * 0.0)])
+    each = _numbers(nodes, cast(Numbers, fitted.task), levels) + far
+    return _mixed(each, float(nodes.dof[0]), levels) if is_completed else each
 
 
 def _averaged(node: Node) -> Node:
@@ -159,55 +183,46 @@ def _averaged(node: Node) -> Node:
     return node.reshape(-1, COMPLETIONS) @ _SHARE
 
 
-def _numbers(nodes: NumberNodes, task: Numbers, levels: Float[np.ndarray, " q"]) -> dict[str, Node]:
-    """Bring a prediction to the units of the target, (n, 1)."""
+def _numbers(nodes: NumberNodes, task: Numbers, levels: Float[np.ndarray, " q"]) -> Node:
+    """Mean, both variances and quantiles in the units of the target, (n, 3 + q)."""
     scaler, dof = task.scaler, nodes.dof
-    mean = nodes.mean * scaler.scale + scaler.mean * scaler.unit
-    epistemic = nodes.epistemic_var * scaler.scale**2
-    noise = (epistemic * 0.0) + nodes.noise_var * scaler.scale**2
-    std = applied("sqrt", epistemic + noise)
-    named = {"mean": mean, "epistemic_var": epistemic, "noise_var": noise}
-    shrink = np.where(np.isinf(dof), 1.0, np.sqrt(1.0 - 2.0 / dof))
-    for level in levels:
-        reach = np.where(np.isinf(dof), special.ndtri(level), special.stdtrit(dof, level))
-        named[f"q_{level:g}"] = mean + std * (shrink * reach)
-    return named
+    std = applied("sqrt", nodes.epistemic_var + nodes.noise_var)
+    reach = special.ndtri(levels)
+    if np.isfinite(dof).all():
+        reach = special.stdtrit(dof, levels) * np.sqrt(1.0 - 2.0 / dof)
+    of_mean = np.append([1.0, 0.0, 0.0], np.ones_like(levels))
+    change = np.stack([of_mean, [0.0, 1.0, 0.0, *0.0 * levels], [0.0, 0.0, 0.0, *reach]])
+    to_target = np.concatenate([scaler.scale, scaler.scale**2, scaler.scale])[:, None]
+    start = of_mean * (scaler.mean * scaler.unit)
+    start[2:3] = nodes.noise_var * scaler.scale**2
+    return side_by_side([nodes.mean, nodes.epistemic_var, std]) @ (change * to_target) + start
 
 
-def _mixed(
-    each: dict[str, Node], dof: Float[np.ndarray, " 1"], levels: Float[np.ndarray, " q"]
-) -> dict[str, Node]:
+def _mixed(each: Node, dof: float, levels: Float[np.ndarray, " q"]) -> Node:
     """Mix the predictions of completions; what these add to the variance is noise."""
-    m, epistemic, noise = (one.reshape(-1, COMPLETIONS) for one in [*each.values()][:3])
+    n = len(levels)
+    each = each.reshape(-1, COMPLETIONS, 3 + n)
+    m, epistemic, noise = (taken(each, k, 2) for k in range(3))
     mean = m @ _SHARE
-    noise_var = (noise + (m - mean) * (m - mean)) @ _SHARE
-    named = {"mean": mean, "epistemic_var": epistemic @ _SHARE, "noise_var": noise_var}
-    if not (n := len(levels)):
-        return named
-    stds, weights = _normals(float(dof[0]))
-    stds = applied("sqrt", epistemic + noise).reshape(-1, 1, COMPLETIONS, 1) * stds
-    m = m.reshape(-1, 1, COMPLETIONS, 1)
-    q = side_by_side([*each.values()][3:]).reshape(-1, COMPLETIONS, n).mT
+    epistemic_var, noise_var = epistemic @ _SHARE, (noise + (m - mean) * (m - mean)) @ _SHARE
+    if not n:
+        return side_by_side([mean, epistemic_var, noise_var])
+    # In standard deviations of the mixture, from its mean.
+    std = applied("sqrt", epistemic_var + noise_var)
+    m = ((m - mean) / std).reshape(-1, 1, COMPLETIONS)
+    shrink = 1.0 if np.isinf(dof) else np.sqrt(1.0 - 2.0 / dof)
+    rate = (std * (1.0 / shrink) / applied("sqrt", epistemic + noise)).reshape(-1, 1, COMPLETIONS)
+    q = (taken(each, np.arange(3, 3 + n), 2).mT - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1)
 
-    def halved(_: Node, low: Node, high: Node) -> list[Node]:
-        middle = (low + high) * 0.5
-        below = bell((middle.reshape(-1, n, 1, 1) - m) / stds).lower @ weights[:, None]
-        below = below.reshape(-1, n, COMPLETIONS) @ _SHARE - levels[:, None]
-        return [where_less(below, 0.0, *pair) for pair in ((middle, low), (high, middle))]
+    def newton(_: Node, at: Node, low: Node, high: Node) -> list[Node]:
+        own = student((at - m) * rate, dof)
+        excess = own.lower @ _SHARE - levels[:, None]
+        low, high = where_less(excess, 0.0, at, low), where_less(excess, 0.0, high, at)
+        step, middle = at - excess / ((own.density * rate) @ _SHARE), (low + high) * 0.5
+        is_within = applied("abs", step - middle), (high - low) * 0.5 + _LEAST_MOVE
+        return [where_less(*is_within, step, middle), low, high]
 
-    low, _ = repeated(_HALVINGS, halved, -(-q).max(), q.max())
-    return named | {f"q_{level:g}": taken(low, k, 1) for k, level in enumerate(levels)}
-
-
-def _normals(dof: float) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
-    """Return stds and shares of the normal distributions that a Student-t of std 1 mixes.
-
-    Gauss quadrature over its precision, Gamma(dof / 2, dof / 2) (Golub & Welsch 1969): distribution
-    functions to 5e-9 from 20 dof on.
-    """
-    if np.isinf(dof):
-        return np.ones(1), np.ones(1)
-    k, shape = np.arange(float(_N_NORMALS)), 0.5 * dof
-    beside = np.diag(np.sqrt(k[1:] * (k[1:] + shape - 1.0)), 1)
-    nodes, vectors = np.linalg.eigh(np.diag(2.0 * k + shape) + beside + beside.T)
-    return np.sqrt((shape - 1.0) / nodes), vectors[0] ** 2
+    low, high = -(-q).max() - 1.0, q.max() + 1.0
+    start = low * 0.0 + special.ndtri(levels)[:, None]
+    at, *_ = repeated(_MOST_STEPS, newton, start, low, high, least_move=_LEAST_MOVE)
+    return side_by_side([mean, epistemic_var, noise_var, mean + std * at.reshape(-1, n)])

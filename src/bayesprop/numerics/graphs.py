@@ -110,14 +110,31 @@ def taken(rows: Any, places: Any, axis: int = 0) -> Node:
     return Node(operators().gather(variable(rows), at, axis=axis))
 
 
-def repeated(n: int, step: Callable[..., list[Node]], *start: Node) -> list[Node]:
-    """Apply step(i, *nodes) for i = 0, ..., n - 1, in a loop of the runtime."""
-
-    def body(i: Any, goes_on: Any, *nodes: Any) -> list[Any]:
-        return [goes_on, *(one.var for one in step(Node(i), *map(Node, nodes)))]
-
+def non_zero(row: Node) -> Node:
+    """Return the places of a row that do not hold 0, in order, as numbers."""
     op = operators()
-    limits = op.const(np.array([n])), op.const(np.array([True]))
+    places = op.non_zero(op.cast(row.var, to=np.bool_))
+    return Node(op.cast(places, to=np.float64)).reshape(-1)
+
+
+def repeated(
+    n: int | Node, step: Callable[..., list[Node]], *start: Node, least_move: float = 0.0
+) -> list[Node]:
+    """Apply step(i, *nodes) for i = 0, ..., n - 1, in a loop of the runtime.
+
+    least_move
+        Of any element of the first node, without which the loop ends; 0: it never does.
+    """
+    op = operators()
+
+    def body(i: Any, goes_on: Any, *before: Any) -> list[Any]:
+        after = [one.var for one in step(Node(i), *map(Node, before))]
+        if least_move:
+            moved = op.less(variable(least_move), op.abs(op.sub(after[0], before[0])))
+            goes_on = op.cast(op.reduce_max(op.cast(moved, to=np.int64), keepdims=0), to=np.bool_)
+        return [goes_on, *after]
+
+    limits = n.var if isinstance(n, Node) else op.const(np.array([n])), op.const(np.array([True]))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Output type for variable")  # its shape is not inferred
         return [*map(Node, op.loop(*limits, [one.var for one in start], body=body))]
@@ -153,13 +170,13 @@ class Bell(NamedTuple):
 
 @cache
 def _mills() -> Float[np.ndarray, "2 k"]:
-    """Fit (1 + u) Q(u) exp(u² / 2), u >= 0, by a ratio of polynomials in (u - c) / (u + c), c = 3.
+    """Fit (u + c) Q(u) exp(u² / 2), u >= 0, by a ratio of polynomials in (u - c) / (u + c), c = 3.
 
-    Least squares of numerator - value * denominator: to 4e-13, relative.
+    Least squares of numerator - value * denominator: to 1e-13, relative.
     """
     t = np.cos(np.pi * (np.arange(600) + 0.5) / 600.0)
     u = _CENTRE * (1.0 + t) / (1.0 - t)
-    values = 0.5 * (1.0 + u) * special.erfcx(u / np.sqrt(2.0))
+    values = 0.5 * (u + _CENTRE) * special.erfcx(u / np.sqrt(2.0))
     basis = np.polynomial.chebyshev.chebvander(t, _DEGREE)
     columns = np.hstack([basis / values[:, None], -basis[:, 1:]])
     fitted = np.linalg.lstsq(columns, np.ones(len(t)))[0]
@@ -169,12 +186,14 @@ def _mills() -> Float[np.ndarray, "2 k"]:
 
 def mills(u: Node) -> Node:
     """Evaluate Q(u) exp(u² / 2) for u >= 0."""
-    t = (u - _CENTRE) / (u + _CENTRE)
-    numerator, denominator = (
-        reduce(lambda value, each: value * t + each, part[-3::-1], t * part[-1] + part[-2])
-        for part in _mills()
-    )
-    return numerator / (denominator * (u + 1.0))
+    beyond = u + _CENTRE
+    t = (u - _CENTRE) / beyond
+    rank = len(u.var.unwrap_tensor().shape)
+    last, *others = _mills().T[::-1].reshape(-1, 2, *[1] * rank)
+    # Along an axis of their own both polynomials take the operators of one.
+    both = reduce(lambda value, each: value * t + each, others, Node(variable(last)))
+    numerator, denominator = (taken(both, part) for part in (0, 1))
+    return numerator / (denominator * beyond)
 
 
 def _peak(a: Node) -> tuple[Node, Node]:
@@ -189,6 +208,35 @@ def bell(a: Node) -> Bell:
     rest = -(tail := peak * mills(u)) + 1.0
     lower, upper = where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail)
     return Bell(peak * (1.0 / _SQRT_2PI), lower, upper)
+
+
+def student(a: Node, dof: float) -> Bell:
+    """Evaluate the Student-t distribution of scale 1; for infinite dof the normal one.
+
+    Its quantiles are those of a normal distribution at sqrt(s) r(s), s = dof log(1 + a² / dof)
+    (Wallace 1959), with a polynomial r: distribution functions to 1e-10 from 20 dof on, to 1e-6
+    from 5 on.
+    """
+    if np.isinf(dof):
+        return bell(a)
+    s_most, *others, last = _student_ratio(dof)
+    s = applied("log", a * a * (1.0 / dof) + 1.0) * dof
+    within = smaller(s, s_most)
+    ratio = reduce(lambda value, each: value * within + each, others[::-1], within * 0.0 + last)
+    u = applied("sqrt", s) * ratio
+    log_peak = special.gammaln(0.5 * dof + 0.5) - special.gammaln(0.5 * dof)
+    density = applied("exp", s * (-0.5 - 0.5 / dof) + (log_peak - 0.5 * np.log(np.pi * dof)))
+    return bell(where_less(a, 0.0, -u, u))._replace(density=density)
+
+
+def _student_ratio(dof: float) -> list[float]:
+    """Return the s of 8.5 standard deviations, and coefficients of the polynomial up to there."""
+    t = np.cos(np.pi * (np.arange(200) + 0.5) / 200.0)
+    s_most = dof * np.log1p(special.stdtrit(dof, special.ndtr(-8.5)) ** 2 / dof)
+    s = 0.5 * s_most * (1.0 + t)
+    tail = special.stdtr(dof, -np.sqrt(dof * np.expm1(s / dof)))
+    fitted = np.polynomial.Polynomial.fit(s, -special.ndtri(tail) / np.sqrt(s), 6)
+    return [s_most, *fitted.convert().coef]
 
 
 def log_odds(a: Node) -> Node:
