@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
-from scipy import special
+from scipy import optimize, special, stats
 
 import bayesprop
 from bayesprop import catalogue
 from bayesprop.cli import main
 from bayesprop.distributions.gaussian_copula import GaussianCopula
-from bayesprop.export.onnx_file import _ABLE, check
+from bayesprop.export.onnx_file import _ABLE, _mixed, check
 from bayesprop.model.method import WritesGraph
 from bayesprop.numerics import graphs, softmax_expectations
 from bayesprop.table_model.refusals import InputError
@@ -232,17 +232,52 @@ def test_the_normal_distribution_is_that_of_scipy():
     np.testing.assert_allclose(evaluated(graphs.log_odds, at), odds, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize(("dof", "atol"), [(np.inf, 1e-12), (30.0, 1e-10), (6.0, 2e-7)])
+def test_the_student_distribution_is_that_of_scipy(dof: float, atol: float):
+    at = np.linspace(-30.0, 30.0, 1001)
+    expected: Any = stats.t(dof) if np.isfinite(dof) else stats.norm()
+    lower = evaluated(lambda a: graphs.student(a, dof).lower, at)
+    np.testing.assert_allclose(lower, expected.cdf(at), rtol=0.0, atol=atol)
+    density = evaluated(lambda a: graphs.student(a, dof).density, at)
+    np.testing.assert_allclose(density, expected.pdf(at), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("dof", [np.inf, 25.0])
+def test_quantiles_of_mixtures_are_those_of_scipy(dof: float):
+    rng, levels = np.random.default_rng(1), np.array([1e-4, 0.47, 0.9])
+    expected: Any = stats.t(dof) if np.isfinite(dof) else stats.norm()
+    shrink = np.sqrt(1.0 - 2.0 / dof)
+    # Means apart by far more than their standard deviations, by less, and equal.
+    m = rng.normal(size=(60, 16)) * np.repeat([100.0, 1.0, 0.0], 20)[:, None] + 7.0
+    std = np.exp(rng.normal(-1.0, 1.0, size=(60, 16)))
+    std[40:] = 0.5
+    of_each = m[..., None] + (std * shrink)[..., None] * expected.ppf(levels)
+    variances = np.stack([0.25 * std**2, 0.75 * std**2], axis=2)
+    given = np.concatenate([m[..., None], variances, of_each], axis=2).reshape(-1, 6)
+    own = evaluated(lambda each: _mixed(each, dof, levels), given)
+    np.testing.assert_allclose(own[:, 1] + own[:, 2], (std**2).mean(axis=1) + m.var(axis=1))
+    for row, own_m, own_std in zip(own, m, std * shrink, strict=True):
+        for q, level in zip(row[3:], levels, strict=True):
+
+            def excess(at: float, level: float = level, m=own_m, std=own_std) -> float:
+                return expected.cdf((at - m) / std).mean() - level
+
+            root = optimize.brentq(excess, -1e4, 1e4, xtol=1e-13)
+            assert q == pytest.approx(root, rel=1e-7, abs=1e-7)
+
+
 def test_the_softmax_of_gaussians_is_that_of_python():
     rng = np.random.default_rng(0)
     m, v = 3.0 * rng.normal(size=(200, 4)), rng.choice([0.0, 0.01, 1.0, 30.0, 400.0], (200, 4))
 
     def graph(both: graphs.Node) -> graphs.Node:
-        own = softmax_expectations.graph(*(graphs.taken(both, k) for k in (0, 1)), 4)
-        return graphs.side_by_side([*own])
+        m, v = (graphs.taken(both, k) for k in (0, 1))
+        return graphs.side_by_side([*softmax_expectations.graph(m, v, 4)])
 
     with jax.enable_x64(True):
-        of_rows = jax.vmap(softmax_expectations.moments)(jnp.asarray(m), jnp.asarray(v))
-        entropy = jax.vmap(softmax_expectations.expected_entropy)(m, v, of_rows)
+        m_x, v_x = jnp.asarray(m), jnp.asarray(v)
+        of_rows = jax.vmap(softmax_expectations.moments)(m_x, v_x)
+        entropy = jax.vmap(softmax_expectations.expected_entropy)(m_x, v_x, of_rows)
     expected = np.column_stack([of_rows.proba, entropy])
     np.testing.assert_allclose(evaluated(graph, np.stack([m, v])), expected, rtol=1e-9, atol=1e-12)
 

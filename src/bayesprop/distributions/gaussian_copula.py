@@ -103,13 +103,13 @@ class GaussianCopula:
         equal = where_less(high, self.knots.T, 0.0, 1.0)
         below = where_less(self.knots.T, low, 2.0, equal).sum().reshape(-1, d)
         table = np.concatenate([_score_table(own) for own in self.knots.T])
-        known = graphs.taken(table, below + (2.0 * q + 1.0) * np.arange(d)) * (-gap + 1.0)
+        known = graphs.taken(table, below + (2.0 * q + 1.0) * np.arange(d)) * (1.0 - gap)
         drawn = graphs.taken(special.ndtri(u[:, :d]).T, gap @ np.triu(np.ones((d, d)), 1))
         z = self._drawn_scores(gap, known, drawn)
         # The runtime leaves out a product with a number as close to 1 as 1 + _OUTWARDS.
         place = graphs.smaller(graphs.bell(z + z * _OUTWARDS).lower * q, q - 1.0)
         filled = graphs.taken(self.knots.T.ravel(), place + q * np.arange(d)[:, None])
-        gap, known = gap.reshape(-1, d, 1), (x * (-gap + 1.0)).reshape(-1, d, 1)
+        gap, known = gap.reshape(-1, d, 1), (x * (1.0 - gap)).reshape(-1, d, 1)
         level = self._is_level
         if level.any():
             # Of levels that are drawn together one is 1, or none.

@@ -19,6 +19,7 @@ from bayesprop.numerics.graphs import (
     ClassNodes,
     Node,
     NumberNodes,
+    affine,
     applied,
     entropy,
     larger,
@@ -195,7 +196,8 @@ def _numbers(nodes: NumberNodes, task: Numbers, levels: Float[np.ndarray, " q"])
     to_target = np.concatenate([scaler.scale, scaler.scale**2, scaler.scale])[:, None]
     start = of_mean * (scaler.mean * scaler.unit)
     start[2:3] = nodes.noise_var * scaler.scale**2
-    return side_by_side([nodes.mean, nodes.epistemic_var, std]) @ (change * to_target) + start
+    moments = side_by_side([nodes.mean, nodes.epistemic_var, std])
+    return affine(moments, change * to_target, start)
 
 
 def _mixed(each: Node, dof: float, levels: Float[np.ndarray, " q"]) -> Node:

@@ -19,7 +19,7 @@ from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, merged_report
 from bayesprop.model.progress import Progress
-from bayesprop.numerics.graphs import Node, NumberNodes, side_by_side
+from bayesprop.numerics.graphs import Node, NumberNodes, affine, side_by_side
 from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
@@ -193,9 +193,9 @@ class LinearModel:
         if state.basis is not None:
             raise ValueError("basis must be None for ONNX: fit the columns of the basis themselves")
         posterior = state.posterior
-        spread = [x @ root[1:] + root[0] for root in posterior.root]
+        spread = [affine(x, root[1:], root[0]) for root in posterior.root]
         v = side_by_side([(each * each).sum() for each in spread])
-        m = x @ posterior.mean[:, 1:].T + posterior.mean[:, 0]
+        m = affine(x, posterior.mean[:, 1:].T, posterior.mean[:, 0])
         return NumberNodes(m, v, posterior.noise_var, posterior.dof)
 
     def draw(

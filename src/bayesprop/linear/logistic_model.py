@@ -21,7 +21,7 @@ from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, merged_re
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
 from bayesprop.numerics.gaussian_logits import logistic_graph, softmax_graph
-from bayesprop.numerics.graphs import ClassNodes, Node, side_by_side
+from bayesprop.numerics.graphs import ClassNodes, Node, affine, side_by_side
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
@@ -200,7 +200,7 @@ class LogisticModel:
         n, p = self.n_logits, len(state.posterior.mean)
         mean = state.posterior.mean.reshape(n, -1)
         root = state.posterior.root.reshape(n, -1, p)
-        m, spread = x @ mean[:, 1:].T + mean[:, 0], [x @ each[1:] + each[0] for each in root]
+        m, *spread = (affine(x, w[1:], w[0]) for w in (mean.T, *root))
         if n == 1:
             return logistic_graph(m, (spread[0] * spread[0]).sum())
         rows = side_by_side(spread).reshape(-1, n, p)

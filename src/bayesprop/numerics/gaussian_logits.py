@@ -235,7 +235,7 @@ def logistic_graph(m: Node, v: Node) -> ClassNodes:
     wide = [softplus, bell_at.lower @ weights, bell_at.density @ weights / wide_std]
     pairs = zip(wide, narrow, strict=True)
     softplus, proba, slope = (graphs.where_less(_WIDE, std, one, other) for one, other in pairs)
-    against = -proba + 1.0
+    against = 1.0 - proba
     p_low = graphs.where_less(0.0, m, against, proba)
     entropy = softplus - graphs.larger(m, 0.0) + graphs.applied("abs", m) * p_low - v * slope
     return ClassNodes(graphs.side_by_side([against, proba]), graphs.larger(entropy, 0.0))

@@ -42,6 +42,9 @@ class Node:
     def __sub__(self, other: Any) -> Node:
         return Node(operators().sub(self.var, variable(other)))
 
+    def __rsub__(self, other: float) -> Node:
+        return Node(operators().sub(variable(other), self.var))
+
     def __mul__(self, other: Any) -> Node:
         return Node(operators().mul(self.var, variable(other)))
 
@@ -188,9 +191,9 @@ def mills(u: Node) -> Node:
     """Evaluate Q(u) exp(u² / 2) for u >= 0."""
     beyond = u + _CENTRE
     t = (u - _CENTRE) / beyond
+    # Along an axis of their own both polynomials take the operators of one.
     rank = len(u.var.unwrap_tensor().shape)
     last, *others = _mills().T[::-1].reshape(-1, 2, *[1] * rank)
-    # Along an axis of their own both polynomials take the operators of one.
     both = reduce(lambda value, each: value * t + each, others, Node(variable(last)))
     numerator, denominator = (taken(both, part) for part in (0, 1))
     return numerator / (denominator * beyond)
@@ -205,7 +208,7 @@ def _peak(a: Node) -> tuple[Node, Node]:
 def bell(a: Node) -> Bell:
     """Evaluate the normal distribution, beyond 37 standard deviations as at 37."""
     u, peak = _peak(a)
-    rest = -(tail := peak * mills(u)) + 1.0
+    rest = 1.0 - (tail := peak * mills(u))
     lower, upper = where_less(a, 0.0, tail, rest), where_less(a, 0.0, rest, tail)
     return Bell(peak * (1.0 / _SQRT_2PI), lower, upper)
 
@@ -243,7 +246,7 @@ def log_odds(a: Node) -> Node:
     """Log of P(z < a) / P(z > a), z ~ N(0, 1), to full relative accuracy."""
     u = applied("abs", a)
     log_tail = u * u * -0.5 + applied("log", mills(u))
-    odds = applied("log", -applied("exp", log_tail) + 1.0) - log_tail
+    odds = applied("log", 1.0 - applied("exp", log_tail)) - log_tail
     return where_less(a, 0.0, -odds, odds)
 
 
@@ -254,7 +257,7 @@ def relu(m: Node, v: Node) -> tuple[Node, Node]:
     u, peak = _peak(a)
     tail = peak * mills(u)
     beyond = peak * (1.0 / _SQRT_2PI) - u * tail  # E[max(0, z - u)]
-    share = where_less(a, 0.0, tail, -tail + 1.0) - beyond * (u + beyond)
+    share = where_less(a, 0.0, tail, 1.0 - tail) - beyond * (u + beyond)
     return larger(m, 0.0) + std * beyond, v * larger(share, 0.0)
 
 
@@ -267,9 +270,9 @@ def sign(m: Node, v: Node) -> tuple[Node, Node]:
 _MOMENTS = {"relu": relu, "sign": sign}
 
 
-def affine(z: Node, w: Float[np.ndarray, "i+1 o"]) -> Node:
-    """Return [z, 1] w: the bias is the last row of w."""
-    return z @ w[:-1] + w[-1]
+def affine(z: Node, w: Float[np.ndarray, "i o"], bias: Any) -> Node:
+    """Return z w + bias, one operator; (n, o)."""
+    return Node(operators().gemm(z.var, variable(w), variable(bias)))
 
 
 def propagated(m: Sequence[Any], v: Sequence[Any], x: Node, activation: str) -> tuple[Node, Node]:
@@ -279,11 +282,12 @@ def propagated(m: Sequence[Any], v: Sequence[Any], x: Node, activation: str) -> 
     """
     if activation not in _MOMENTS:
         raise ValueError(f"activation must be 'relu' for ONNX, got {activation!r}: fit it so")
-    m_z, v_z = affine(x, m[0]), affine(x * x, v[0])
+    m_z, v_z = affine(x, m[0][:-1], m[0][-1]), affine(x * x, v[0][:-1], v[0][-1])
     for m_w, v_w in zip(m[1:], v[1:], strict=True):
         m_a, v_a = _MOMENTS[activation](m_z, v_z)
-        m_z = affine(m_a, m_w)
-        v_z = v_a @ (m_w * m_w)[:-1] + affine(m_a * m_a + v_a, v_w)
+        m_z = affine(m_a, m_w[:-1], m_w[-1])
+        v_z = affine(m_a * m_a + v_a, v_w[:-1], v_w[-1])
+        v_z = affine(v_a, (m_w * m_w)[:-1], v_z)
     return m_z, v_z
 
 
