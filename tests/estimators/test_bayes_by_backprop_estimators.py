@@ -155,14 +155,15 @@ class TestPruning:
             prune(model, 0.5)
 
 
-def test_every_layer_may_have_a_prior_of_its_own():
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_every_layer_may_have_a_prior_of_its_own(kind):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2))
     y = X[:, 0] + 0.1 * rng.standard_normal(40)
 
     def fitted(prior_std):
         how = {"n_epochs": 100, "learning_rate": 1e-2, "random_state": 0}
-        return BayesByBackpropRegressor((4,), prior_std=prior_std, **how).fit(X, y)
+        return kind((4,), prior_std=prior_std, **how).fit(X, y)
 
     one, each, narrow = (fitted(std) for std in (0.5, (0.5, 0.5), [0.01, 0.5]))
     np.testing.assert_allclose(each.predict(X), one.predict(X), atol=1e-4)
@@ -170,3 +171,10 @@ def test_every_layer_may_have_a_prior_of_its_own():
     assert sizes[0] < 0.25 * sizes[1]
     with pytest.raises(ValueError, match="one for each of the 2 layers, got 3"):
         fitted((0.5, 0.5, 0.5))
+
+
+def test_a_prior_that_follows_may_follow_every_layer(diabetes):
+    models = [GravesVIRegressor(**FAST, prior_std=prior).fit(*diabetes) for prior in ("layer", 0.3)]
+    assert not np.array_equal(*(model.predict(diabetes[0]) for model in models))
+    with pytest.raises(ValueError, match="prior_std must be one of network, layer or a finite num"):
+        GravesVIRegressor(prior_std="weight").fit(*diabetes)

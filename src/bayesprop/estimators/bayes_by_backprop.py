@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 import optax
 
-from bayesprop.estimators.params import Activation, Count, Positive, Rule, hyper_parameters, numbers
+from bayesprop.estimators.params import (
+    Activation,
+    Count,
+    LayerStds,
+    Positive,
+    Rule,
+    hyper_parameters,
+    numbers,
+    prior_variances,
+)
 from bayesprop.estimators.point_network import make_optimizer, network_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -27,9 +35,6 @@ from bayesprop.sampling.mean_field import mean
 _Transformation = Annotated[
     optax.GradientTransformation,
     Rule("optax's", lambda value: isinstance(value, optax.GradientTransformation)),
-]
-_Layers = Annotated[
-    Sequence[float], numbers("one > 0 for every layer", lambda *stds: all(std > 0 for std in stds))
 ]
 _Mixture = Annotated[
     Sequence[float],
@@ -91,7 +96,7 @@ class _Params(PassParams):
     learning_rate: Positive = 3e-3
     optimizer: Literal["sgd", "adam", "adamw", "rmsprop", "adagrad"] | _Transformation = "adam"
     prior: Literal["normal", "mixture"] = "normal"
-    prior_std: Positive | _Layers = 0.3
+    prior_std: Positive | LayerStds = 0.3
     prior_mixture: _Mixture = (0.5, 1.0, 0.0024787522)
     kl_weights: Literal["uniform", "geometric"] = "uniform"
     n_samples: Count = 1
@@ -101,7 +106,7 @@ class _Params(PassParams):
     n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
-        prior = NormalPrior(self._prior_var())
+        prior = NormalPrior(prior_variances(self.prior_std, self.hidden_layer_sizes))
         if self.prior == "mixture":
             prior = ScaleMixturePrior(*map(float, self.prior_mixture))
         optimizer = self.optimizer
@@ -121,19 +126,6 @@ class _Params(PassParams):
             init_std=float(self.init_std),
             local_reparameterisation=bool(self.local_reparameterisation),
         )
-
-    def _prior_var(self) -> float | tuple[float, ...]:
-        """Return the variance of the normal prior, or one a layer; ValueError for too few."""
-        if np.ndim(self.prior_std) == 0:
-            return float(cast(float, self.prior_std)) ** 2
-        stds = np.asarray(self.prior_std, np.float64)
-        n_layers = np.size(cast(Any, self.hidden_layer_sizes)) + 1
-        if len(stds) != n_layers:
-            raise ValueError(
-                f"prior_std must be one number, or one for each of the {n_layers} layers, got "
-                f"{len(stds)}: {self.prior_std!r}"
-            )
-        return tuple((stds**2).tolist())
 
 
 @hyper_parameters

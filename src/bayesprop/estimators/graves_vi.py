@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
-from bayesprop.estimators.params import Count, Positive, hyper_parameters
+from bayesprop.estimators.params import (
+    Count,
+    LayerStds,
+    Positive,
+    hyper_parameters,
+    prior_variances,
+)
 from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
 from bayesprop.estimators.shell import (
@@ -25,6 +31,10 @@ class _Params(NetworkParams):
     ----------
     batch_size : int
         Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+    prior_std : {"network", "layer"}, float or sequence of float
+        "network": the prior's mu and sigma of the paper follow the weights, in closed form;
+        "layer": those of every layer its own. Numbers: mu is 0, and sigma, in standardised units,
+        one for all layers, or one for each, the outputs' the last.
 
     Attributes
     ----------
@@ -36,10 +46,14 @@ class _Params(NetworkParams):
     method_class: ClassVar[type] = PrunableNetwork
     n_epochs: Count = field(default=200, kw_only=False)
     init_std: Positive = 0.05
+    prior_std: Literal["network", "layer"] | Positive | LayerStds = "network"
     n_draws: Count = 100
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
-        how = {"init_std": float(self.init_std)}
+        prior = self.prior_std
+        if not isinstance(prior, str):
+            prior = prior_variances(prior, self.hidden_layer_sizes)
+        how: dict[str, Any] = {"init_std": float(self.init_std), "prior_var": prior}
         return network_of(self, task, n_inputs, self.n_draws, graves_vi, optimizer_of(self), **how)
 
 

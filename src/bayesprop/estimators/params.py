@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from math import inf
@@ -20,9 +20,11 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
     Annotated,
+    Any,
     Literal,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -112,6 +114,9 @@ GammaPrior = Annotated[
     numbers("(shape > 1, rate > 0)", lambda shape, rate: shape > 1.0 and rate > 0.0),
 ]
 """Shape and rate of a precision's distribution whose mean variance exists."""
+LayerStds = Annotated[
+    Sequence[float], numbers("one > 0 for every layer", lambda *stds: all(std > 0 for std in stds))
+]
 
 
 def check_int(name: str, value: object, *, least: int = 1) -> None:
@@ -247,3 +252,18 @@ def layer_sizes(n_inputs: int, hidden_layer_sizes: object, n_outputs: int) -> tu
         *map(int, np.atleast_1d(np.asarray(hidden_layer_sizes))),
         n_outputs,
     )
+
+
+def prior_variances(
+    prior_std: float | Sequence[float], hidden_layer_sizes: object
+) -> float | tuple[float, ...]:
+    """Return the variance of a normal prior, or one a layer; ValueError for too few."""
+    if np.ndim(prior_std) == 0:
+        return float(cast(float, prior_std)) ** 2
+    stds, n_layers = np.asarray(prior_std, np.float64), np.size(cast(Any, hidden_layer_sizes)) + 1
+    if len(stds) != n_layers:
+        raise ValueError(
+            f"prior_std must be one number, or one for each of the {n_layers} layers, got "
+            f"{len(stds)}: {prior_std!r}"
+        )
+    return tuple((stds**2).tolist())

@@ -6,18 +6,19 @@ unbiased. With a diagonal Gaussian q and per-row losses l_n(w) = -log p(y_n | x_
     dE[l]/dm = E[dl/dw],   dE[l]/dv = E[d²l/dw²] / 2  ~  sum_n E[(dl_n/dw)²] / 2
 
 The first two are exact identities of Gaussians; the last step puts the empirical Fisher information
-in place of the curvature, which is what biases the gradient of the variance. The prior N(mu, s²) is
-one for the whole network and at its optimum for the present q,
+in place of the curvature, which is what biases the gradient of the variance. The prior N(mu, s²),
+one for the network or one a layer, is at its optimum for the present q (the paper's section 4.2),
 
     mu = mean(m),   s² = mean(v + (m - mu)²),
 
-so that it needs no gradient of its own.
+so that it needs no gradient of its own; or N(0, s²) of given variances.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,12 +58,25 @@ class RowSlopes(NamedTuple):
     of_likelihood: PyTree
 
 
-def optimal_prior(q: MeanField) -> Gaussian:
-    """Mean and variance of the one Gaussian prior that is nearest to q, over all weights."""
-    count = sum(m.size for m in jax.tree.leaves(q.m))
-    m = _sum(q.m) / count
-    spread = jax.tree.map(lambda w, v: v + (w - m) ** 2, q.m, mean_field.variances(q))
-    return Gaussian(m, _sum(spread) / count)
+def optimal_prior(q: MeanField, *, by_layer: bool = False) -> Gaussian:
+    """Mean and variance of the Gaussian prior nearest to q, pytrees of a number a layer.
+
+    by_layer
+        Whether every layer has a prior of its own; else all are the one nearest to all weights.
+    """
+    m, structure = jax.tree.flatten(q.m)
+    layers = list(map(Gaussian, m, jax.tree.leaves(mean_field.variances(q))))
+    groups = [[layer] for layer in layers] if by_layer else [layers]
+    priors = list(map(_nearest, groups)) * (len(layers) // len(groups))
+    return Gaussian(*(structure.unflatten(part) for part in zip(*priors, strict=True)))
+
+
+def _nearest(layers: Sequence[Gaussian]) -> Gaussian:
+    """Mean and variance of the Gaussian nearest to the weights of some layers."""
+    count = sum(w.m.size for w in layers)
+    m = sum((jnp.sum(w.m) for w in layers), start=jnp.asarray(0.0)) / count
+    spread = sum((jnp.sum(w.v + (w.m - m) ** 2) for w in layers), start=jnp.asarray(0.0))
+    return Gaussian(m, spread / count)
 
 
 def row_slopes(
@@ -90,6 +104,7 @@ def graves_vi(
     optimizer: optax.GradientTransformation,
     *,
     init_std: float = 0.05,
+    prior_var: Literal["network", "layer"] | float | tuple[float, ...] = "network",
 ) -> GradientMethod:
     """Build the method: one draw of the weights a step, the KL shared evenly among the batches.
 
@@ -98,29 +113,39 @@ def graves_vi(
 
     init_std
         Standard deviation of every weight at the start.
+    prior_var
+        "network" or "layer": whose weights the one prior, or each, is nearest to. Numbers: the
+        variance of a prior around 0, or one a layer.
     """
     optimizer = clipped(optimizer, likelihood)
+
+    def prior_of(q: MeanField) -> Gaussian:
+        if isinstance(prior_var, str):
+            return optimal_prior(q, by_layer=prior_var == "layer")
+        layers, structure = jax.tree.flatten(q.m)
+        fixed = [NormalPrior(prior_var).of_layer(k).weight_var for k in range(len(layers))]
+        return Gaussian(structure.unflatten([0.0] * len(layers)), structure.unflatten(fixed))
 
     def gradient(
         params: Parameters, slopes: RowSlopes, prior: Gaussian, share: float | Array
     ) -> Parameters:
-        def of_mean(m: Array, slope: Array) -> Array:
-            return share * (m - prior.m) / prior.v - slope
+        def of_mean(m: Array, slope: Array, prior_m: Array, prior_v: Array) -> Array:
+            return share * (m - prior_m) / prior_v - slope
 
-        def of_rho(rho: Array, squared: Array) -> Array:
+        def of_rho(rho: Array, squared: Array, prior_v: Array) -> Array:
             std = jax.nn.softplus(rho)
-            of_std = std * squared + share * (std / prior.v - 1.0 / std)
+            of_std = std * squared + share * (std / prior_v - 1.0 / std)
             return of_std * jax.nn.sigmoid(rho)
 
         q = MeanField(
-            jax.tree.map(of_mean, params.weights.m, slopes.of_weights),
-            jax.tree.map(of_rho, params.weights.rho, slopes.squared),
+            jax.tree.map(of_mean, params.weights.m, slopes.of_weights, *prior),
+            jax.tree.map(of_rho, params.weights.rho, slopes.squared, prior.v),
         )
         return Parameters(q, jax.tree.map(jnp.negative, slopes.of_likelihood))
 
     def update(key: PRNGKeyArray, state: State, batch: Batch) -> tuple[State, Info]:
         q = state.params.weights
-        prior = optimal_prior(q)
+        prior = prior_of(q)
         slopes = row_slopes(apply, likelihood, *sample(key, state), batch)
         share = 1.0 / batch.n_batches
         a_row = batch.n_batches / batch.n_total
@@ -134,10 +159,6 @@ def graves_vi(
 
 
 def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
-    """KL(q || N(mu, s²)) over all weights, nats."""
-    centred = MeanField(jax.tree.map(lambda m: m - prior.m, q.m), q.rho)
-    return mean_field.kl(NormalPrior(prior.v), centred)
-
-
-def _sum(tree: PyTree) -> Float[Array, ""]:
-    return jnp.sum(jnp.stack([jnp.sum(leaf) for leaf in jax.tree.leaves(tree)]))
+    """KL(q || N(mu, s²)), mu and s² a number a layer, over all weights, nats."""
+    centred = MeanField(jax.tree.map(jnp.subtract, q.m, prior.m), q.rho)
+    return mean_field.kl(NormalPrior(tuple(jax.tree.leaves(prior.v))), centred)
