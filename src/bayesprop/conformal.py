@@ -204,6 +204,9 @@ class ConformalClassifier(_Conformal):
 
     def _learn(self, X: Inputs, y: np.ndarray) -> None:
         estimator = cast(WithProba, self.estimator)
+        if isinstance(estimator.classes_, list):
+            n = len(estimator.classes_)
+            raise ValueError(f"estimator must have one label a row, got {n}: take one for each")
         unknown = ~np.isin(y, estimator.classes_)
         if unknown.any():
             raise ValueError(

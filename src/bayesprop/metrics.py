@@ -280,6 +280,8 @@ def _checked(pred: Predictive, y: Observed) -> Observed:
 
 
 def _codes(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, " n"]:
+    if pred.proba.ndim > 2:
+        raise ValueError("metrics take one label a row: choose one of several by target(k)")
     codes = pred.codes(y)
     if len(codes) == 0:
         raise ValueError("y must hold at least one observation, got none")

@@ -164,6 +164,10 @@ def test_a_prediction_shows_itself_in_a_line(name):
 def test_lines_of_classes_of_several_targets_and_of_no_row():
     classes = ClassPredictive.of_sure_weights(np.array([[0.25, 0.75]]), np.array(["a", "b"]))
     assert repr(classes) == "ClassPredictive(1 row: b 0.750)"
+    proba = np.array([[[0.25, 0.75], [0.9, 0.1]]])
+    labels = ClassPredictive(proba, np.zeros((1, 2)), np.array([0, 1]))
+    assert repr(labels) == "ClassPredictive(1 row: 1 0.750, 0 0.900)"
+    assert "<td>0, target 1</td><td>0</td><td>0.900</td>" in labels._repr_html_()
     mean, var = np.array([[38321.7, 0.5]]), np.array([[1e4, 0.0]])
     two = GaussianPredictive(mean, var, np.ones((1, 2)) - [[1.0, 0.75]])
     assert repr(two) == "GaussianPredictive(1 row: 38,320 ± 100, 0.5000 ± 0.500)"

@@ -41,6 +41,30 @@ def test_one_network_has_no_epistemic_doubt():
     np.testing.assert_allclose(pred.mutual_information, 0.0, atol=1e-12)
 
 
+def test_several_labels_of_a_row_are_predicted_each_by_itself():
+    p = posterior(c=6).reshape(30, 50, 3, 2)
+    p /= p.sum(axis=-1, keepdims=True)
+    inside, classes = stats.entropy(p, axis=-1).mean(axis=0), np.array([0, 1])
+    both = ClassPredictive(p.mean(axis=0), inside, classes, 0.5 * inside)
+    y = np.random.default_rng(1).integers(2, size=(50, 3))
+    draws = both.sample(np.random.default_rng(2), 4000)
+    se = np.sqrt(np.prod(both.proba, axis=-1) / 4000)
+    assert np.all(np.abs(draws.mean(axis=0) - both.proba[..., 1]) < 5.0 * se)
+    for k in range(3):
+        proba = p.mean(axis=0)[:, k]
+        one = ClassPredictive(proba, inside[:, k], classes, 0.5 * inside[:, k])
+        for name in ("entropy", "mutual_information", "gap_share", "confidence", "label"):
+            values = getattr(one, name)
+            np.testing.assert_array_equal(getattr(both, name)[:, k], values, err_msg=name)
+            np.testing.assert_array_equal(getattr(both.target(k), name), values, err_msg=name)
+        np.testing.assert_array_equal(both.log_prob(y)[:, k], one.log_prob(y[:, k]))
+    assert both.is_finite.shape == (50,)
+    with pytest.raises(ValueError, match=r"row and column, shape \(50, 3\), got \(50,\)"):
+        both.log_prob(y[:, 0])
+    with pytest.raises(ValueError, match=r"got 2$"):
+        both.log_prob(np.where(np.arange(3) == 1, 2, y))
+
+
 def test_certain_rows():
     pred = ClassPredictive(np.eye(3), np.zeros(3), np.array([1, 2, 3]))
     np.testing.assert_array_equal(pred.entropy, 0.0)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from bayesprop import EBPClassifier, PBPClassifier
+from bayesprop import ConformalClassifier, EBPClassifier, PBPClassifier, load, metrics
+from bayesprop.abstention import uncertainty
 from bayesprop.store import estimator_from_stored
 
 SETS = {"two": load_breast_cancer, "three": load_iris}
@@ -70,12 +73,84 @@ def test_a_file_with_other_classes_is_refused():
         estimator_from_stored(header, arrays)
 
 
-def test_several_labels_a_row_are_refused_and_take_a_model_each():
+@pytest.fixture(scope="module")
+def labelled():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    labels = np.column_stack([y == 0, y == 2, X[:, 1] > 3.0, y < 0]).astype(int)
+    return X[order], labels[order]
+
+
+def test_several_labels_a_row_are_those_of_one_network(labelled, tmp_path):
+    X, labels = labelled
+    model = PBPClassifier((10,), 40, random_state=0).fit(X[:90], labels[:90])
+    assert model.predict(X).shape == labels.shape
+    assert np.mean(model.predict(X[90:]) == labels[90:]) > 0.9
+    predicted = model.predict_dist(X)
+    np.testing.assert_array_equal(model.predict_proba(X), predicted.proba[..., 1])
+    np.testing.assert_allclose(
+        model.log_likelihood(X, labels),
+        sum(predicted.target(k).log_prob(labels[:, k]).mean() for k in range(4)),
+    )
+    assert (predicted.mutual_information >= 0.0).all()
+    assert [one.tolist() for one in model.classes_] == [[0, 1]] * 4
+    model.save(tmp_path / "labels.bayesprop")
+    loaded = load(tmp_path / "labels.bayesprop")
+    further = [one.partial_fit(X[90:], labels[90:]) for one in (model, loaded)]
+    np.testing.assert_array_equal(*(one.predict_proba(X) for one in further))
+
+
+def test_one_column_of_labels_is_two_classes(labelled):
+    X, labels = labelled
+    with pytest.warns(Warning, match="column-vector"):
+        column = PBPClassifier((5,), 3, random_state=0).fit(X, labels[:, :1])
+    two = PBPClassifier((5,), 3, random_state=0).fit(X, labels[:, 0])
+    np.testing.assert_array_equal(column.predict_proba(X), two.predict_proba(X))
+
+
+def test_gaps_uncertain_inputs_and_scores_of_several_labels(labelled):
+    from sklearn.model_selection import cross_val_score
+
+    X, labels = labelled
+    gaps = np.where(np.arange(4) == np.arange(150)[:, None] % 7, np.nan, X)
+    model = PBPClassifier((5,), 5, random_state=0).fit(gaps, labels)
+    assert model.predict_dist(gaps).gap_share.shape == labels.shape
+    wide = model.predict_dist(X, X_std=1.0)
+    assert (wide.entropy.mean(axis=0) > model.predict_dist(X).entropy.mean(axis=0)).all()
+    areas = cross_val_score(model, X, labels[:, :3], scoring="roc_auc", cv=3)
+    assert areas.mean() > 0.9
+
+
+def test_what_several_labels_cannot_do_is_refused(labelled):
     from sklearn.multioutput import MultiOutputClassifier
 
-    X, y = load_iris(return_X_y=True)
-    labels = np.column_stack([y == 0, y == 2]).astype(int)
-    with pytest.raises(ValueError, match=r"one label a row, got shape \(150, 2\).*MultiOutput"):
-        PBPClassifier().fit(X, labels)
-    models = MultiOutputClassifier(PBPClassifier((10,), random_state=0)).fit(X, labels)
-    assert np.mean(models.predict(X) == labels) > 0.9
+    X, labels = labelled
+    small = PBPClassifier((), 1, random_state=0)
+    model = clone(small).fit(X, labels)
+    ordered = PBPClassifier((), 1, target_kind="ordered")
+    for match, ask in (
+        (r"hold 0 and 1.*got \[1, 2\]", lambda: small.fit(X, labels + 1)),
+        ("target_kind='ordered'", lambda: ordered.fit(X, labels)),
+        ("a sparse one: pass", lambda: small.fit(X, sparse.csr_array(labels))),
+        (
+            "has 2 outputs, but the model was fitted with 4",
+            lambda: model.partial_fit(X, X[:, :2] > 3),
+        ),
+        (
+            "has 1 outputs, but the model was fitted with 4",
+            lambda: model.partial_fit(X, X[:, 0] > 3),
+        ),
+        ("hold one label a row and column", lambda: model.log_likelihood(X, labels[:, 0])),
+        (
+            "choose one of several by target",
+            lambda: metrics.accuracy(model.predict_dist(X), labels),
+        ),
+        ("choose it by target", lambda: model.predict_dist(X).plot()),
+        ("one label a row, got 4", lambda: ConformalClassifier(model).calibrate(X, labels[:, 0])),
+        ("several targets has no single", lambda: uncertainty(model, X)),
+        (r"got shape \(150, 4\): .*MultiOutput", lambda: EBPClassifier().fit(X, labels)),
+    ):
+        with pytest.raises(ValueError, match=match):
+            ask()
+    each = MultiOutputClassifier(EBPClassifier((10,), random_state=0)).fit(X, labels[:, :3])
+    assert np.mean(each.predict(X) == labels[:, :3]) > 0.7

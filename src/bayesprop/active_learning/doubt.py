@@ -43,7 +43,7 @@ class Doubt(NamedTuple):
 
     var
         Variance of what would be measured, y², for each of o targets. Of a class: that of the
-        vector of 0 and 1 that a label is, 1 minus the sum of squared probabilities; o = 1.
+        vector of 0 and 1 that a label is, 1 minus the sum of squared probabilities.
     epistemic_var
         The part of it that more data would remove; None where the model does not tell.
     entropy
@@ -112,9 +112,13 @@ def _student_t_entropy(predicted: StudentTPredictive) -> np.ndarray:
 
 
 def of_classes(predicted: ClassPredictive) -> Doubt:
-    """Doubt about a class."""
-    var = 1.0 - np.square(predicted.proba).sum(axis=1, keepdims=True)
-    return Doubt(np.maximum(var, 0.0), None, predicted.entropy, predicted.expected_entropy)
+    """Doubt about a class; several labels of a row are taken to be independent given x."""
+    var = 1.0 - np.square(predicted.proba).sum(axis=-1)
+    var, *entropies = (
+        part.reshape(len(predicted), -1)
+        for part in (np.maximum(var, 0.0), predicted.entropy, predicted.expected_entropy)
+    )
+    return Doubt(var, None, *(part.sum(axis=1) for part in entropies))
 
 
 class Functions(NamedTuple):

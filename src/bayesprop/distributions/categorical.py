@@ -16,10 +16,11 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, repr=False)
 class ClassPredictive(Prediction):
-    """A categorical distribution a row, averaged over the posterior.
+    """A categorical distribution a row, averaged over the posterior; or one a label of each row.
 
     proba
-        Predictive probabilities, (n, c); rows sum to one.
+        Predictive probabilities, (n, c), which sum to one; (n, o, c) for o labels of a row: what is
+        (n,) below is then (n, o).
     expected_entropy
         Entropy of the classes averaged over the posterior, nats: the doubt that no amount of data
         would remove. (n,)
@@ -34,22 +35,22 @@ class ClassPredictive(Prediction):
         Column of the positive one of two classes, that rankings and decisions are about.
     """
 
-    proba: Float[np.ndarray, "n c"]
-    expected_entropy: Float[np.ndarray, " n"]
+    proba: Float[np.ndarray, "n ... c"]
+    expected_entropy: Float[np.ndarray, "n ..."]
     classes: np.ndarray = field(metadata=OF_ALL_ROWS)
-    gap_entropy: Float[np.ndarray, " n"] | float = 0.0
+    gap_entropy: Float[np.ndarray, "n ..."] | float = 0.0
     order: tuple[int, ...] | None = field(default=None, metadata=OF_ALL_ROWS)
     positive: int = field(default=1, metadata=OF_ALL_ROWS)
 
     def __post_init__(self) -> None:
-        of_rows = np.broadcast_to(self.gap_entropy, len(self.proba))
+        of_rows = np.broadcast_to(self.gap_entropy, self.proba.shape[:-1])
         object.__setattr__(self, "gap_entropy", of_rows)
 
     @classmethod
     def of_codes(cls, proba: ArrayLike, expected_entropy: ArrayLike) -> ClassPredictive:
         """Predict codes: the classes are 0, 1, ..., as methods see them."""
         proba, entropy = np.asarray(proba), np.asarray(expected_entropy)
-        return cls(proba, entropy, np.arange(proba.shape[1]))
+        return cls(proba, entropy, np.arange(proba.shape[-1]))
 
     @classmethod
     def of_sure_weights(
@@ -60,14 +61,18 @@ class ClassPredictive(Prediction):
         plain = cls(proba, np.zeros(len(proba)), classes)
         return replace(plain, expected_entropy=plain.entropy)
 
-    @property
-    def entropy(self) -> Float[np.ndarray, " n"]:
-        """Entropy of the predictive probabilities, nats; 0 to log c."""
-        p = self.proba
-        return -np.sum(np.where(p > 0.0, p * np.log(np.where(p > 0.0, p, 1.0)), 0.0), axis=1)
+    def target(self, k: int) -> ClassPredictive:
+        """Select one of several labels of a row."""
+        return self._map(lambda part, _: part[:, k])
 
     @property
-    def mutual_information(self) -> Float[np.ndarray, " n"]:
+    def entropy(self) -> Float[np.ndarray, "n ..."]:
+        """Entropy of the predictive probabilities, nats; 0 to log c."""
+        p = self.proba
+        return -np.sum(np.where(p > 0.0, p * np.log(np.where(p > 0.0, p, 1.0)), 0.0), axis=-1)
+
+    @property
+    def mutual_information(self) -> Float[np.ndarray, "n ..."]:
         """Mutual information of label and weights, nats: the epistemic part of the entropy.
 
         Entropy of the mean less the mean of the entropies (Houlsby et al. 2011, eq. 2), at least
@@ -82,20 +87,20 @@ class ClassPredictive(Prediction):
         return float(np.sum(self.mutual_information)) / total if total > 0.0 else 0.0
 
     @property
-    def gap_share(self) -> Float[np.ndarray, " n"]:
+    def gap_share(self) -> Float[np.ndarray, "n ..."]:
         """Share of the entropy that knowing all inputs exactly would remove on average."""
         whole = self.entropy
-        return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
+        return np.divide(self.gap_entropy, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
     @property
-    def confidence(self) -> Float[np.ndarray, " n"]:
+    def confidence(self) -> Float[np.ndarray, "n ..."]:
         """Probability of the most probable class."""
-        return self.proba.max(axis=1)
+        return self.proba.max(axis=-1)
 
     @property
     def label(self) -> np.ndarray:
         """Most probable class of every row."""
-        return self.classes[self.proba.argmax(axis=1)]
+        return self.classes[self.proba.argmax(axis=-1)]
 
     @property
     def median(self) -> np.ndarray:
@@ -151,39 +156,41 @@ class ClassPredictive(Prediction):
     @property
     def is_finite(self) -> Bool[np.ndarray, " n"]:
         """Whether a row has finite probabilities."""
-        return np.all(np.isfinite(self.proba), axis=1)
+        return np.all(np.isfinite(self.proba), axis=tuple(range(1, self.proba.ndim)))
 
-    def codes(self, y: ArrayLike) -> Int[np.ndarray, " n"]:
+    def codes(self, y: ArrayLike) -> Int[np.ndarray, "n ..."]:
         """Columns of labels, one a row or one for all rows; ValueError names one that is no class.
 
         Numbers are classes of text, too: a table writes 0.0 as "0", and 0.5 as "0.5".
         """
-        y = np.asarray(y)
-        y = np.broadcast_to(y, len(self)) if y.ndim == 0 else y
-        if y.shape != (len(self),):
-            raise ValueError(f"y must hold one label a row, shape ({len(self)},), got {y.shape}")
+        y, shape = np.asarray(y), self.proba.shape[:-1]
+        y = np.broadcast_to(y, shape) if y.ndim == 0 else y
+        if y.shape != shape:
+            n_labels = " and column" * (len(shape) - 1)
+            raise ValueError(f"y must hold one label a row{n_labels}, shape {shape}, got {y.shape}")
         if isinstance(self.classes[0], str) and y.dtype.kind != "U":
             y = np.array([one if isinstance(one, str) else _as_text(one) for one in y], object)
         return codes_of(self.classes, y)
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, "n ..."]:
         """Log probability of each observed label, nats; -inf where the model excluded it."""
         with np.errstate(divide="ignore"):
-            return np.log(self.proba[np.arange(len(self)), self.codes(y)])
+            own = np.take_along_axis(self.proba, self.codes(y)[..., None], axis=-1)
+            return np.log(own[..., 0])
 
-    def logpmf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def logpmf(self, y: ArrayLike) -> Float[np.ndarray, "n ..."]:
         """Log probability of each label, under scipy's name."""
         return self.log_prob(y)
 
-    def pmf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def pmf(self, y: ArrayLike) -> Float[np.ndarray, "n ..."]:
         """Probability of each label."""
         return np.exp(self.log_prob(y))
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Draw n labels for every row, independently; (n, rows)."""
-        edges = np.cumsum(self.proba, axis=1)
-        u = rng.random((n, len(self), 1)) * edges[:, -1:]
-        return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]
+        """Draw n labels for every row, independently; (n, rows[, o])."""
+        edges = np.cumsum(self.proba, axis=-1)
+        u = rng.random((n, *edges.shape[:-1], 1)) * edges[..., -1:]
+        return self.classes[np.minimum((u > edges).sum(axis=-1), len(self.classes) - 1)]
 
 
 def _as_text(label: object) -> str:

@@ -107,9 +107,9 @@ def completed(each: Predictive | ClassPredictive | np.ndarray, n_completions: in
         n_members = _MEMBERS if n_completions <= COMPLETIONS else 1
         return as_mixture(each).over_completions(n_completions, n_members)
     p = by_row(np.asarray(each.proba, np.float64), n_completions)
-    proba, mean_entropy = p.mean(axis=1), special.entr(p).sum(axis=2).mean(axis=1)
+    proba, mean_entropy = p.mean(axis=1), special.entr(p).sum(axis=-1).mean(axis=1)
     # Between completions classes differ, but not by what more rows would tell of the weights.
-    of_gaps = np.maximum(special.entr(proba).sum(axis=1) - mean_entropy, 0.0)
+    of_gaps = np.maximum(special.entr(proba).sum(axis=-1) - mean_entropy, 0.0)
     entropy = by_row(np.asarray(each.expected_entropy, np.float64), n_completions).mean(axis=1)
     return ClassPredictive(proba, entropy + of_gaps, each.classes, of_gaps, each.order)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_CURVES, MOST_ROWS, _ROWS_IN_A_LINE = 6, 10, 3
 _POINTS, _EDGE = 200, 0.002
+_ONE_TARGET = "plot draws one target: choose it by target(k)"
 _JUMP = 1e-9
 """Probability of one value, above which it is drawn as a dot."""
 
@@ -24,10 +25,12 @@ _JUMP = 1e-9
 def plot(predictive: Prediction, ax: Axes | None) -> Axes:
     """Draw densities (of counts probabilities) of up to six rows, intervals of more; or classes."""
     if isinstance(predictive, ClassPredictive):
+        if predictive.proba.ndim > 2:
+            raise ValueError(_ONE_TARGET)
         return _draw_bars(predictive, _axes(ax))
     predictive = cast(Predictive, predictive)
     if predictive.mean.ndim != 1:
-        raise ValueError("plot draws one target: choose it by target(k)")
+        raise ValueError(_ONE_TARGET)
     ax = _axes(ax)
     if len(predictive) <= MOST_CURVES:
         _draw_densities(predictive, ax)
@@ -51,24 +54,26 @@ def _draw_bars(predictive: ClassPredictive, ax: Axes) -> Axes:
 def line(predictive: Prediction) -> str:
     """Return the kind of prediction, its number of rows, and what it is for the first of them.
 
-    Of a number mean and std, of several targets those of the first; of a class its probability.
+    Of a number mean and std, of a class its probability; of several targets those of the first.
     """
     first = predictive[:_ROWS_IN_A_LINE]
     if isinstance(first, ClassPredictive):
-        pairs = zip(first.label, first.proba.max(axis=1, initial=0.0), strict=True)
-        rows = [f"{label} {share:.3f}" for label, share in pairs]
+        pairs = zip(first.label, first.confidence, strict=True)
+        rows = [_of_row(pair, lambda label, share: f"{label} {share:.3f}") for pair in pairs]
     else:
         first = cast(Predictive, first)
         pairs = zip(first.mean, first.std, strict=True)
-        rows = [_of_row(np.ravel(mean), np.ravel(std)) for mean, std in pairs]
+        rows = [
+            _of_row(pair, lambda m, s: f"{few_digits(m)} ± {few_digits(s, 3)}") for pair in pairs
+        ]
     more = ["..."] if len(predictive) > len(rows) else []
     n_rows = f"{len(predictive)} row{'' if len(predictive) == 1 else 's'}"
     return f"{type(predictive).__name__}({': '.join([n_rows, '; '.join(rows + more)])})"
 
 
-def _of_row(mean: np.ndarray, std: np.ndarray) -> str:
+def _of_row(pair: tuple[Any, Any], words: Callable[[Any, Any], str]) -> str:
     most = _ROWS_IN_A_LINE
-    pairs = [f"{few_digits(m)} ± {few_digits(s, 3)}" for m, s in zip(mean, std, strict=True)]
+    pairs = [words(*one) for one in zip(*map(np.ravel, pair), strict=True)]
     return ", ".join(pairs[:most] + ["..."] * (len(pairs) > most))
 
 
@@ -84,11 +89,8 @@ def _table_of_numbers(predictive: Predictive) -> str:
     first = predictive[: min(len(predictive), MOST_ROWS)]
     low, high = np.moveaxis(first.interval(0.9), -1, 0)
     columns = [np.reshape(part, -1) for part in (first.mean, first.std, low, high)]
-    n_targets = int(np.prod(np.shape(predictive.mean)[1:], initial=1))
-    names = [f"{k // n_targets}" if n_targets == 1 else f"{k // n_targets}, target {k % n_targets}"
-             for k in range(len(columns[0]))]  # fmt: skip
     cells = ([name, *map(few_digits, row)]
-             for name, *row in zip(names, *columns, strict=True))  # fmt: skip
+             for name, *row in zip(_names(first.mean), *columns, strict=True))  # fmt: skip
     return _table(["row", "mean", "std", "5 %", "95 %"], cells, len(predictive))
 
 
@@ -96,11 +98,18 @@ def _table_of_classes(predictive: ClassPredictive) -> str:
     """Return the likeliest class of the first rows and the probabilities of the first classes."""
     first = predictive[: min(len(predictive), MOST_ROWS)]
     shown = [str(label) for label in predictive.classes[:MOST_ROWS]]
+    labels, proba = first.label, first.proba.reshape(-1, len(predictive.classes))
     cells = (
-        [str(k), str(label), *(f"{share:.3f}" for share in shares[: len(shown)])]
-        for k, (label, shares) in enumerate(zip(first.label, first.proba, strict=True))
+        [name, str(label), *(f"{share:.3f}" for share in shares[: len(shown)])]
+        for name, label, shares in zip(_names(labels), labels.ravel(), proba, strict=True)
     )
     return _table(["row", "likeliest", *(f"p({name})" for name in shown)], cells, len(predictive))
+
+
+def _names(values: np.ndarray) -> list[str]:
+    """Name the rows of values (n[, o]), and of several targets which it is."""
+    n = int(np.prod(values.shape[1:], initial=1))
+    return [f"{k // n}" if n == 1 else f"{k // n}, target {k % n}" for k in range(int(values.size))]
 
 
 def _axes(ax: Axes | None) -> Axes:

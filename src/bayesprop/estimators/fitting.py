@@ -37,6 +37,7 @@ from bayesprop.model.task import (
     Classes,
     Encoding,
     Fitted,
+    LabelColumns,
     Numbers,
     Standardiser,
     check_exposures,
@@ -311,7 +312,7 @@ def checked_rows(
         least = 2 if is_first else 1
         how = {"multi_output": True, "y_numeric": True, "ensure_min_samples": least}
     else:
-        _check_is_vector(y)
+        how = {"multi_output": _has_columns(estimator, y)}
     x, target = validated(seen, X, y, reset=is_first, **how)
     weight, is_vector = _checked_weight(sample_weight, x), target.ndim == 1
     if are_numbers:
@@ -319,7 +320,9 @@ def checked_rows(
         labels, targets = None, target.__getitem__
     else:
         labels = _classes_task(estimator, target, classes, before)
-        targets = partial(_is_of_each, target, labels.labels)
+        targets = target.__getitem__
+        if target.ndim == 1:
+            targets = partial(_is_of_each, target, labels.labels)
     if before is None:
         names = getattr(seen, "feature_names_in_", None)
         exposure = _exposure(estimator, x.shape[1], names)
@@ -339,23 +342,30 @@ def checked_rows(
         method = estimator.build_method(task, x.shape[1])
         before = Fitted(method, task, encoding, NOTHING, known)
     task = before.task
-    if isinstance(task, Numbers) and target.shape[1] != task.n_outputs:
+    n_outputs = 1 if target.ndim == 1 else target.shape[1]
+    if n_outputs != task.n_outputs:
         raise ValueError(
-            f"y has {target.shape[1]} outputs, but the model was fitted with {task.n_outputs}"
+            f"y has {n_outputs} outputs, but the model was fitted with {task.n_outputs}"
         )
     if isinstance(task, Numbers) and task.kind != NUMBERS:
         task.map.check(target)
     return Checked(before, Rows(x, target, weight), gap)
 
 
-def _check_is_vector(y: ArrayLike) -> None:
-    """Raise ValueError for several columns of labels."""
-    shape = getattr(y, "shape", ())
-    if len(shape) == 2 and shape[1] > 1:
+def _has_columns(estimator: EstimatorBase, y: ArrayLike) -> bool:
+    """Whether labels have several columns; ValueError where an estimator does not take them."""
+    shape = np.shape(y)
+    if len(shape) != 2 or shape[1] < 2:
+        return False
+    if not estimator.__sklearn_tags__().classifier_tags.multi_label:
         raise ValueError(
             f"y must be a 1d array, one label a row, got shape {shape}: for several labels "
-            "sklearn.multioutput.MultiOutputClassifier fits a model to every column"
+            "PBPClassifier fits one network to all columns, and "
+            "sklearn.multioutput.MultiOutputClassifier a model to every column"
         )
+    if hasattr(y, "toarray"):
+        raise ValueError("y must be a dense array, got a sparse one: pass y.toarray()")
+    return True
 
 
 def _classes_task(
@@ -381,10 +391,24 @@ def _classes_task(
     if task is not None:
         return task
     task = classes_of(labels, estimator.target_kind, getattr(estimator, "order", None))
+    if y.ndim == 2:
+        return _columns_task(task, y)
     if len(labels) < 2:
         only = labels.tolist()[0]
         raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
     return task
+
+
+def _columns_task(task: Classes, y: np.ndarray) -> LabelColumns:
+    """Return the task of several columns of labels, which must be 0 or 1 and have no order."""
+    labels = np.arange(2).astype(y.dtype)
+    if task.order is not None or not np.isin([*task.labels, *y.flat], labels).all():
+        raise ValueError(
+            "y of several columns must hold 0 and 1, whether a row has each label, with "
+            f"target_kind='classes'; got {task.labels.tolist()[:10]} with "
+            f"target_kind={task.kind!r}: encode them by sklearn.preprocessing.MultiLabelBinarizer"
+        )
+    return LabelColumns(labels, n_outputs=y.shape[1])
 
 
 def _is_of_each(y: np.ndarray, labels: np.ndarray, at: np.ndarray) -> Bool[np.ndarray, "m c"]:

@@ -41,8 +41,8 @@ def at_rows(estimator: Any, X: Any, y: Any, n_samples: int, random_state: int) -
         new = estimator.predict_dist(X).rvs(n_samples, random_state)
     if observed is not None and observed.shape != new.shape[1:]:
         raise ValueError(f"y must have the shape {new.shape[1:]} at X, got {observed.shape}")
-    if (classes := getattr(estimator, "classes_", None)) is not None:
-        new = np.searchsorted(classes, new)
+    if (labels := getattr(estimator.task_, "labels", None)) is not None:
+        new = np.searchsorted(labels, new)
         observed = None if observed is None else estimator.task_.encode(observed, None, None)
     groups["posterior_predictive"] = {"y": new[None]}
     return groups if observed is None else groups | {"observed_data": {"y": observed}}

@@ -13,7 +13,7 @@ from bayesprop.estimators.shell import (
     RegressorBase,
 )
 from bayesprop.model.task import Classes, Numbers
-from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
+from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPLabels, PBPNumbers
 from bayesprop.moments.pbp.state import Gamma
 from bayesprop.targets.bijectors import NUMBERS
 
@@ -147,16 +147,26 @@ class PBPClassifier(_Params, ClassifierBase):
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
     have one output, and the sign of it plus unit noise is the class (probit); more have one output
     each, and the largest of them plus unit noise. `moments/pbp/probit.py` has the equations.
+
+    y may be (n, o), 0 or 1 for each of o labels of a row: one network has an output for each, the
+    sign of which plus unit noise is the label.
     """
 
     method_class = PBPClasses
     n_epochs: Count = field(default=20, kw_only=False)
 
-    def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
+    def __sklearn_tags__(self) -> Any:
+        """Several labels a row are supported, too."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def build_method(self, task: Classes, n_inputs: int) -> PBPClasses | PBPLabels:
         """Return the method that the hyper-parameters describe."""
-        n_outputs = 1 if task.n_classes == 2 else task.n_classes
+        n_outputs = task.n_outputs if task.n_classes == 2 else task.n_classes
         sizes = layer_sizes(n_inputs, self.hidden_layer_sizes, n_outputs)
-        return PBPClasses(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))
+        kind = PBPClasses if task.n_outputs == 1 else PBPLabels
+        return kind(self.chosen_engine(), sizes, self.n_epochs, Gamma(*self.weight_prior))
 
 
 __getattr__ = lazily(globals())

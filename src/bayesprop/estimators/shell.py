@@ -217,7 +217,7 @@ class EstimatorBase(ABC, BaseEstimator):
             frame's column names are remembered and checked later.
         y
             Of a regressor (n,) or (n, o) numbers, in any unit; of a classifier (n,) labels of any
-            type, two classes at least.
+            type, two classes at least; of `PBPClassifier` also (n, o) of 0 and 1, o labels a row.
         sample_weight
             (n,), not negative: each row's log-likelihood is multiplied by it.
         groups
@@ -424,7 +424,8 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
-        Labels, sorted, in the order of the columns of `predict_proba`.
+        Labels, sorted, in the order of the columns of `predict_proba`; of several columns of y a
+        list of the two labels of each.
 
     Examples
     --------
@@ -444,7 +445,7 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     target_kind: Annotated[str, one_of(*KINDS_OF_CLASSES)] = CLASSES
     order: Sequence[Any] | None = None
 
-    classes_ = of_fitted("task.labels")
+    classes_ = of_fitted("task.of_outputs")
 
     def partial_fit(
         self,
@@ -481,16 +482,21 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     def predict_proba(
         self, X: ArrayLike, *, X_std: ArrayLike | None = None
     ) -> Float[np.ndarray, "n c"]:
-        """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
-        return self.predict_dist(X, X_std=X_std).proba
+        """Predictive probability of every class, in the order of `classes_`; rows sum to one.
+
+        Of several columns of y that of 1 in each, (n, o).
+        """
+        proba = self.predict_dist(X, X_std=X_std).proba
+        return proba if proba.ndim == 2 else proba[..., 1]
 
     def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> np.ndarray:
-        """Most probable class of every row; X_std as of `predict_dist`."""
+        """Most probable class of every row, (n,) or (n, o); X_std as of `predict_dist`."""
         return self.predict_dist(X, X_std=X_std).label
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log probability of the labels, nats a row."""
-        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
+        """Mean log probability of the labels, nats a row (columns are summed)."""
+        log_p = self.predict_dist(X).log_prob(np.asarray(y))
+        return float(np.sum(log_p) / len(log_p))
 
 
 @hyper_parameters

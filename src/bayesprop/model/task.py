@@ -187,11 +187,17 @@ class Classes:
 
     name = CLASSIFICATION
     log_unit = 0.0
+    n_outputs = 1
 
     @property
     def n_classes(self) -> int:
         """Number of labels."""
         return len(self.labels)
+
+    @property
+    def of_outputs(self) -> np.ndarray | list[np.ndarray]:
+        """Labels, sorted; of several columns those of each."""
+        return self.labels
 
     @property
     def kind(self) -> str:
@@ -215,7 +221,7 @@ class Classes:
         """Name the columns of a prediction of codes, whose rows come to sum to one."""
         proba = np.asarray(predictive.proba, np.float64)
         entropy = np.asarray(predictive.expected_entropy, np.float64)
-        proba = proba / proba.sum(axis=1, keepdims=True)
+        proba = proba / proba.sum(axis=-1, keepdims=True)
         return ClassPredictive(proba, entropy, self.labels, predictive.gap_entropy, self.order)
 
     def validate(self) -> None:
@@ -223,6 +229,23 @@ class Classes:
         n = len(self.labels)
         if n < 2 or (self.order is not None and sorted(self.order) != [*range(n)]):
             raise ValueError(f"order must hold the places of two classes or more, got {self.order}")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelColumns(Classes):
+    """Several columns of 0 and 1, which are `labels`: each whether a row has a label."""
+
+    n_outputs: int = 2
+
+    @property
+    def of_outputs(self) -> list[np.ndarray]:
+        """The two labels of every column, as scikit-learn lists them."""
+        return [self.labels] * self.n_outputs
+
+    def validate(self) -> None:
+        """Raise ValueError unless there are several columns of two labels without an order."""
+        if len(self.labels) != 2 or self.order is not None or self.n_outputs < 2:
+            raise ValueError(f"columns must be two at least, of two labels, got {self.n_outputs}")
 
 
 def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Classes:
@@ -250,7 +273,7 @@ def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Cl
     return Classes(labels, tuple(known.index(word) for word in words if word in known))
 
 
-Task = Numbers | Classes
+Task = Numbers | Classes | LabelColumns
 
 
 def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarray, "n d"]:

@@ -47,12 +47,12 @@ class Rows(NamedTuple):
         return Rows(self.x[rows], self.y[rows], weight, group)
 
 
-def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, " n"]:
+def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, "n ..."]:
     """Places of labels among sorted classes; ValueError names one that is not among them."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     unknown = classes[codes] != y
     if unknown.any():
         known = ", ".join(map(str, classes[:10]))
-        wrong = y.tolist()[int(np.argmax(unknown))]
+        wrong = y.ravel().tolist()[int(np.argmax(unknown))]
         raise ValueError(f"y must hold classes of the first fit ({known}), got {wrong!r}")
     return codes

@@ -175,15 +175,15 @@ def _check_alike(first: Any, model: Any, number: int) -> None:
             f"models must have the same columns in the same order, got {first.n_features_in_} and "
             f"{model.n_features_in_} in model {number}, or other names"
         )
-    if isinstance(first.task_, Classes) and not _equal(first.classes_, model.classes_):
+    tasks = first.task_, model.task_
+    if isinstance(first.task_, Classes) and not _equal(*(one.labels for one in tasks)):
         raise ValueError(
-            f"models must have the same classes, got {first.classes_.tolist()} and "
-            f"{model.classes_.tolist()} in model {number}: name all of them in `partial_fit`"
+            f"models must have the same classes, got {first.task_.labels.tolist()} and "
+            f"{model.task_.labels.tolist()} in model {number}: name all of them in `partial_fit`"
         )
-    if isinstance(first.task_, Numbers) and first.n_outputs_ != model.n_outputs_:
-        raise ValueError(
-            f"models must have as many targets, got {first.n_outputs_} and {model.n_outputs_}"
-        )
+    ours, theirs = (one.n_outputs for one in tasks)
+    if ours != theirs:
+        raise ValueError(f"models must have as many targets, got {ours} and {theirs}")
 
 
 def _check_units(first: Any, model: Any, number: int) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from compiled_passes import data_pass, linear_state
+from compiled_passes import assert_states_close, data_pass, linear_state, problem
 from scipy import integrate, special, stats
 
 from bayesprop.moments.pbp import engine, loops, probit, updates
@@ -25,7 +25,7 @@ def kernel_log_z(m, v, y):
     """log Z and its gradient by the compiled engine."""
     outputs = np.zeros((4, len(m)))
     outputs[loops.F_M], outputs[loops.F_V] = m, v
-    log_z = meet_class(outputs, *probit.room_for(len(m)), np.array([[float(y)]]))
+    log_z = meet_class(outputs, *probit.room_for(len(m)), np.atleast_2d(np.asarray(y, float)))
     return log_z, outputs[2:]
 
 
@@ -57,6 +57,59 @@ def test_a_sign_has_its_probability_far_into_the_tails(m, y):
     with jax.enable_x64(True):
         jax_log_z = updates.probit_log_z(jnp.float64(m), jnp.float64(v), jnp.float64(y))
     assert float(jax_log_z) == pytest.approx(float(exact(m, v)), rel=1e-12, abs=1e-100)
+
+
+def test_several_signs_have_the_sum_of_their_logs():
+    """Against SciPy's Phi, its gradient by differences, and JAX."""
+    m, v, y = (np.array(a) for a in ([0.3, -2.0, 7.0], [0.4, 1.3, 0.1], [1.0, 1.0, -1.0]))
+
+    def exact(m, v):
+        return special.log_ndtr(y * m / np.sqrt(1.0 + v)).sum()
+
+    log_z, gradient = kernel_log_z(m, v, y)
+    assert log_z == pytest.approx(exact(m, v), rel=1e-13)
+    for k, step in enumerate(1e-5 * np.eye(3)):
+        assert gradient[0, k] == pytest.approx((exact(m + step, v) - exact(m - step, v)) / 2e-5)
+        by_v = (exact(m, v + step) - exact(m, v - step)) / 2e-5
+        assert gradient[1, k] == pytest.approx(by_v, rel=1e-5)
+
+
+def test_labels_of_a_linear_model_are_models_of_their_own():
+    """With a known prior the outputs share nothing: the columns are those of two classes each."""
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((30, 3)), np.sign(rng.standard_normal((30, 2)))
+    rule = {"order": rng.permutation(30), "targets": "classes"}
+    rule["weight"] = rng.uniform(0.0, 2.0, 30)
+    both, info = data_pass(linear_state(1.3, 3, o=2), x, y, **rule)
+    each = [data_pass(linear_state(1.3, 3), x, y[:, [k]], **rule) for k in (0, 1)]
+    for k, (alone, _) in enumerate(each):
+        np.testing.assert_allclose(both.m[0][:, [k]], alone.m[0], rtol=1e-12)
+        np.testing.assert_allclose(both.v[0][:, [k]], alone.v[0], rtol=1e-12)
+    assert info.log_z == pytest.approx(sum(one.log_z for _, one in each))
+    assert info.epistemic_share == pytest.approx(np.mean([one.epistemic_share for _, one in each]))
+
+
+def test_labels_move_hidden_weights_as_the_gradient_of_log_z_does():
+    """Eq. 6-7 of one row by central differences of log Z in a mean and a variance; and by JAX."""
+    state, x, noise = problem((2, 3, 3), 1, seed=2)
+    y, order = np.sign(noise), np.array([0])
+    after, info = data_pass(state, x, y, order, targets="classes")
+    assert_states_close(
+        after, updates.data_pass(state, x, y, order, targets="classes")[0], rtol=1e-9
+    )
+
+    def log_z(m=0.0, v=0.0):
+        moved = [w.copy() for w in state.m], [w.copy() for w in state.v]
+        for part, shift in zip(moved, (m, v), strict=True):
+            part[0][1, 2] += shift
+        f_m, f_v = engine.predict_moments(state._replace(m=moved[0], v=moved[1]), x)
+        return special.log_ndtr(y * f_m / np.sqrt(1.0 + f_v)).sum()
+
+    assert info.log_z == pytest.approx(log_z())
+    by_m, by_v = ((log_z(**{n: 1e-5}) - log_z(**{n: -1e-5})) / 2e-5 for n in "mv")
+    m, v = state.m[0][1, 2], state.v[0][1, 2]
+    assert after.m[0][1, 2] == pytest.approx(m + v * by_m, rel=1e-7)
+    assert after.v[0][1, 2] == pytest.approx(v - v**2 * (by_m**2 - 2.0 * by_v), rel=1e-7)
 
 
 @pytest.mark.parametrize(

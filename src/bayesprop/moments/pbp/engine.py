@@ -169,7 +169,9 @@ def passes(
     """
     weight = np.ones(len(x)) if sample_weight is None else sample_weight
     x = checked("x", x, state.layer_sizes[0])
-    y = checked("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
+    n_outputs = state.layer_sizes[-1]
+    is_largest = targets == "classes" and np.shape(y)[1:] == (1,)
+    y = checked("y", y, 1 if is_largest else n_outputs)
     if not len(x) == len(y) == len(weight):
         lengths = f"{len(x)}, {len(y)} and {len(weight)}"
         raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")

@@ -346,16 +346,14 @@ class PBPClasses(PBPNetwork):
     def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Integrate the probit over the moments of the outputs."""
         from bayesprop.moments.pbp import engine
-        from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
+        from bayesprop.numerics.gaussian_logits import gaussian_nodes
 
         m, v = self.output_moments(state, x)
-        proba = np.exp(engine.log_class_probabilities(m, v))
         if m.shape[1] == 1:
-            entropy = np.maximum(probit_entropy(m[:, 0], v[:, 0]), 0.0)
-        else:
-            nodes = gaussian_nodes(m.shape[1], _N_PAIRS)
-            entropy = engine.expected_entropies(m, v, nodes)
-        return ClassPredictive.of_codes(proba, entropy)
+            return _signs(m, v).target(0)
+        nodes = gaussian_nodes(m.shape[1], _N_PAIRS)
+        proba = np.exp(engine.log_class_probabilities(m, v))
+        return ClassPredictive.of_codes(proba, engine.expected_entropies(m, v, nodes))
 
     def graph(self, state: PBPState, x: Node) -> ClassNodes:
         """Write `predict` as a graph of ONNX; ValueError for an activation without one."""
@@ -365,3 +363,29 @@ class PBPClasses(PBPNetwork):
         if self.sizes[-1] == 1:
             return probit_graph(m, v)
         return multinomial_probit_graph(m, v, self.sizes[-1], _N_PAIRS)
+
+
+@dataclass(frozen=True, eq=False)
+class PBPLabels(PBPNetwork):
+    """A network for several labels of a row, each 0 or 1: one output each, independent given it."""
+
+    targets = "classes"
+    course = PBPClasses.course
+
+    def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
+        """Return signs."""
+        return 2.0 * y - 1.0
+
+    def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+        """Integrate the probits over the moments of the outputs."""
+        return _signs(*self.output_moments(state, x))
+
+
+def _signs(m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"]) -> ClassPredictive:
+    """Predict the sign of every output plus unit noise."""
+    from bayesprop.moments.pbp import engine
+    from bayesprop.numerics.gaussian_logits import probit_entropy
+
+    proba = np.exp(engine.log_class_probabilities(m.reshape(-1, 1), v.reshape(-1, 1)))
+    entropy = np.maximum(probit_entropy(m.ravel(), v.ravel()), 0.0)
+    return ClassPredictive.of_codes(proba.reshape(*m.shape, 2), entropy.reshape(m.shape))

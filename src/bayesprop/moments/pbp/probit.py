@@ -1,10 +1,11 @@
 """Targets that are classes, for the compiled engine: log Z of a probit and its gradient.
 
 An output f ~ N(m, v) is seen through unit noise, u = f + e. Two classes have one output, and the
-target t = 1 or -1 is the sign of u; more have one output each, and the target is the number of the
-largest u (the multinomial probit, Girolami & Rogers 2006). With s² = 1 + v,
+target t = 1 or -1 is the sign of u; so has each of several labels of a row. More classes have one
+output each, and the target is the number of the largest u (the multinomial probit, Girolami &
+Rogers 2006). With s² = 1 + v,
 
-    log Z = log Phi(t m / s)
+    log Z = sum over labels of log Phi(t m / s)
     log Z = log integral N(u; m_t, s_t²) prod_{j != t} Phi((u - m_j) / s_j) du
 
 The integral is a sum over equal steps, which for a smooth integrand that dies out at both ends
@@ -206,21 +207,24 @@ def _set_gradient(outputs, k, slope, curve, weight):
 
 @called
 def meet_class(outputs, sums, points, y, row, weight):
-    """Compare the outputs with a label: the gradients of log Z.
+    """Compare the outputs with a sign each, or the number of the largest: the gradients of log Z.
 
-    Returns log Z times the weight, and the share of the outputs' variance that the label removes.
+    Returns log Z times the weight, and the share of the outputs' variance that the row removes.
     """
     n = outputs.shape[1]
-    if n == 1:
-        per_std = 1.0 / math.sqrt(1.0 + outputs[F_V, 0])
-        z = y[row, 0] * outputs[F_M, 0] * per_std
-        log_z, ratio = log_cdf_and_ratio(z)
-        curve = ratio * (ratio + z) * per_std * per_std
-        share = _set_gradient(outputs, 0, y[row, 0] * ratio * per_std, curve, weight)
-        return weight * log_z, share
+    log_z, share = 0.0, 0.0
+    if y.shape[1] == n:
+        for k in range(n):
+            per_std = 1.0 / math.sqrt(1.0 + outputs[F_V, k])
+            z = y[row, k] * outputs[F_M, k] * per_std
+            log_p, ratio = log_cdf_and_ratio(z)
+            curve = ratio * (ratio + z) * per_std * per_std
+            log_z += log_p
+            share += _set_gradient(outputs, k, y[row, k] * ratio * per_std, curve, weight)
+        return weight * log_z, share / n
     label = int(y[row, 0])
     log_z = _win(outputs[F_M], outputs[F_V], label, sums, points, True)
-    by_label, share = 0.0, 0.0
+    by_label = 0.0
     for j in range(n):
         if j != label:
             per_std = sums[_INVERSE, j]

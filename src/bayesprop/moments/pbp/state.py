@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Inference = Literal["adf", "sep"]
 Targets = Literal["numbers", "classes"]
-"""What a row of y is. "numbers": one an output, seen with Gaussian noise. "classes": one column, a
-sign (1 or -1) for a network of one output, else the number of the largest output, the outputs seen
-through unit noise (probit)."""
+"""What a row of y is. "numbers": one an output, seen with Gaussian noise. "classes": a sign (1 or
+-1) an output, or one column, the number of the largest of several outputs, the outputs seen through
+unit noise (probit)."""
 
 LARGEST_CAVITY_VAR = 1e6
 """Largest variance from which a prior factor is refreshed; the authors' code."""

@@ -163,7 +163,9 @@ def _weighted_noise(old: Gamma, f: Gaussian, datum: Rows) -> tuple[Gamma, Array]
     return _where(valid, new, old), _count_false(valid)
 
 
-def probit_log_z(m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
+def probit_log_z(
+    m: Float[Array, "..."], v: Float[Array, "..."], y: Float[Array, "..."]
+) -> Float[Array, "..."]:
     """Log Phi(y m / sqrt(1 + v)): y is the sign of f + e, e ~ N(0, 1) (Minka 2001, eq. 3.63)."""
     return log_cdf(y * m / jnp.sqrt(1.0 + v))
 
@@ -194,10 +196,10 @@ def multinomial_probit_log_z(
 
 
 def _class_log_z(
-    m: Float[Array, " o"], v: Float[Array, " o"], y: Float[Array, " 1"]
+    m: Float[Array, " o"], v: Float[Array, " o"], y: Float[Array, " q"]
 ) -> Float[Array, ""]:
-    if m.shape[0] == 1:
-        return probit_log_z(m[0], v[0], y[0])
+    if y.shape == m.shape:
+        return jnp.sum(probit_log_z(m, v, y))
     return multinomial_probit_log_z(m, v, y[0].astype(int))
 
 
