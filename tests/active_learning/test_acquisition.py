@@ -123,6 +123,16 @@ def test_several_targets_rank_by_summed_entropy():
     )
 
 
+def test_several_labels_of_a_row_add_up():
+    p = np.random.default_rng(7).dirichlet([1.0, 2.0], size=(20, 3))
+    labels = ClassPredictive(p, 0.5 * stats.entropy(p, axis=-1), np.arange(2))
+    found = doubt.of_classes(labels)
+    each = [doubt.of_classes(labels.target(k)) for k in range(3)]
+    np.testing.assert_allclose(found.var, np.hstack([one.var for one in each]))
+    for score in (acquisition.mutual_information, acquisition.predictive_entropy):
+        np.testing.assert_allclose(score(found), sum(map(score, each)))
+
+
 def test_variances_are_those_of_draws(line):
     """Of functions, and of new measurements; the standard error of a Gaussian's variance."""
     pool, n = np.random.default_rng(12).standard_normal((4, 2)) * 2.0, 40_000

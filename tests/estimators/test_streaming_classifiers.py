@@ -131,7 +131,7 @@ def test_what_several_labels_cannot_do_is_refused(labelled):
     for match, ask in (
         (r"hold 0 and 1.*got \[1, 2\]", lambda: small.fit(X, labels + 1)),
         ("target_kind='ordered'", lambda: ordered.fit(X, labels)),
-        ("a sparse one: pass", lambda: small.fit(X, sparse.csr_array(labels))),
+        ("a sparse one: give", lambda: small.fit(X, sparse.csr_array(labels))),
         (
             "has 2 outputs, but the model was fitted with 4",
             lambda: model.partial_fit(X, X[:, :2] > 3),

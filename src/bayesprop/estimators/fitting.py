@@ -354,7 +354,7 @@ def checked_rows(
 
 def _has_columns(estimator: EstimatorBase, y: ArrayLike) -> bool:
     """Whether labels have several columns; ValueError where an estimator does not take them."""
-    shape = np.shape(y)
+    shape = getattr(y, "shape", None) or np.asarray(y).shape
     if len(shape) != 2 or shape[1] < 2:
         return False
     if not estimator.__sklearn_tags__().classifier_tags.multi_label:
@@ -364,7 +364,7 @@ def _has_columns(estimator: EstimatorBase, y: ArrayLike) -> bool:
             "sklearn.multioutput.MultiOutputClassifier a model to every column"
         )
     if hasattr(y, "toarray"):
-        raise ValueError("y must be a dense array, got a sparse one: pass y.toarray()")
+        raise ValueError("y must be a dense array, got a sparse one: give y.toarray()")
     return True
 
 
