@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, time_limit
 from bayesprop.linear import bases
 from bayesprop.store import estimator_from_stored
 
@@ -32,6 +32,19 @@ def test_the_lectures_probit_is_for_two_classes():
     assert two.predict_dist(X[:100]).proba[:50, 0].min() > 0.5
     with pytest.raises(ValueError, match="prediction='probit-cdf' is for two classes, got 3"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("posterior", ["vi", "laplace"])
+def test_a_time_limit_keeps_what_the_search_has(posterior):
+    X, y = SETS["three"](return_X_y=True)
+    model = BayesianLogisticClassifier(posterior)
+    with time_limit(1e-3), pytest.warns(UserWarning, match="time limit .* is not converged"):
+        model.fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert model.fit_report_.warnings[0].endswith("the posterior is not converged")
+    assert (
+        len(model.fit(X, y).fit_report_.trace["elbo" if posterior == "vi" else "log_evidence"]) > 1
+    )
 
 
 def test_rows_one_batch_at_a_time_come_near_the_whole():

@@ -33,6 +33,7 @@ from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
+(_trtri,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
 LEAST, _MOST = 1e-2, 1e6
 _START_PREC, _SLACK = 1.0, 1e-6
@@ -48,11 +49,9 @@ class Gaussian:
 
     @cached_property
     def root(self) -> Float[np.ndarray, "p p"]:
-        """Root of the covariance, root root'; LinAlgError unless prec is positive definite."""
+        """Root of the covariance, root root', upper; LinAlgError unless prec > 0."""
         factor = linalg.cholesky(self.prec, lower=True)
-        return linalg.solve_triangular(
-            factor, np.eye(len(self.prec)), lower=True, overwrite_b=True
-        ).T
+        return _trtri(factor, lower=True, overwrite_c=True)[0].T
 
     @property
     def cov(self) -> Float[np.ndarray, "p p"]:
@@ -189,6 +188,7 @@ def laplace(
     covariance: str = "full",
     start: Gaussian | None = None,
     max_steps: int = 200,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Fitted:
     """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
 
@@ -198,6 +198,8 @@ def laplace(
 
     start
         Begins at its mean; None: at the prior's.
+    is_over
+        Asked at every step whether to end with what there is.
     """
     w = (prior if start is None else start).mean.copy()
     value = log_joint(data, prior, w)
@@ -210,7 +212,7 @@ def laplace(
         prec += prior.prec
         step = linalg.cho_solve(linalg.cho_factor(prec), slope)
         decrement = float(slope @ step)
-        if decrement <= _TOLERANCE or len(trace) > max_steps:
+        if decrement <= _TOLERANCE or len(trace) > max_steps or is_over():
             break
         for share in 0.5 ** np.arange(_HALVINGS):
             ahead = log_joint(data, prior, w + share * step)
@@ -264,6 +266,7 @@ def maximise(
     is_bound: bool = True,
     max_steps: int = 200,
     tolerance: float = 1e-2,
+    told: Callable[[float], bool] = lambda _: False,
 ) -> Maximised:
     """Maximise the evidence over precisions, which the logits share.
 
@@ -276,6 +279,8 @@ def maximise(
     tolerance
         Largest derivative of the log evidence by a log precision at the end, nats a weight of the
         largest group; the posterior errs by more where its own search ends early.
+    told
+        As `ascend` takes it.
     """
     k, c = data.x.shape[1], n_logits
     shared = Groups(np.tile(groups, c))
@@ -287,6 +292,7 @@ def maximise(
         max_steps=max_steps,
         tolerance=enough,
         slack=_SLACK if is_bound else np.inf,
+        told=told,
     )
     fitted, prec = ascent.point.fitted, ascent.point.prec[:k]
     return Maximised(fitted, prec, ascent, int(np.sum((groups != FIXED) & (prec <= LEAST))))
@@ -325,10 +331,12 @@ def logit_moments(q: Gaussian, phi: Float[np.ndarray, "n k"]) -> Logits:
     """Mean and covariance of the logits of every row under Gaussian weights."""
     k, p = phi.shape[1], len(q.mean)
     n_logits = p // k
-    root = q.root.reshape(n_logits, k, p)
+    root = q.root.reshape(n_logits, k, p)  # zeros before a logit's own columns
     cov = np.empty((len(phi), n_logits, n_logits))
     for part in chunks(len(phi), n_logits * p):
-        spread = np.stack([phi[part] @ one for one in root], axis=1)
+        spread = np.zeros((len(phi[part]), n_logits, p))
+        for i in range(n_logits):
+            spread[:, i, i * k :] = phi[part] @ root[i, :, i * k :]
         cov[part] = spread @ spread.transpose(0, 2, 1)
     return Logits(phi @ q.mean.reshape(n_logits, k).T, cov)
 

@@ -90,7 +90,13 @@ class LogisticModel:
         progress: Progress,
     ) -> Learned:
         """Condition on rows: the Gaussian posterior becomes the prior."""
-        del rng, progress
+        del rng
+        approximate = self._approximate(progress)
+
+        def told(share: float) -> bool:
+            progress.report(share, 1.0, "evidence")
+            return progress.is_over
+
         started, best, log_evidence = time.perf_counter(), None, 0.0
         data = Rows(bases.design(None, rows.x), rows.y, rows.weight)
         k = data.x.shape[1]
@@ -99,18 +105,19 @@ class LogisticModel:
         try:
             if before is not None:
                 _, prec, log_evidence = before.state
-                found = self._approximate(data, before.state.posterior)
+                found = approximate(data, before.state.posterior)
             elif self.prior.is_known:
-                found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
+                found = approximate(data, logistic.isotropic_prior(prec, self.n_logits))
             else:
                 best = logistic.maximise(
                     data,
                     prec,
                     self.prior.groups(k).number,
-                    self._approximate,
+                    approximate,
                     self.n_logits,
                     is_bound=self.posterior == _VI,
                     max_steps=self.max_steps,
+                    told=told,
                 )
                 found, prec = best.fitted, best.prior_prec
         except np.linalg.LinAlgError as error:
@@ -121,8 +128,12 @@ class LogisticModel:
                 "intercept_prec"
             ) from error
         state = LogisticState(found.posterior, prec, log_evidence + found.log_evidence)
+        advice = _advice(found, best, self.max_steps)
+        if advice and progress.is_over:
+            progress.cut("the posterior is not converged")
+            advice = []
         seconds = time.perf_counter() - started
-        report = self._report(state, found, best, len(rows.x), seconds)
+        report = self._report(state, found, best, len(rows.x), seconds, advice)
         return Learned(state, report, report.n_epochs)
 
     def without_rows(self, learned: Learned) -> Learned:
@@ -144,10 +155,12 @@ class LogisticModel:
         report = merged_report(parts, powers, {"not_a_distribution": int(product is None)})
         return Learned(state, report, 1)
 
-    @property
-    def _approximate(self) -> Callable[..., logistic.Fitted]:
+    def _approximate(self, progress: Progress) -> Callable[..., logistic.Fitted]:
         return partial(
-            POSTERIORS[self.posterior], covariance=self.covariance, max_steps=self.max_steps
+            POSTERIORS[self.posterior],
+            covariance=self.covariance,
+            max_steps=self.max_steps,
+            is_over=lambda: progress.is_over,
         )
 
     def _report(
@@ -157,6 +170,7 @@ class LogisticModel:
         best: logistic.Maximised | None,
         n_rows: int,
         seconds: float,
+        advice: list[str],
     ) -> FitReport:
         """Say how a posterior was found."""
         trace = found.trace if best is None else best.ascent.trace
@@ -174,7 +188,7 @@ class LogisticModel:
             guards=guards,
             trace={name: trace[1:] or trace},
             log_evidence={"lower bound" if is_vi else "laplace": state.log_evidence},
-            warnings=_advice(found, best, self.max_steps),
+            warnings=advice,
             step="step",
         )
 

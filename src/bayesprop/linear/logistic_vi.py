@@ -13,6 +13,8 @@ the ELBO is concave in m and the Cholesky factor of S (Challis & Barber 2013): o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_n
 from bayesprop.numerics.machine import chunks
 from bayesprop.numerics.rows import Rows
 
+(_trmm,) = linalg.get_blas_funcs(("trmm",), dtype=np.float64)
 _N_PAIRS = 64
 _HALVINGS = 40
 _SLACK = 1e-9
@@ -88,8 +91,10 @@ def elbo(data: Rows, prior: Gaussian, q: Gaussian) -> float:
 
 def kl(q: Gaussian, prior: Gaussian) -> float:
     """KL(q || prior) of two Gaussians, nats."""
-    gap = q.mean - prior.mean
-    spread = float(np.sum(q.root * (prior.prec @ q.root)) + gap @ prior.prec @ gap)
+    gap, own = q.mean - prior.mean, prior.prec.diagonal()
+    is_diagonal = np.count_nonzero(prior.prec) == np.count_nonzero(own)
+    product = own[:, None] * q.root if is_diagonal else prior.prec @ q.root
+    spread = float(np.sum(q.root * product) + gap @ prior.prec @ gap)
     return 0.5 * (spread - len(gap) + q.log_det_prec - prior.log_det_prec)
 
 
@@ -101,6 +106,7 @@ def variational(
     start: Gaussian | None = None,
     max_steps: int = 200,
     tolerance: float | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> logistic.Fitted:
     """Maximise the ELBO over Gaussians with a full covariance, or a "diagonal" one (mean-field).
 
@@ -109,12 +115,15 @@ def variational(
     tolerance
         Largest squared length of the natural gradient at the end, nats. None: 1e-8 with two
         classes, with more 1e-3 a row, which is no more than the points err.
+    is_over
+        Asked at every step whether to end with what there is.
     """
     is_binary = len(prior.mean) == data.x.shape[1]
     if tolerance is None:
         tolerance = _EXACT if is_binary else max(_EXACT, _NODES_EXACT * float(data.weights.sum()))
     if start is None:
-        start = logistic.laplace(data, prior, covariance=covariance, max_steps=max_steps).posterior
+        modes = partial(logistic.laplace, covariance=covariance, max_steps=max_steps)
+        start = modes(data, prior, is_over=is_over).posterior
     point = _at(data, prior, start)
     slack = _SLACK if is_binary else _NODES_SLACK
     trace, residual, share = [point.elbo], np.inf, 1.0
@@ -122,7 +131,7 @@ def variational(
     for _ in range(max_steps + 1):
         move = _move(point, covariance)
         residual = float(move.whitened @ move.whitened)
-        if residual <= tolerance or len(trace) > max_steps:
+        if residual <= tolerance or len(trace) > max_steps or is_over():
             break
         share = 1.0 if before is None else _next_share(share, before.whitened, move.whitened)
         ahead = None
@@ -142,8 +151,9 @@ def _move(point: _Point, covariance: str) -> _Move:
     """Newton's step for the mean, the natural gradient for the precision."""
     gap = logistic.structured(point.target, covariance) - point.q.prec
     step = linalg.cho_solve(linalg.cho_factor(point.target), point.slope)
-    of_mean = linalg.solve(point.q.root, step)
-    of_prec = point.q.root.T @ gap @ point.q.root
+    of_mean = linalg.solve_triangular(point.q.root, step)
+    times = partial(_trmm, 1.0, point.q.root.T, lower=True)
+    of_prec = times(times(gap, side=True, trans_a=True))
     return _Move(step, gap, np.concatenate([of_mean, np.sqrt(0.5) * of_prec.ravel()]))
 
 

@@ -142,9 +142,9 @@ def time_limit(seconds: float) -> Iterator[None]:
     """End every fit within, when the time is over, with the best model that it has.
 
     Networks stop training, ensembles are those networks that are complete (one at least), Markov
-    chains the draws after their warm-up. A fit that ended early says so in a UserWarning, and in
-    the warnings of its `fit_report_`; one of which nothing can be kept raises ValueError. All fits
-    within share the time.
+    chains the draws after their warm-up, a logistic regression ends its search. A fit that ended
+    early says so in a UserWarning, and in the warnings of its `fit_report_`; one of which nothing
+    can be kept raises ValueError. All fits within share the time.
 
     >>> import bayesprop
     >>> from sklearn.datasets import load_diabetes

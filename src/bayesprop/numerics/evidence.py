@@ -182,6 +182,7 @@ def ascend(
     max_steps: int,
     tolerance: float,
     slack: float = 1e-10,
+    told: Callable[[float], bool] = lambda _: False,
 ) -> Ascent:
     """Go uphill from given precisions until the gradient is below the tolerance.
 
@@ -192,12 +193,19 @@ def ascend(
         nats but for a constant, and its `weights`, a part for each precision.
     slack
         What a step may lose, relative to the log evidence; infinite where it need not rise.
+    told
+        Called before every step with the share that is done, as if the gradient fell at one rate;
+        whether to end there.
     """
     point = at(prec, None)
     step, moved = mackay(point.weights, bounds), None
     trace, n_repaired, ahead = [point.log_evidence], 0, point
+    first = max(step.gradient, 2.0 * tolerance)
     for _ in range(max_steps):
         if step.gradient < tolerance:
+            break
+        share = np.log(first / step.gradient) / np.log(first / tolerance)
+        if told(max(float(share), 0.0)):
             break
         further, last = None, moved
         if len(step.prec) <= _FEW_PARTS and slack < np.inf:
