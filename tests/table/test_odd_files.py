@@ -9,10 +9,10 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from backports import zstd
 
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.errors import TableError
+from bayesprop.table.files import zstd
 from bayesprop.table.read import read_table
 from bayesprop.table.values import as_duration
 

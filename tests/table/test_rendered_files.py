@@ -13,12 +13,12 @@ from contextlib import closing
 
 import polars as pl
 import pytest
-from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.cli.completion import column_names
 from bayesprop.table.errors import TableError
+from bayesprop.table.files import zstd
 from bayesprop.table.read import read_table
 from bayesprop.table.write import write_table
 
