@@ -94,6 +94,12 @@ def test_of_a_mixture_by_quadrature(direction: Any, best: float):
         assert found["probability-of-improvement"][row] == pytest.approx(chance, rel=1e-6)
 
 
+def test_the_logarithm_of_a_sure_thing_is_at_most_zero():
+    """Though 21 shares of 1/21 add up to more than 1, as floats do."""
+    sure = goals.Belief(np.full((21, 1), 1 / 21), np.zeros((21, 1)), np.ones((21, 1)), AS_THEY_ARE)
+    assert goals.log_probability(sure, Goal("max"), np.array(-40.0)).tolist() == [0.0]
+
+
 @pytest.mark.parametrize("kind", ["mixture", "draws", "gaussian", "completions"])
 def test_a_belief_has_the_moments_of_the_function(kind: str):
     rng = np.random.default_rng(3)

@@ -148,6 +148,29 @@ def test_two_different_results_are_numbers():
     assert not search.model.encoding.classes
 
 
+def test_the_target_is_taken_as_numbers_unless_asked_otherwise():
+    """However many rows there are; of limits it is censored, however few."""
+    rows = trials(60).with_columns(pl.col("yield").truediv(9.0).exp())
+    few = rows[:20].with_columns(
+        pl.when(pl.col("yield") < pl.col("yield").median())
+        .then(pl.format("<{}", pl.col("yield").median().round(1)))
+        .otherwise(pl.col("yield").cast(pl.String))
+        .alias("yield")
+    )
+    guessed = bayesprop.fit(rows, test_fraction=0, **LINE).estimator.target_kind
+    assert guessed == "positive"
+    for table, asked, kind in (
+        (rows, {}, "numbers"),
+        (rows, {"target_kind": "positive"}, "positive"),
+        (few, {}, "censored"),
+    ):
+        search = Optimiser(table, make=50, **LINE, **asked)
+        again = search.tell(
+            search.ask(1).frame.with_columns(pl.lit(table["yield"][0]).alias("yield"))
+        )
+        assert again.model.estimator.target_kind == kind
+
+
 def test_planned_rows_keep_others_away():
     """The best of a row and its neighbours is not asked for while the row is planned."""
     base = trials()
@@ -188,6 +211,10 @@ def test_what_it_refuses():
     refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"candidates": pool, "make": 5}, "^give make or candidates, not both$"),
         ({"candidates": pool, "ranges": {"heat": (0, 1)}}, "^give ranges or candidates"),
+        ({"make": True}, "^make must be a whole number >= 1, got True$"),
+        ({"acquisition": 3}, "^no acquisition '3'; acquisitions: "),
+        ({"cost": 3}, "^no column '3' in the rows that were made"),
+        ({"where": "metal <= 3"}, "metal holds text, which can be compared by == and != only$"),
         ({"make": 0}, "^make must be a whole number >= 1, got 0$"),
         ({"goal": "best"}, "^goal must be max or min, got 'best'$"),
         ({"where": "heat > 900"}, "^no row that was made meets every where: give ranges"),
@@ -213,6 +240,9 @@ def test_what_it_refuses():
         Optimiser(trials(), **HOW).tell([{"heat": 3.0}])
     with pytest.raises(ValueError, match="lacks 2 columns that the model needs: 'heat', 'steps'"):
         Optimiser(trials(), **HOW).tell([{"haet": 3.0, "metal": "nickel", "yield": 3.0}])
+    search = Optimiser(trials(), make=9, **LINE)
+    with pytest.raises(ValueError, match=r"^suggested must be what ask returned, got DataFrame$"):
+        search.report("page.html", search.ask(1).frame)
     about: Any = {"target": "metal", "method": "logistic"}
     with pytest.raises(ValueError, match=r"^method='logistic' supports only class"):
         Optimiser(trials(), **about)

@@ -167,7 +167,8 @@ def log_probability(belief: Belief, goal: Goal, best: np.ndarray) -> Float[np.nd
     """
     t = goal.sign * (belief.mean - best) / np.maximum(belief.std, _LEAST_STD)
     with np.errstate(divide="ignore"):  # all may be impossible
-        return np.asarray(special.logsumexp(special.log_ndtr(t), axis=0, b=belief.share))
+        log_p = np.asarray(special.logsumexp(special.log_ndtr(t), axis=0, b=belief.share))
+    return np.minimum(log_p, 0.0)  # shares add up to 1 but for rounding
 
 
 def probability_of_improvement(

@@ -107,6 +107,9 @@ class Optimise(Choosing, OfTable):
         metavar="COLS",
     )
     unit: str | None = option("Unit of the target.", metavar="TEXT")
+    target_kind: str | None = option(
+        "Range of the target, as `fit` takes it. Default: numbers.", metavar="KIND"
+    )
     report: Path | None = option(
         "HTML page to write: course of the best, the rows chosen, what moves the best.",
         metavar="FILE",

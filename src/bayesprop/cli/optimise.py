@@ -36,7 +36,7 @@ def run(options: Optimise) -> None:
         check_kind(out, escape_formulas=options.escape_formulas)
     header = _header(Path(options.table)) if options.append else []
     with listening(options) as listener:
-        about = {"drop": options.drop, "method": options.method, "unit": options.unit}
+        about = {name: getattr(options, name) for name in ("drop", "method", "unit", "target_kind")}
         ranges = _ranges(options.ranges)
         optimiser = ask(Optimiser, options, goal=goal, ranges=ranges, **about)
         suggested = optimiser.ask(options.n)

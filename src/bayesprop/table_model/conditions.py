@@ -74,7 +74,7 @@ def meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]
     elif not is_ordered:
         values, given = values.cast(pl.String), value
     else:
-        own = {"text": one_line(text), "got": values.dtype}
+        own = {"text": one_line(text), "got": "text" if values.dtype == pl.String else values.dtype}
         raise InputError(Message.of("where.order", name, **own))
     if given is None:
         own = {"text": one_line(text), "kind": kind, "got": one_line(value)}
@@ -158,7 +158,7 @@ class Requirement(NamedTuple):
 
     def _of(self, part: Any) -> Float[np.ndarray, " n"]:
         if isinstance(part, ClassPredictive):
-            p = part.proba[:, int(self.value)]
+            p = np.minimum(part.proba[:, int(self.value)], 1.0)
             with np.errstate(divide="ignore"):
                 return np.log1p(-p) if self.sign == "!=" else np.log(p)
         goal = Goal("max" if ">" in self.sign else "min", self.value)

@@ -25,6 +25,7 @@ from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column, like, read_any
 from bayesprop.table_model.suggest import Suggestions, SuggestRequest, scores_of, suggest
+from bayesprop.targets.bijectors import NUMBERS
 
 MADE = 10_000
 """Candidates that are made where no others are given."""
@@ -105,12 +106,14 @@ class Optimiser:
         seed
             Fixes every random draw.
         settings
-            What else `fit` takes, such as `method`, `drop` and `unit`.
+            What else `fit` takes, such as `method`, `drop` and `unit`. A `target_kind` is
+            guessed only of a target with limits ("<0.5"), else it is "numbers".
         """
         for name, value in {"make": make, "ranges": ranges}.items():
             if value and candidates is not None:
                 raise InputError(Message.of("make.candidates", settings=name))
-        if make is not None and (not isinstance(make, int | np.integer) or make < 1):
+        is_whole = isinstance(make, int | np.integer) and not isinstance(make, bool)
+        if make is not None and (not is_whole or make < 1):
             raise InputError(Message.of("make.number", got=one_line(repr(make))))
         where = one_or_several(where)
         for one in where:
@@ -129,6 +132,10 @@ class Optimiser:
         drop = [*((drop,) if isinstance(drop, str | int) else drop), *self.outputs]
         own = {"target": target, "seed": seed, "drop": drop}
         self._settings = {"test_fraction": 0.0, "task": REGRESSION, **settings, **own}
+        kinds = (settings.get(name) for name in ("target_kind", "exposure"))
+        self._takes_numbers = all(one is None for one in kinds)
+        if self._takes_numbers:
+            self._settings["target_kind"] = NUMBERS
         self._ranges, self._n_asked = _bounds(ranges), 0
         self._table = table
         is_file = isinstance(table, str | Path) and str(table) != "-"
@@ -178,6 +185,8 @@ class Optimiser:
         from bayesprop.report.search_page import write_search
         from bayesprop.table_model.search_report import search_of
 
+        if not isinstance(suggested, Suggestions):
+            raise InputError(Message.of("report.suggested", got=type(suggested).__name__))
         goal = Goal(cast(Any, self._request.goal))
         with current_listener().doing("writing the report"):
             search = search_of(self.model, self.measured, goal, self._required, suggested)
@@ -196,6 +205,9 @@ class Optimiser:
 
     def _learn(self, table: Any) -> None:
         model = fit(table, **self._settings)
+        if self._takes_numbers and model.encoding.limits:  # "<0.5"
+            self._takes_numbers, self._settings["target_kind"] = False, None
+            model = fit(table, **self._settings)
         measured = model.read(table)
         plain = {name: one for name, one in self._settings.items() if name not in _OF_TARGET}
         models = {}

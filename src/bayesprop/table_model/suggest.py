@@ -88,7 +88,7 @@ class SuggestRequest(NamedTuple):
     def by(self) -> str:
         """Name of the acquisition: the one asked for, or the usual one."""
         if self.acquisition is not None:
-            return self.acquisition
+            return str(self.acquisition)
         if self.goal is None:
             return "mutual-information"
         return LOG_EXPECTED_IMPROVEMENT if self.target_value is None else PROBABILITY
@@ -283,7 +283,7 @@ def _costs(
     """Return what each row costs; None: all cost the same."""
     if request.cost is None:
         return None
-    values = column(frame, request.cost, source)
+    values = column(frame, str(request.cost), source)
     costs = as_numbers(values).fill_null(float("nan")).to_numpy()
     if not (is_cost := np.isfinite(costs) & (costs > 0.0)).all():
         at = at_rows(values, pl.Series(~is_cost))
