@@ -113,12 +113,10 @@ def _student_t_entropy(predicted: StudentTPredictive) -> np.ndarray:
 
 def of_classes(predicted: ClassPredictive) -> Doubt:
     """Doubt about a class; several labels of a row are taken to be independent given x."""
-    var = 1.0 - np.square(predicted.proba).sum(axis=-1)
-    var, *entropies = (
-        part.reshape(len(predicted), -1)
-        for part in (np.maximum(var, 0.0), predicted.entropy, predicted.expected_entropy)
-    )
-    return Doubt(var, None, *(part.sum(axis=1) for part in entropies))
+    var = np.maximum(1.0 - np.square(predicted.proba).sum(axis=-1), 0.0)
+    parts = predicted.entropy, predicted.expected_entropy
+    entropies = (part.reshape(len(var), -1).sum(axis=1) for part in parts)
+    return Doubt(var.reshape(len(var), -1), None, *entropies)
 
 
 class Functions(NamedTuple):

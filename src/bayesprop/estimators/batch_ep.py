@@ -58,11 +58,11 @@ class BatchEPRegressor(RegressorBase):
         Whether every input has a prior scale of its own, learnt (automatic relevance
         determination), or all have one.
     weight_scale_prior : (mean, std)
-        Gaussian prior of the log variance of the input weights.
+        Gaussian prior of the log variance of the input weights, the paper's phi.
     output_variance : float
         Prior variance of every output weight, in squared standard deviations of y.
     noise_prior : (mean, std)
-        Gaussian prior of the log noise variance, in standardised units.
+        Gaussian prior of the log noise variance, the paper's theta, in standardised units.
     random_state : int, RandomState or None
         Seeds the start of the input weights.
     verbose : int

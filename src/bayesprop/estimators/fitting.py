@@ -402,7 +402,7 @@ def _classes_task(
 def _columns_task(task: Classes, y: np.ndarray) -> LabelColumns:
     """Return the task of several columns of labels, which must be 0 or 1 and have no order."""
     labels = np.arange(2).astype(y.dtype)
-    if task.order is not None or not np.isin([*task.labels, *y.flat], labels).all():
+    if task.order is not None or not np.isin(task.labels, labels).all():
         raise ValueError(
             "y of several columns must hold 0 and 1, whether a row has each label, with "
             f"target_kind='classes'; got {task.labels.tolist()[:10]} with "

@@ -30,8 +30,8 @@ class _Params(NetworkParams):
         Of the curvature, which is the generalised Gauss-Newton matrix: every weight with every
         other; a Kronecker product a layer; every weight by itself.
     prior_prec : "by-layer", "one" or float
-        Precision of the Gaussian prior of the weights, in standardised units: the one of greatest
-        evidence for every layer, or for all of them; or given.
+        Precision of the Gaussian prior of the weights, in standardised units, MacKay's alpha:
+        the one of greatest evidence for every layer, or for all of them; or given.
     n_rounds : int
         How often precisions and noise are chosen by the evidence: after equal shares of the
         epochs, the last time at the end; no more often than there are epochs.

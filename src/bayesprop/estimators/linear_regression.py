@@ -115,9 +115,9 @@ class BayesianLinearRegressor(RegressorBase):
     Parameters
     ----------
     prior_prec : float, "evidence" or "ard"
-        Precision of the Gaussian prior of every weight, inputs (or columns of the basis) and target
-        standardised; or one that maximises the evidence; or one for each column (automatic
-        relevance determination), which leaves idle columns without weight.
+        Precision of the Gaussian prior of every weight, Bishop's alpha, inputs (or columns of the
+        basis) and target standardised; or one that maximises the evidence; or one for each column
+        (automatic relevance determination), which leaves idle columns without weight.
     noise : "integrated", "evidence", "conjugate" or float
         Noise variance: integrated out about the one that maximises the evidence, for Student-t
         predictions whose intervals are right for few rows, too; the maximum as if it were known,

@@ -55,10 +55,10 @@ class BayesianLogisticClassifier(ClassifierBase):
         classes; the probit's closed form; of two classes, Phi(m / sqrt(8 / pi + v)) of logits
         N(m, v), a probit not turned back into a sigmoid; or `n_draws` draws of the weights.
     prior_prec : float, "evidence" or "ard"
-        Precision of the prior of every weight, standardised inputs; 1 / C of scikit-learn. Or the
-        one that the evidence prefers (MacKay 1992), at least 0.01; or one for each column
-        (automatic relevance determination), which leaves idle columns without weight. `partial_fit`
-        keeps what the first rows chose.
+        Precision of the prior of every weight, standardised inputs: MacKay's alpha, 1 / C of
+        scikit-learn. Or the one that the evidence prefers (MacKay 1992), at least 0.01; or one for
+        each column (automatic relevance determination), which leaves idle columns without weight.
+        `partial_fit` keeps what the first rows chose.
     intercept_prec : float
         Precision of the prior of the intercepts, which evidence does not move.
     n_draws : int

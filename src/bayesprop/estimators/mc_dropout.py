@@ -23,7 +23,8 @@ class _Params(NetworkParams):
     Parameters
     ----------
     dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing, in training and in every draw.
+        Probability that a hidden unit or an input is missing, in training and in every draw; 1
+        less the paper's p, by which it is there.
     length_scale : float
         Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
         smoother the function. With N rows and noise of precision tau this is a weight decay of

@@ -62,9 +62,11 @@ class _Params(EstimatorBase):
     thin : int
         Steps for each draw.
     target_acceptance : float
-        Of "nuts" and "hmc", 0 to 1: nearer to 1 is slower, with fewer divergences.
+        Of "nuts" and "hmc", Hoffman & Gelman's delta, 0 to 1: nearer to 1 is slower, with fewer
+        divergences.
     n_leapfrog : int
-        Most steps of a trajectory of "hmc", each of a random length up to it (Neal 2011, 5.3.2).
+        Most steps of a trajectory of "hmc", Neal's L, each of a random length up to it (Neal 2011,
+        5.3.2).
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float

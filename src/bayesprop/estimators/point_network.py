@@ -184,10 +184,10 @@ class _Ensemble(NetworkParams):
     Parameters
     ----------
     n_members : int
-        Networks, trained together from different starts; the paper's is 5.
+        Networks, trained together from different starts; the paper's M is 5.
     adversarial_step : float
         Half the loss is that of rows moved by this much, in standard deviations of every input,
-        to where they fit worst. The paper takes 1 % of an input's range, about 0.05. 0: none.
+        to where they fit worst. 0: none. The paper's epsilon: 1 % of an input's range, about 0.05.
     random_state : int, RandomState or None
         Seeds starts, orders and held-out rows.
 

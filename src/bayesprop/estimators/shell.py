@@ -445,7 +445,7 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     target_kind: Annotated[str, one_of(*KINDS_OF_CLASSES)] = CLASSES
     order: Sequence[Any] | None = None
 
-    classes_ = of_fitted("task.of_outputs")
+    classes_ = of_fitted("task.classes")
 
     def partial_fit(
         self,

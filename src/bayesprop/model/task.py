@@ -188,6 +188,7 @@ class Classes:
     name = CLASSIFICATION
     log_unit = 0.0
     n_outputs = 1
+    """Number of targets."""
 
     @property
     def n_classes(self) -> int:
@@ -195,7 +196,7 @@ class Classes:
         return len(self.labels)
 
     @property
-    def of_outputs(self) -> np.ndarray | list[np.ndarray]:
+    def classes(self) -> np.ndarray | list[np.ndarray]:
         """Labels, sorted; of several columns those of each."""
         return self.labels
 
@@ -238,7 +239,7 @@ class LabelColumns(Classes):
     n_outputs: int = 2
 
     @property
-    def of_outputs(self) -> list[np.ndarray]:
+    def classes(self) -> list[np.ndarray]:
         """The two labels of every column, as scikit-learn lists them."""
         return [self.labels] * self.n_outputs
 

@@ -14,7 +14,7 @@ class Rows(NamedTuple):
     x
         Inputs, (n, d).
     y
-        Targets (n, o), or codes of classes (n,).
+        Targets (n, o), or codes of classes (n,) or, of several labels, (n, o).
     weight
         Weight of every row's log-likelihood, (n,); None: one each.
     group

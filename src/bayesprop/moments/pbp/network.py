@@ -367,7 +367,7 @@ class PBPClasses(PBPNetwork):
 
 @dataclass(frozen=True, eq=False)
 class PBPLabels(PBPNetwork):
-    """A network for several labels of a row, each 0 or 1: one output each, independent given it."""
+    """A network for several labels of a row, each 0 or 1 and independent given its own output."""
 
     targets = "classes"
     course = PBPClasses.course
