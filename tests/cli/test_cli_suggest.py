@@ -100,6 +100,7 @@ def test_the_experiments_to_run_next(cli, tmp_path):
     assert {"heat", "metal", "mean", "chance", "why"} <= set(pl.read_csv(out).columns)
     for wrong, said in (
         ((), "give --maximise or --minimise"),
+        (("--maximise", "--report", out, "--out", out), "must be two different files"),
         (("--maximise", "--report", name), "--report " + str(name) + " would overwrite an input"),
         (("--maximise", "--range", "heat"), "--range must be COL=LOW:HIGH"),
         (("--maximise", "--range", "heat=0:9", "--range", "heat=1:5"), "--range names heat twice"),

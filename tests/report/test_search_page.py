@@ -8,8 +8,10 @@ import pytest
 
 from bayesprop import Optimiser
 from bayesprop.active_learning.goal import Goal
+from bayesprop.evaluation.words import number, percent, value
 from bayesprop.report.search_page import Search, running_best
 from bayesprop.table_model.search_report import search_of
+from bayesprop.table_model.suggest import Suggestions
 from page_reader import HOSTILE, Page
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no value in the target")
@@ -32,13 +34,17 @@ def search() -> Optimiser:
 
 
 @pytest.fixture(scope="module")
-def contents(search) -> Search:
-    requires = search._required
-    return search_of(search.model, search.measured, Goal("max"), requires, search.ask(3))
+def asked(search) -> Suggestions:
+    return search.ask(3)
 
 
-def test_the_page_is_whole_and_survives_hostile_names(search, tmp_path):
-    search.report(tmp_path / "s.html", search.ask(3))
+@pytest.fixture(scope="module")
+def contents(search, asked) -> Search:
+    return search_of(search.model, search.measured, Goal("max"), search._required, asked)
+
+
+def test_the_page_is_whole_and_survives_hostile_names(search, asked, tmp_path):
+    search.report(tmp_path / "s.html", asked)
     page = Page((tmp_path / "s.html").read_text(encoding="utf-8"))
     assert page.tags["svg"] == 3  # the course, and of two columns what they change
     assert page.references <= set(page.ids)
@@ -60,13 +66,25 @@ def test_the_best_is_that_of_the_model_among_rows_that_meet_what_is_required(sea
     assert contents.best_mean == pytest.approx(mean[best])
     assert contents.expected[:2, 0] == pytest.approx(mean[10:12])
     assert len(contents.expected) == 5
-    assert [len(row) for row in contents.rows] == 3 * [len(contents.heads)]
     course, so_far = running_best(contents), -np.inf
-    for row, (value, counts) in enumerate(zip(contents.values, contents.is_met, strict=True)):
-        so_far = max(so_far, value) if counts else so_far
+    for row, (result, counts) in enumerate(zip(contents.values, contents.is_met, strict=True)):
+        so_far = max(so_far, result) if counts else so_far
         assert course[row] == so_far
     falling = running_best(contents._replace(sign=-1.0, values=-contents.values))
     assert falling.tolist() == (-course).tolist()
+
+
+def test_the_table_holds_the_suggestions(asked, contents):
+    for row, record, expected in zip(
+        contents.rows, asked.records, contents.expected[2:], strict=True
+    ):
+        cells = dict(zip(contents.heads, row, strict=True))
+        assert cells[LEVEL] in (HOSTILE[2], HOSTILE[5])
+        assert cells[f"Expected {TARGET}"] == value(record["mean"]) == value(expected[0])
+        assert cells["90 % interval"] == f"{value(expected[1])} to {value(expected[2])}"
+        assert cells["Chance to beat the best"] == percent(record["chance"])
+        assert cells["Expected gain"] == number(record["expected_gain"])
+        assert cells["Probability of meeting all"] == percent(record["met"])
 
 
 def test_effects_change_one_column_of_the_best_row_alone(search, contents):
@@ -78,9 +96,8 @@ def test_effects_change_one_column_of_the_best_row_alone(search, contents):
     assert contents.effects.n_background == 1
 
 
-def test_where_no_row_meets_it_all_rows_are_compared(search, contents, tmp_path):
+def test_where_no_row_meets_it_all_rows_are_compared(search, asked):
     none = [search._required[0]._replace(value=2.0)]
-    asked = search.ask(1)
     contents = search_of(search.model, search.measured, Goal("min"), none, asked)
     assert not contents.is_met.any()
     mean = search.model.predict_dist(search.measured).mean

@@ -409,7 +409,8 @@ class Suggest(Choosing, OfTable, OfModel):
     )
     why: bool = switch("Print the reason for each row.", "--why")
     measured: str | None = option(
-        "Table of the rows measured so far, for --maximise or --minimise.", metavar="TABLE"
+        "Table of the rows measured so far, for --maximise or --minimise; none of them is chosen.",
+        metavar="TABLE",
     )
     acquisition: str | None = option(
         "Acquisition function: mutual-information (default), epistemic-variance, "

@@ -30,6 +30,8 @@ def run(options: Optimise) -> None:
     for name, path in (("--out", options.out), ("--report", options.report)):
         if path is not None:
             check_output(path, name, [options.table, options.candidates])
+    if options.out is not None and options.out == options.report:
+        raise InputError("--out and --report must be two different files")
     check_one_stream(options.out, as_json=options.as_json)
     out = None if options.out is None else str(options.out)
     if out is not None or options.escape_formulas:

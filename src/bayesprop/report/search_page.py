@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +53,8 @@ class Search(NamedTuple):
     best_mean: float
     best_row: str
     expected: Float[np.ndarray, "k 3"]
-    heads: list[str]
-    rows: list[list[str]]
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
     effects: Effects
 
     @property

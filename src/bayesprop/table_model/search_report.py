@@ -16,6 +16,13 @@ from bayesprop.table_model.conditions import Requirement
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.suggest import Suggestions, measured_rows
 
+_PROSPECTS = (
+    ("chance", "Chance to beat the best", percent),
+    ("expected_gain", "Expected gain", number),
+    ("met", "Probability of meeting all", percent),
+)
+"""Of `Suggestions.records`."""
+
 
 def search_of(
     model: TableModel,
@@ -36,26 +43,19 @@ def search_of(
     best = int(np.argmax(np.where(counts, goal.sign * means, -np.inf)))
     values, is_met_of_all = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
     values[at], is_met_of_all[at] = rows.y, is_met
-    chosen = model.read(suggested.frame)
-    frames = [one for one in (table.filter(np.isnan(values)), chosen) if len(one)]
-    expected = np.concatenate([_expected(model, one) for one in frames])
-    names = [one.name for one in encoding.columns]
-    heads = [*names, f"Expected {encoding.target_name}", "90 % interval"]
-    cells = [
-        [*map(_text, own), value(mean), f"{value(low)} to {value(high)}"]
-        for own, (mean, low, high) in zip(
-            chosen.select(names).iter_rows(), expected[-len(chosen) :], strict=True
-        )
+    planned, chosen = table.filter(np.isnan(values)), model.read(suggested.frame)
+    expected = np.concatenate([_expected(model, one) for one in (planned, chosen) if len(one)])
+    mean, low, high = expected[-len(chosen) :].T.tolist()
+    names, records = [one.name for one in encoding.columns], suggested.records
+    columns = [(name, map(_text, chosen[name])) for name in names]
+    columns += [(f"Expected {encoding.target_name}", map(value, mean))]
+    columns += [("90 % interval", map("{} to {}".format, map(value, low), map(value, high)))]
+    columns += [
+        (head, [write(one[name]) for one in records])
+        for name, head, write in _PROSPECTS
+        if name in records[0]
     ]
-    for name, head, write in (
-        ("chance", "Chance to beat the best", percent),
-        ("expected_gain", "Expected gain", number),
-        ("met", "Probability of meeting all", percent),
-    ):
-        if name in suggested.records[0]:
-            heads.append(head)
-            for row, record in zip(cells, suggested.records, strict=True):
-                row.append(write(record[name]))
+    heads, cells = zip(*columns, strict=True)
     X = estimator.fitted_.filled(rows.X) if np.isnan(rows.X).any() else rows.X
     learnt = getattr(estimator.task_, "map", None)
     support = (-np.inf, np.inf) if learnt is None else learnt.support
@@ -74,7 +74,7 @@ def search_of(
         best_row=join([f"{name} = {_text(one)}" for name, one in zip(names, own, strict=True)]),
         expected=expected,
         heads=heads,
-        rows=cells,
+        rows=[*zip(*cells, strict=True)],
         effects=effects(
             estimator.predict_dist, X, features_of(encoding, X), moments(support), at=X[best]
         ),
