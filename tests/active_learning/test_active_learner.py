@@ -123,6 +123,22 @@ def test_labels_and_initial_rows_come_back(tmp_path):
     assert resumed.y_.tolist()[:2] == labels.tolist()[:2]
 
 
+def test_several_targets_of_a_row_are_saved(tmp_path):
+    X, y = rows()
+    targets = np.column_stack([y, np.roll(y, 1)])
+    for estimator, y in (
+        (BayesianLinearRegressor(), targets),
+        (PBPClassifier((6,), n_epochs=5, random_state=0), (targets > 0).astype(int)),
+    ):
+        learner = ActiveLearner(estimator).teach(X[:30], y[:30])
+        learner.save(tmp_path / "learner")
+        resumed = ActiveLearner.load(tmp_path / "learner").teach(X[30:], y[30:])
+        learner.teach(X[30:], y[30:])
+        np.testing.assert_array_equal(resumed.y_, y)
+        predicted = resumed.estimator_.predict(X)
+        np.testing.assert_array_equal(predicted, learner.estimator_.predict(X))
+
+
 def test_what_cannot_be_saved_says_so(tmp_path):
     X, y = rows()
     path = tmp_path / "l"

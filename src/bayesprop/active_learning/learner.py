@@ -53,7 +53,11 @@ _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_sta
 
 
 class Learnt(NamedTuple):
-    """All rows that a learner was taught, NaN for gaps, and the names of their columns."""
+    """All rows that a learner was taught, NaN for gaps, and the names of their columns.
+
+    y
+        Their targets; of several targets row after row.
+    """
 
     X: Annotated[Float64[np.ndarray, "n d"], UNBOUNDED]
     y: Labels
@@ -269,7 +273,7 @@ class ActiveLearner:
             raise NotFittedError("there is nothing to save before the first teach")
         learnt = None
         if self.X_ is not None and self.y_ is not None:
-            learnt = Learnt(self.X_, self.y_, self._columns)
+            learnt = Learnt(self.X_, self.y_.ravel(), self._columns)
         notes = Notes(
             **{name: getattr(self, name) for name in _SETTINGS},
             stop=cast("list[Saved]", list(self.stop)),
@@ -298,8 +302,9 @@ class ActiveLearner:
             about: Notes = codec.from_json(Notes, notes)
             settings = {name: getattr(about, name) for name in _SETTINGS}
             learner = cls(saved.estimator, stop=tuple(about.stop), **settings)
-        if about.learnt is not None:
-            learner.X_, learner.y_, learner._columns = about.learnt
+            if about.learnt is not None:
+                learner.X_, y, learner._columns = about.learnt
+                learner.y_ = y if len(y) == len(learner.X_) else y.reshape(len(learner.X_), -1)
         learner._n_queries, learner._top_score = about.n_queries, about.top_score
         learner.history_ = about.history
         return learner
