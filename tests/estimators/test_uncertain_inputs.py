@@ -59,6 +59,21 @@ def test_a_distribution_is_the_integral_over_the_input(line):
         np.testing.assert_allclose(p.cdf(at), cdf, atol=0.002)
 
 
+def test_intervals_and_draws_take_it(line):
+    p = line.predict_dist(ROWS, X_std=STD)
+    np.testing.assert_array_equal(line.predict_interval(ROWS, 0.8, X_std=STD), p.interval(0.8))
+    own = line.predict_quantiles(ROWS, (0.1, 0.5), X_std=STD)
+    np.testing.assert_array_equal(own, p.quantile(np.array([0.1, 0.5])))
+    n = 20_000
+    y = line.sample_y(ROWS, n, include_noise=True, X_std=STD)
+    assert (np.abs(y.mean(axis=1) - p.mean) < 4.0 * p.std / np.sqrt(n)).all()
+    squared = (y - p.mean[:, None]) ** 2
+    assert (np.abs(squared.mean(axis=1) - p.var) < 4.0 * squared.std(axis=1) / np.sqrt(n)).all()
+    gaps = np.where(np.arange(15).reshape(5, 3) % 7 == 1, np.nan, ROWS)
+    both = line.sample_y(gaps, 200, X_std=STD)
+    assert np.isfinite(both).all()
+
+
 def test_probabilities_are_averaged(odds):
     p = odds.predict_dist(ROWS[:1], X_std=[0.0, 1.5, 0.0])
     many = odds.predict_dist(ROWS[:1] + 1.5 * np.outer(NODES, [0.0, 1.0, 0.0]))

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import bayesprop
+from bayesprop import TableClassifier, TableRegressor
 from bayesprop.table.errors import TableError
 from bayesprop.table_model.refusals import InputError
 
@@ -76,6 +77,24 @@ def test_a_number_is_of_every_row_and_nothing_is_left_behind(model):
 def test_what_has_no_standard_deviation_is_refused(model, std_of, told):
     with pytest.raises((TableError, InputError), match=told):
         model.predict(NEW, std_of=std_of)
+
+
+def test_estimators_of_tables_take_it():
+    X, asked = TABLE.drop("y"), {"dose": 0.5}
+    line = TableRegressor(method="linear").fit(X, TABLE["y"])
+    p = line.model_.predict_dist(X[:5], std_of=asked)
+    for own, expected in (
+        (line.predict(X[:5], std_of=asked), p.mean),
+        (line.predict(X[:5], return_std=True, std_of=asked)[1], p.std),
+        (line.predict_interval(X[:5], 0.8, std_of=asked), p.interval(0.8)),
+    ):
+        np.testing.assert_array_equal(own, expected)
+    classes = np.where(TABLE["y"].to_numpy() > 0.0, "above", "below")
+    odds = TableClassifier(method="logistic").fit(X, classes)
+    proba = odds.model_.predict_dist(X[:5], std_of=asked).proba
+    np.testing.assert_array_equal(odds.predict_proba(X[:5], std_of=asked), proba)
+    chosen = odds.classes_[proba.argmax(axis=1)]
+    np.testing.assert_array_equal(odds.predict(X[:5], std_of=asked), chosen)
 
 
 def test_what_is_for_exact_inputs_is_refused(model):

@@ -66,8 +66,8 @@ def over_gaps(
     order = np.argsort(np.isnan(X).sum(axis=1), kind="stable")
     complete = order[ways[order] == 1]
     groups = [(order[ways[order] == n], int(n)) for n in np.unique(ways) if n > 1]
-    std = np.zeros((len(X), 0)) if X_std is None else X_std
-    drawn = [_draws(X[rows], std[rows], n, inputs).reshape(-1, d) for rows, n in groups]
+    std = np.zeros_like(X) if X_std is None else X_std
+    drawn = [input_draws(X[rows], std[rows], n, inputs).reshape(-1, d) for rows, n in groups]
     filled = np.concatenate([np.empty((0, d)), *drawn])
     as_bytes = filled.view(np.dtype((np.void, filled.strides[0])))[:, 0]
     _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
@@ -81,9 +81,9 @@ def over_gaps(
     return pooled(*zip(*parts, strict=True))
 
 
-def _draws(
+def input_draws(
     X: Float[np.ndarray, "n d"],
-    X_std: Float[np.ndarray, "n ..."],
+    X_std: Float[np.ndarray, "n d"],
     n: int,
     inputs: GaussianCopula | None,
 ) -> Float[np.ndarray, "n c d"]:

@@ -359,15 +359,17 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
         return mean, std
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.9, *, X_std: ArrayLike | None = None
+    ) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new y with probability `coverage`; (n, [o,] 2)."""
-        return self.predict_dist(X).interval(coverage)
+        return self.predict_dist(X, X_std=X_std).interval(coverage)
 
     def predict_quantiles(
-        self, X: ArrayLike, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
+        self, X: ArrayLike, alpha: Any = (0.05, 0.5, 0.95), *, X_std: ArrayLike | None = None
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
-        return self.predict_dist(X).quantile(np.atleast_1d(alpha))
+        return self.predict_dist(X, X_std=X_std).quantile(np.atleast_1d(alpha))
 
     def sample_y(
         self,
@@ -376,18 +378,22 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         random_state: Seed = 0,
         *,
         include_noise: bool = False,
+        X_std: ArrayLike | None = None,
     ) -> Float[np.ndarray, "n ... s"]:
         """Joint draws over all rows: each is one function, from one draw of the weights.
 
         With `include_noise`, draws of new observations. (n, [o,] n_samples), as the Gaussian
         processes of scikit-learn return them. Of a `target_kind` other than numbers a function is
         the median of y given its weights, of counts before it is rounded; observations are counts.
+        X_std as `predict_dist` takes it: each draw is at inputs of its own.
         """
         from sklearn.utils import check_random_state
 
-        rows, rng = self.checked_inputs(X), check_random_state(random_state)
+        rows, std = self._uncertain(X, X_std)
         check_int("n_samples", n_samples)
-        y = np.moveaxis(self.fitted_.draw(rows, rng, n_samples, include_noise=include_noise), 0, -1)
+        asked: Any = {"include_noise": include_noise, "X_std": std}
+        drawn = self.fitted_.draw(rows, check_random_state(random_state), n_samples, **asked)
+        y = np.moveaxis(drawn, 0, -1)
         return y[:, 0] if y.shape[1] == 1 and getattr(self.task_, "is_vector", False) else y
 
     def posterior_features(self, X: ArrayLike) -> Float[np.ndarray, "n o k"]:

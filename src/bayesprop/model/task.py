@@ -17,12 +17,11 @@ from jaxtyping import Float, Int
 from bayesprop.codec import Labels
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.gaussian_copula import (
-    COMPLETIONS,
     NO_INPUT_MODEL,
     GaussianCopula,
     KnownInputs,
 )
-from bayesprop.distributions.imputed import n_ways, one_of_each, over_gaps
+from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, over_gaps
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.method import MOST_ROWS, Learned, Method
@@ -478,12 +477,6 @@ class Fitted:
         inputs = self.known_inputs if np.isnan(X).any() else None
         return over_gaps(lambda rows: ask(state, standardised(rows)), X, inputs, X_std)
 
-    def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
-        """Return standardised imputations of rows; those of one row follow each other."""
-        d = X.shape[1]
-        completions = self.known_inputs.of_columns(d).completions(X)  # the others are targets
-        return self.encoding.standardised(completions.reshape(-1, d))
-
     @property
     def known_inputs(self) -> GaussianCopula:
         """How the columns go together; ValueError where the model was saved without."""
@@ -512,16 +505,30 @@ class Fitted:
         return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)
 
     def draw(
-        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool
+        self,
+        X: np.ndarray,
+        rng: np.random.RandomState,
+        n: int,
+        *,
+        include_noise: bool,
+        X_std: Any = None,
     ) -> Float[np.ndarray, "s n o"]:
-        """Draw functions jointly over all rows, or observations, in the units of y."""
+        """Draw functions jointly over all rows, or observations, in the units of y.
+
+        X_std
+            As of `parts`: each draw is at one of the inputs that a row may have.
+        """
         method, task = cast(Any, self.method), cast(Numbers, self.task_of(X))
-        x = self.encoded(X)
-        has_gaps = np.isnan(x).any()
-        if has_gaps:
-            x = self._completions(X)
+        x, std = self.encoded(X), None
+        if X_std is not None:
+            std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
+        ways = int(n_ways(X, std).max(initial=1))
+        if ways > 1:
+            inputs = self.known_inputs if np.isnan(X).any() else None
+            drawn = input_draws(X, np.zeros_like(X) if std is None else std, ways, inputs)
+            x = self.encoding.standardised(drawn.reshape(-1, X.shape[1]))
         functions, observations = method.draw(self.learned.state, x, rng, n)
         drawn = observations() if include_noise else functions()
-        if has_gaps:
-            drawn = one_of_each(drawn, COMPLETIONS, rng.random_sample((n, len(X))))
+        if ways > 1:
+            drawn = one_of_each(drawn, ways, rng.random_sample((n, len(X))))
         return task.decode_draws(drawn, include_noise=include_noise)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayesprop.table_model.monitor import Monitoring
 
 Columns = str | Sequence[str]
+StdOf = Mapping[str, str | float] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -149,6 +150,11 @@ class _TableEstimator(BaseEstimator):
         table, lacking = self._table(X), self.allow_missing_columns
         return self.model_.monitor(table, alarm_rate, allow_missing_columns=lacking)
 
+    def _predicted(self, X: Any, std_of: StdOf) -> Any:
+        """Predict rows, as `TableModel.predict_dist` does."""
+        table, lacking = self._table(X), self.allow_missing_columns
+        return self.model_.predict_dist(table, std_of=std_of, allow_missing_columns=lacking)
+
     def _table(self, X: Any) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""
         check_is_fitted(self)
@@ -195,24 +201,36 @@ class TableRegressor(RegressorMixin, _TableEstimator):
     exposure: str | None = None
     unit: str | None = None
 
-    def predict_dist(self, X: Any) -> Predictive:
+    def predict_dist(self, X: Any, *, std_of: StdOf = None) -> Predictive:
         """Return the predictive distribution of every row.
 
         X
             (n, d): a frame with the columns of the fit in any order, an array with all of them in
             their order, or a dict by column (one row) or a list of dicts.
+        std_of
+            Of columns of numbers that have errors: their standard deviations, as
+            `TableModel.predict` takes them.
         """
-        table = self._table(X)
-        return self.model_.predict_dist(table, allow_missing_columns=self.allow_missing_columns)
+        return self._predicted(X, std_of)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the predictive mean, (n,), or with `return_std` also the standard deviation."""
-        predictive = self.predict_dist(X)
+    def predict(self, X: Any, return_std: bool = False, *, std_of: StdOf = None) -> Any:
+        """Return the predictive mean, (n,), or with `return_std` also the standard deviation.
+
+        X, std_of
+            As of `predict_dist`.
+        """
+        predictive = self.predict_dist(X, std_of=std_of)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n 2"]:
-        """Return the bounds of the central interval that holds a new y with this probability."""
-        return self.predict_dist(X).interval(coverage)
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, std_of: StdOf = None
+    ) -> Float[np.ndarray, "n 2"]:
+        """Return the bounds of the central interval that holds a new y with this probability.
+
+        X, std_of
+            As of `predict_dist`.
+        """
+        return self.predict_dist(X, std_of=std_of).interval(coverage)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -270,18 +288,17 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
         """Labels in the order of the columns of `predict_proba`."""
         return np.array(self.model_.encoding.classes)
 
-    def predict_dist(self, X: Any) -> ClassPredictive:
-        """Return the predictive distribution of every row; X as `TableRegressor` takes it."""
-        table = self._table(X)
-        return self.model_.predict_dist(table, allow_missing_columns=self.allow_missing_columns)
+    def predict_dist(self, X: Any, *, std_of: StdOf = None) -> ClassPredictive:
+        """Return the predictive distribution of every row; X, std_of as of `TableRegressor`."""
+        return self._predicted(X, std_of)
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+    def predict_proba(self, X: Any, *, std_of: StdOf = None) -> Float[np.ndarray, "n K"]:
         """Return the probability of every class, in the order of `classes_`."""
-        return self.predict_dist(X).proba
+        return self.predict_dist(X, std_of=std_of).proba
 
-    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
+    def predict(self, X: Any, *, std_of: StdOf = None) -> Shaped[np.ndarray, " n"]:
         """Return the most probable class of every row; with `cost`, the cheaper one."""
-        predictive, model = self.predict_dist(X), self.model_
+        predictive, model = self.predict_dist(X, std_of=std_of), self.model_
         if model.notes.rule is None or model.positive is None:
             return predictive.label
         flagged = model.notes.rule.flags(predictive.proba[:, model.positive.place])
