@@ -41,6 +41,7 @@ from bayesprop.model.task import (
     Numbers,
     Standardiser,
     check_exposures,
+    checked_std,
     classes_of,
     with_log,
 )
@@ -89,8 +90,13 @@ def fit(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
+    X_std: Any = None,
 ) -> Fitted:
-    """Fit from scratch, or go on from an earlier fit where `warm_start` says so."""
+    """Fit from scratch, or go on from an earlier fit where `warm_start` says so.
+
+    X_std
+        Of methods that take inputs with errors, as `checked_std` takes it.
+    """
     forget_when_crowded()
     estimator.check_params()
     before = None
@@ -103,6 +109,11 @@ def fit(
     start, rows, gap = checked_rows(estimator, X, y, sample_weight, before)
     if groups is not None:
         rows = rows._replace(group=_groups_of_rows(estimator, groups, len(rows.x)))
+    if X_std is not None:
+        if gap is not None:
+            raise ValueError("X must hold no missing values (NaN) where X_std is given: fill them")
+        std = checked_std(rows.x, X_std, start.encoding, start.method.furthest_input)
+        rows = rows._replace(x_std=std)
     if before is None and gap is not None:
         learned = _learned_in_two_rounds(estimator, start, rows, gap)
     else:
@@ -178,7 +189,8 @@ def _learned(
 def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
     """Return rows to learn as the method sees them; counts draw where they lie."""
     x = start.encoding.encode(rows.x, start.method.furthest_input)
-    return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x))
+    x_std = None if rows.x_std is None else rows.x_std / start.encoding.scaler.scale
+    return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x), x_std=x_std)
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:

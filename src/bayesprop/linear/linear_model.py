@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from bayesprop import codec
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
+from bayesprop.linear.measured import TrueInputs, true_inputs
 from bayesprop.linear.regression import LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
@@ -23,6 +24,7 @@ from bayesprop.numerics.graphs import Node, NumberNodes, affine, side_by_side
 from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
+_MOST_ROUNDS, _LEAST_SHARE = 100, 1e-6  # of the noise, if errors of inputs explain the rest
 _N_MATRICES = 6  # that learning holds at once, of all weights by all weights: by tracemalloc
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
 """From rows and their weights to a basis; None stands for the inputs themselves."""
@@ -33,12 +35,16 @@ class LinearState(NamedTuple):
 
     log_evidence
         log p(y | X), nats, in the original units of y, summed over outputs.
+    input_share
+        Share of the variance of the rows that came from errors of their inputs, and is not in the
+        noise of `posterior`; None: inputs were exact.
     """
 
     basis: Basis | None
     statistics: Statistics
     posterior: LinearPosterior
     log_evidence: float
+    input_share: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,58 @@ class LinearModel:
 
     def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
+        if rows.x_std is not None:
+            return self._fit_measured(rows, rng)
         return self.absorb(rows, None, rng, progress)
+
+    def _fit_measured(self, rows: Rows, rng: np.random.RandomState) -> Learned:
+        """Learn from inputs with errors: y | measured ~ N(w' mean, noise_var + w' cov w).
+
+        The moments are of the true inputs given the measured ones. Rows are divided by the root of
+        their variance over the mean one, until that stays: for equal errors the maximum of the
+        likelihood of y and X, else without what variances tell about w.
+        """
+        basis = self.learn_basis(rows.x, rows.weight, rng)
+        if self.n_outputs > 1 or isinstance(self.noise, NoisePrior) or basis is not None:
+            raise ValueError(
+                "X_std must be None at fit unless basis=None, noise is not 'conjugate' and y has "
+                "one output: set these, or leave it out"
+            )
+        weight, inputs = rows.weights, true_inputs(rows.x, rows.x_std**2, rows.weights)
+        learned, input_var = self._given_noise(rows, inputs, np.ones(len(weight)))
+        noise_var = float(learned.state.posterior.noise_var[0])
+        noise, growth = np.full(len(weight), noise_var), np.ones(len(weight))
+        for _ in range(_MOST_ROUNDS):
+            before, noise = noise, noise_var + input_var
+            if np.allclose(noise, before, rtol=1e-9, atol=0.0):
+                break
+            usual = weight @ noise / weight.sum() if self.noise is None else noise_var
+            growth = noise / usual
+            learned, input_var = self._given_noise(rows, inputs, growth)
+            if self.noise is None:
+                excess = float(learned.state.posterior.noise_var[0]) / usual - 1.0
+                step = excess * weight.sum() / (weight @ (1.0 / noise))
+                noise_var = max(noise_var + step, 0.1 * noise_var, _LEAST_SHARE * usual)
+        log_evidence = learned.state.log_evidence - 0.5 * float(weight @ np.log(growth))
+        share = float(weight @ input_var / (weight @ noise))
+        posterior = learned.state.posterior._replace(noise_var=np.array([noise_var]))
+        state = learned.state._replace(
+            posterior=posterior, log_evidence=log_evidence, input_share=share
+        )
+        report = replace(learned.report, log_evidence={"exact": log_evidence})
+        return learned._replace(state=state, report=report)
+
+    def _given_noise(
+        self, rows: Rows, inputs: TrueInputs, growth: Float[np.ndarray, " n"]
+    ) -> tuple[Learned, Float[np.ndarray, " n"]]:
+        """Learn from means of inputs and relative variances; and E[w' cov w] of every row."""
+        started, phi = time.perf_counter(), bases.design(None, inputs.mean)
+        statistics = sums.update(sums.init(phi.shape[1]), phi, rows.y, rows.weights / growth)
+        statistics = statistics._replace(weight_sum=float(rows.weights.sum()))
+        learned = self._learned(None, statistics, len(phi), started)
+        mean, root = (part[0, 1:] for part in learned.state.posterior[1:3])
+        square = np.outer(mean, mean) + root @ root.T
+        return learned, np.einsum("mde,de->m", inputs.cov, square)[inputs.kind]
 
     def absorb(
         self,
@@ -92,6 +149,7 @@ class LinearModel:
             bases.check_memory(_N_MATRICES, n_columns)
             statistics = sums.init(n_columns, self.n_outputs)
         else:
+            _check_exact([before])
             basis, statistics = before.state.basis, before.state.statistics
         for first in range(0, len(rows.x), _ROWS_AT_ONCE):
             part = slice(first, first + _ROWS_AT_ONCE)
@@ -111,6 +169,7 @@ class LinearModel:
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Add up the statistics of the parts, each times its power, and infer from them."""
         started = time.perf_counter()
+        _check_exact(parts)
         statistics = sums.combined([part.state.statistics for part in parts], powers)
         n_rows = merged_report(parts, powers, {}).n_rows
         return self._learned(parts[0].state.basis, statistics, n_rows, started)
@@ -241,6 +300,15 @@ class LinearModel:
             is_right = dof == np.inf
         if not np.all(is_right):
             raise ValueError(f"the degrees of freedom do not fit the noise, got {dof}")
+
+
+def _check_exact(parts: Sequence[Learned]) -> None:
+    """Raise ValueError where inputs had errors, whose rows go on with no others."""
+    if any(part.state.input_share for part in parts):
+        raise ValueError(
+            "a model that learnt from inputs with errors (X_std) takes no further rows and cannot "
+            "be merged: fit all rows together"
+        )
 
 
 def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:
