@@ -135,6 +135,23 @@ def test_what_cannot_be_learnt_is_refused(settings, y, std, words):
         BayesianLinearRegressor(**settings).fit(MEASURED[:, None], y, X_std=std)
 
 
+def test_errors_that_explain_all_noise_are_reported():
+    y = 1.5 * MEASURED + 0.1 * RNG.normal(size=N)
+    with pytest.warns(UserWarning, match="check whether X_std is too large"):
+        BayesianLinearRegressor().fit(MEASURED[:, None], y, X_std=1.0)
+
+
+def test_a_weight_of_two_is_a_row_met_twice():
+    std, twice = RNG.uniform(0.0, 1.5, (N, 1)), np.arange(N) % 3 == 0
+    own: dict[str, Any] = {"noise": "evidence"} | FLAT
+    of = [*range(N), *np.flatnonzero(twice)]
+    x, y = MEASURED[:, None], Y
+    weighted = BayesianLinearRegressor(**own).fit(x, y, 1.0 + twice, X_std=std)
+    repeated = BayesianLinearRegressor(**own).fit(x[of], y[of], X_std=std[of])
+    expected = repeated.weights()["mean"]
+    np.testing.assert_allclose(weighted.weights()["mean"], expected, rtol=1e-6)
+
+
 def test_gaps_are_refused():
     x = np.where(np.arange(N) == 3, np.nan, MEASURED)[:, None]
     with pytest.raises(ValueError, match="no missing values"):

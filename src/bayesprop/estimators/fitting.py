@@ -95,7 +95,7 @@ def fit(
     """Fit from scratch, or go on from an earlier fit where `warm_start` says so.
 
     X_std
-        Of methods that take inputs with errors, as `checked_std` takes it.
+        Of methods that have `fit_measured`, as `checked_std` takes it.
     """
     forget_when_crowded()
     estimator.check_params()
@@ -109,12 +109,16 @@ def fit(
     start, rows, gap = checked_rows(estimator, X, y, sample_weight, before)
     if groups is not None:
         rows = rows._replace(group=_groups_of_rows(estimator, groups, len(rows.x)))
+    std = None
     if X_std is not None:
         if gap is not None:
             raise ValueError("X must hold no missing values (NaN) where X_std is given: fill them")
         std = checked_std(rows.x, X_std, start.encoding, start.method.furthest_input)
-        rows = rows._replace(x_std=std)
-    if before is None and gap is not None:
+    if std is not None:
+        rng = check_random_state(estimator.random_state)
+        data, x_std = standardise(start, rows, rng), std / start.encoding.scaler.scale
+        learned = cast(Any, start.method).fit_measured(data, x_std, rng)
+    elif before is None and gap is not None:
         learned = _learned_in_two_rounds(estimator, start, rows, gap)
     else:
         learned = _learned(estimator, start, rows)
@@ -189,8 +193,7 @@ def _learned(
 def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
     """Return rows to learn as the method sees them; counts draw where they lie."""
     x = start.encoding.encode(rows.x, start.method.furthest_input)
-    x_std = None if rows.x_std is None else rows.x_std / start.encoding.scaler.scale
-    return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x), x_std=x_std)
+    return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x))
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:

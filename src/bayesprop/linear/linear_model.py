@@ -25,6 +25,9 @@ from bayesprop.numerics.rows import Rows
 
 _ROWS_AT_ONCE = 65_536
 _MOST_ROUNDS, _LEAST_SHARE = 100, 1e-6  # of the noise, if errors of inputs explain the rest
+_NO_NOISE = (
+    "errors as large as X_std explain all noise of the target: check whether X_std is too large"
+)
 _N_MATRICES = 6  # that learning holds at once, of all weights by all weights: by tracemalloc
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
 """From rows and their weights to a basis; None stands for the inputs themselves."""
@@ -80,11 +83,11 @@ class LinearModel:
 
     def fit(self, rows: Rows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch."""
-        if rows.x_std is not None:
-            return self._fit_measured(rows, rng)
         return self.absorb(rows, None, rng, progress)
 
-    def _fit_measured(self, rows: Rows, rng: np.random.RandomState) -> Learned:
+    def fit_measured(
+        self, rows: Rows, x_std: Float[np.ndarray, "n d"], rng: np.random.RandomState
+    ) -> Learned:
         """Learn from inputs with errors: y | measured ~ N(w' mean, noise_var + w' cov w).
 
         The moments are of the true inputs given the measured ones. Rows are divided by the root of
@@ -97,7 +100,7 @@ class LinearModel:
                 "X_std must be None at fit unless basis=None, noise is not 'conjugate' and y has "
                 "one output: set these, or leave it out"
             )
-        weight, inputs = rows.weights, true_inputs(rows.x, rows.x_std**2, rows.weights)
+        weight, inputs = rows.weights, true_inputs(rows.x, x_std**2, rows.weights)
         learned, input_var = self._given_noise(rows, inputs, np.ones(len(weight)))
         noise_var = float(learned.state.posterior.noise_var[0])
         noise, growth = np.full(len(weight), noise_var), np.ones(len(weight))
@@ -111,7 +114,7 @@ class LinearModel:
             if self.noise is None:
                 excess = float(learned.state.posterior.noise_var[0]) / usual - 1.0
                 step = excess * weight.sum() / (weight @ (1.0 / noise))
-                noise_var = max(noise_var + step, 0.1 * noise_var, _LEAST_SHARE * usual)
+                noise_var = max(noise_var + step, 0.1 * noise_var, 0.5 * _LEAST_SHARE * usual)
         log_evidence = learned.state.log_evidence - 0.5 * float(weight @ np.log(growth))
         share = float(weight @ input_var / (weight @ noise))
         posterior = learned.state.posterior._replace(noise_var=np.array([noise_var]))
@@ -119,6 +122,8 @@ class LinearModel:
             posterior=posterior, log_evidence=log_evidence, input_share=share
         )
         report = replace(learned.report, log_evidence={"exact": log_evidence})
+        if share > 1.0 - _LEAST_SHARE:
+            report = replace(report, warnings=[*report.warnings, _NO_NOISE])
         return learned._replace(state=state, report=report)
 
     def _given_noise(
@@ -176,6 +181,7 @@ class LinearModel:
 
     def re_expressed(self, learned: Learned, change: Float[np.ndarray, "p p"]) -> Learned:
         """Return what is learnt of columns that are linear in these, [1, x, y] new = old change."""
+        _check_exact([learned])
         started, before = time.perf_counter(), learned.state.statistics
         statistics = sums.of_factor(
             sums.factor(before) @ change, len(before.design), before.weight_sum

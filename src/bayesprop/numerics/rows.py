@@ -19,15 +19,12 @@ class Rows(NamedTuple):
         Weight of every row's log-likelihood, (n,); None: one each.
     group
         Number of every row's group, from 0, (n,); None: every row is a group of its own.
-    x_std
-        Standard deviations of the errors of x; None: it is exact.
     """
 
     x: Float[Any, "n d"]
     y: Shaped[Any, "n ..."]
     weight: Float[Any, " n"] = None
     group: Int[Any, " n"] = None
-    x_std: Float[Any, "n d"] = None
 
     @property
     def weights(self) -> Float[np.ndarray, " n"]:
@@ -46,7 +43,8 @@ class Rows(NamedTuple):
 
     def at(self, rows: np.ndarray | slice) -> Rows:
         """Return chosen rows, by their places, a mask or a slice."""
-        return Rows(*(None if part is None else part[rows] for part in self))
+        weight, group = (None if part is None else part[rows] for part in self[2:])
+        return Rows(self.x[rows], self.y[rows], weight, group)
 
 
 def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, "n ..."]:
