@@ -341,17 +341,12 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             the share of its variance that comes from there. A missing value needs none. None: X is
             exact.
         """
-        rows = self._uncertain(X, X_std)
-        return self.fitted_.predict(*rows)
+        return self.fitted_.predict(*self._uncertain(X, X_std))
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
     ) -> Any:
-        """Predictive mean of y, and with `return_std` also the total predictive std, in y.
-
-        X_std
-            As `predict_dist` takes it.
-        """
+        """Predictive mean, and with `return_std` total std, in y; X_std as of `predict_dist`."""
         rows = self._uncertain(X, X_std)
         if not return_std:
             return np.concatenate([part.mean for part in self.fitted_.parts(*rows)])
@@ -482,8 +477,7 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
         X, X_std
             As `BayesianRegressor.predict_dist` takes them; shares are of the entropy.
         """
-        rows = self._uncertain(X, X_std)
-        return self.fitted_.predict(*rows)
+        return self.fitted_.predict(*self._uncertain(X, X_std))
 
     def predict_proba(
         self, X: ArrayLike, *, X_std: ArrayLike | None = None
