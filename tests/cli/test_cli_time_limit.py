@@ -72,6 +72,10 @@ class Terminal(io.StringIO):
     def isatty(self):
         return True
 
+    def lines_with(self, words):
+        plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.getvalue()).replace("\r", "\n")
+        return [line for line in plain.splitlines() if words in line]
+
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_bar_has_room_beside_long_texts(width, monkeypatch):
@@ -82,8 +86,9 @@ def test_a_bar_has_room_beside_long_texts(width, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with console.Display("fitting default to 442 rows x 10 inputs") as display:
         display.show(0.5, "cross-validation, fold 3 of 10, epoch 1000")
-        time.sleep(0.4)
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "\n")
-    line = next(line for line in plain.splitlines() if "50 %" in line)
+        until = time.monotonic() + 20  # a busy machine draws late
+        while not (lines := screen.lines_with("50 %")) and time.monotonic() < until:
+            time.sleep(0.02)
+    line = lines[0]
     assert line.count("━") + line.count("╸") + line.count("╺") == (20 if width >= 80 else 8)
     assert len(line) <= width
