@@ -194,3 +194,10 @@ def test_dead_units_are_those_without_a_way_out():
     m = jnp.array([[1.0, 0.0], [0.01, -0.02], [0.0, 0.3], [2.0, 2.0]])
     q = vi.Posterior((jnp.ones((4, 3)), m), (jnp.zeros((4, 3)), jnp.full((4, 2), np.log(0.01))))
     assert vi.dead_units(q).tolist() == [1]
+
+
+def test_entropies_do_not_depend_on_what_all_logits_share():
+    rng = np.random.default_rng(0)
+    m, v = rng.normal(size=(50, 3)), rng.uniform(0.1, 4.0, (50, 3))
+    for part, moved in zip(vi._class_moments(m, v), vi._class_moments(m + 1e5, v), strict=True):
+        np.testing.assert_allclose(part, moved, atol=1e-8)

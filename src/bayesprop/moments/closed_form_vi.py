@@ -391,10 +391,11 @@ class ClosedFormNetwork(PrunableNetwork):
             return super().predict(state, x)
         params, rows = state.network.params, jnp.asarray(padded(x), jnp.float32)
         f = _moments(self.model, params.weights, rows, by_mean=self.prediction == "mean")
+        m, v = (np.asarray(part, np.float64) for part in f)
         if not isinstance(self.gradient.likelihood, GaussianNoise):
-            proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(*f))
+            proba, entropy = map(np.asarray, _class_moments(m, v))
             return ClassPredictive.of_codes(proba[: len(x)], entropy[: len(x)])
-        m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
+        m, v = m[: len(x)], v[: len(x)]
         return of_output_moments(self.gradient.likelihood, params.likelihood, m, v)
 
     def graph(self, state: PyTree, x: Node) -> NumberNodes | ClassNodes:
@@ -454,9 +455,13 @@ def _moments(model: Model, q: Posterior, x: Float[Array, "n d"], *, by_mean: boo
     return Gaussian(f, jnp.zeros_like(f))
 
 
+@in_float64
 @jax.jit
 def _class_moments(m: Float[Array, "n c"], v: Float[Array, "n c"]) -> tuple[Array, Array]:
-    """Probabilities and expected entropies, some rows at a time to bound the memory."""
+    """Probabilities and expected entropies, some rows at a time to bound the memory.
+
+    In float64: the entropy is a small difference of large numbers where the logits are wide.
+    """
 
     def one(moments: tuple[Array, Array]) -> tuple[Array, Array]:
         expected = softmax_expectations.moments(*moments)
