@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
+Params = Mapping[str, Any]
+"""Hyper-parameters by name."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,13 @@ def _read_methods() -> dict[str, Method]:
 METHODS = _read_methods()
 
 
-def estimator_class(name: str, task: str = REGRESSION) -> type:
+def estimator_class(name: str, task: str = REGRESSION) -> type[EstimatorBase]:
     """Return the estimator class of a method; ValueError names the methods that exist."""
     module, attribute = _home(name, task).split(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def plain_class(name: str, task: str = REGRESSION) -> Any:
+def plain_class(name: str, task: str = REGRESSION) -> type[EstimatorBase]:
     """Return the estimator class of a method without scikit-learn, which predicts all the same."""
     module, attribute = _home(name, task).split(":")
     return importlib.import_module(module).plain[attribute]

@@ -1,4 +1,4 @@
-"""Any state to a header for JSON and named arrays, and back, by the annotations of its fields.
+"""A state to a header for JSON and named arrays, and back, by the annotations of its fields.
 
 A record is a NamedTuple or a dataclass. Its fields are arrays (annotated with jaxtyping: kind of
 number, of 64 bits where it names no width, and axes, numbers or letters, a letter meaning one size

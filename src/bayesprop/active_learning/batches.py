@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -41,6 +41,11 @@ from bayesprop.estimators.any_estimator import (
     unwrapped,
 )
 
+if TYPE_CHECKING:
+    from bayesprop.distributions.predictive import Predictive
+    from bayesprop.estimators.shell import RegressorBase
+
+Batch = Literal["auto", "fantasy", "k-means++", "top"]
 BATCHES = ("fantasy", "k-means++", "top")
 SHORTLIST, SHORTLIST_OF_DRAWS = 16_384, 4096
 _TRIALS, _TINY = 16, 1e-150
@@ -125,7 +130,7 @@ class Query:
             return self.score(doubt_of(estimator, X))
         seek = cast(Seek, cast(Acquisition, self.acquisition).seek)
         parts = predictives_of(estimator, X)
-        return np.concatenate([score(seek, cast(Any, part), self.goal) for part in parts])
+        return np.concatenate([score(seek, cast("Predictive", part), self.goal) for part in parts])
 
     def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
         """Score candidates by the doubt about them."""
@@ -281,7 +286,7 @@ def _believed(estimator: Estimator, X: Inputs) -> np.ndarray:
 def _draws(query: Query, n: int) -> Float[np.ndarray, "m n"]:
     """Draw n functions jointly at all rows, y, the sign such that more is better."""
     model, inputs = unwrapped(query.estimator, query.X)
-    drawn = cast(Any, model).sample_y(inputs, n, random_state=query.seed)
+    drawn = cast("RegressorBase", model).sample_y(inputs, n, random_state=query.seed)
     return cast(Goal, query.goal).sign * np.asarray(drawn).reshape(len(query.X), n)
 
 
@@ -310,7 +315,7 @@ def _by_draws(query: Query, goal: Goal, scores: np.ndarray, order: np.ndarray, n
     X, rng, m = take(query.X, places), np.random.default_rng((query.seed, 3)), len(places)
     if query.pending is not None:
         X = stacked(X, query.pending)
-    belief = belief_of(cast(Any, predictive_of(query.estimator, X)))
+    belief = belief_of(cast("Predictive", predictive_of(query.estimator, X)))
     mean, std = belief.moments
     features = functions_of(query.estimator, X, n_draws=query.n_draws, seed=query.seed).features
     length = np.maximum(np.linalg.norm(features[:, 0], axis=1), _TINY)

@@ -9,7 +9,7 @@ measured and of the best so far, the largest mean that the model predicts at mea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -23,7 +23,8 @@ from bayesprop.estimators.any_estimator import Estimator, Inputs, predictives_of
 from bayesprop.numerics import LOG_2PI
 from bayesprop.targets.bijectors import AS_THEY_ARE, TargetMap
 
-DIRECTIONS = ("max", "min")
+Direction = Literal["max", "min"]
+DIRECTIONS = get_args(Direction)
 BOUND_STDS = 2.0
 """Standard deviations between the mean and the confidence bound."""
 _LEAST_STD = 1e-150
@@ -42,7 +43,7 @@ class Goal(NamedTuple):
         Value to beat, y. None: the best mean at the rows that were measured.
     """
 
-    direction: Literal["max", "min"] = "max"
+    direction: Direction = "max"
     best: float | None = None
 
     @property

@@ -18,7 +18,7 @@ from bayesprop import codec
 from bayesprop.active_learning import acquisition as acquisitions
 from bayesprop.active_learning import batches
 from bayesprop.active_learning.acquisition import CLASSES, NUMBERS, Acquisition, Score
-from bayesprop.active_learning.batches import BATCHES, Chosen, Query
+from bayesprop.active_learning.batches import BATCHES, Batch, Chosen, Query
 from bayesprop.active_learning.doubt import can_be_drawn
 from bayesprop.active_learning.goal import Goal, best_of
 from bayesprop.active_learning.pool import (
@@ -135,7 +135,7 @@ class ActiveLearner:
 
     estimator: Estimator = field(kw_only=False)
     acquisition: str | Score = field(default="mutual-information", kw_only=False)
-    batch: Literal["auto", "fantasy", "k-means++", "top"] = "auto"
+    batch: Batch = "auto"
     update: Literal["refit", "stream"] = "refit"
     X: Inputs | ArrayLike | None = None
     y: ArrayLike | None = None

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
+from numpy.typing import ArrayLike
 
 from bayesprop.estimators.params import check_int, finite
+
+Name = str | int | float
 
 
 @dataclass(eq=False)
@@ -29,7 +32,7 @@ class Arms:
         Numbers of arms that are never chosen again.
     """
 
-    names: list[str | int | float]
+    names: list[Name]
     features: Float64[np.ndarray, "k f"] | None = None
     room: int | None = None
     removed: list[int] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Arms:
         for number in removed:
             self.remove(names[number])
 
-    def add(self, name: Hashable, features: Any = None) -> None:
+    def add(self, name: Hashable, features: ArrayLike | None = None) -> None:
         """Add an arm; ValueError if the name was ever used, or there is no column for it."""
         name = name.item() if isinstance(name, np.generic) else name
         if isinstance(name, bool) or not (

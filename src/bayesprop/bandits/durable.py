@@ -18,7 +18,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from bayesprop.bandits.arms import Name
 from bayesprop.bandits.policies import (
     Bandit,
     Decision,
@@ -142,11 +144,11 @@ class DurableBandit:
             self.close()
             raise
 
-    def select(self, context: Float[Any, " d"]) -> Decision:
+    def select(self, context: ArrayLike) -> Decision:
         """Choose an arm in a context, as `Bandit.select` does."""
         return self._in_turn(lambda: self._change("select", context))
 
-    def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
+    def note(self, context: ArrayLike, action: Hashable) -> Decision:
         """Record a choice of an arm, made by any policy, to be settled with its reward."""
         return self._in_turn(lambda: self._change("note", context, action))
 
@@ -159,17 +161,17 @@ class DurableBandit:
         self._in_turn(lambda: self._settle(decision_id(decision), reward))
         return self
 
-    def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
+    def update(self, context: ArrayLike, action: Hashable, reward: float) -> Self:
         """Learn what an arm paid in a context; see `n_records` for what came through."""
         self._in_turn(lambda: self._change("update", context, action, reward))
         return self
 
-    def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
+    def teach(self, contexts: ArrayLike, actions: Sequence[Hashable], rewards: ArrayLike) -> Self:
         """Learn rows of a log, all or none of them; see `n_records` for what came through."""
         self._in_turn(lambda: self._change("teach", contexts, list(actions), rewards))
         return self
 
-    def add_arm(self, name: Hashable, features: Any = None) -> Self:
+    def add_arm(self, name: Hashable, features: ArrayLike | None = None) -> Self:
         """Add an arm, with its features if the others have some."""
         self._in_turn(lambda: self._change("add_arm", name, features))
         return self
@@ -184,13 +186,13 @@ class DurableBandit:
         return self._in_turn(lambda: self.bandit.is_pending(decision))
 
     def action_probabilities(
-        self, context: Float[Any, " d"], n_draws: int = 1000
+        self, context: ArrayLike, n_draws: int = 1000
     ) -> Float[np.ndarray, " k"]:
         """Probability with which each of `actions` would be chosen now."""
         return self._in_turn(lambda: self.bandit.action_probabilities(context, n_draws))
 
     @property
-    def actions(self) -> list[Any]:
+    def actions(self) -> list[Name]:
         """Names of the arms that can be chosen."""
         return self._in_turn(lambda: self.bandit.actions)
 
@@ -258,14 +260,14 @@ class DurableBandit:
             self._write_snapshot()
         return result
 
-    def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
+    def _add_record(self, call: str, result: Decision | Bandit, arguments: tuple) -> None:
         decision = arguments[0] if call == "settle" else getattr(result, "id", None)
         probability = getattr(result, "probability", None)
         record = self.n_records, call, decision, probability, _as_json(arguments)
         self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", record)
         self.n_records += 1
 
-    def _with_probability(self, context: Any, chosen: Decision) -> Decision:
+    def _with_probability(self, context: ArrayLike, chosen: Decision) -> Decision:
         """Estimate the probability of a choice where the policy does not know it."""
         if chosen.probability is not None or not self.propensity_draws:
             return chosen
@@ -333,7 +335,7 @@ class DurableBandit:
         self._n_in_snapshot = self.n_records
 
 
-def _as_json(arguments: Any) -> str:
+def _as_json(arguments: tuple) -> str:
     """Write numbers, names and arrays of an argument list; what a bandit has taken is finite."""
     return json.dumps(
         arguments,
@@ -343,7 +345,7 @@ def _as_json(arguments: Any) -> str:
     )
 
 
-def _repeat(bandit: Bandit, call: str, decision: int | None, arguments: list[Any]) -> None:
+def _repeat(bandit: Bandit, call: str, decision: int | None, arguments: list) -> None:
     """Do again what a record says, which can be no other call; decisions are those recorded."""
     if call in ("select", "note"):
         if bandit.note(*arguments).id != decision:
@@ -405,7 +407,7 @@ def _check(file: sqlite3.Connection, path: Path) -> None:
         raise ModelFileError(f"{name_of(path)} is damaged: {' '.join(finding.split())}")
 
 
-def _read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:
+def _read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Bandit, int]:
     """Read the bandit, and after how many records it was written; ModelFileError if damaged."""
     row = file.execute("SELECT n_records, content FROM snapshot").fetchone()
     if row is None or not isinstance(row[1], bytes):
@@ -426,10 +428,10 @@ class PolicyLog(NamedTuple):
         What was known before each choice.
     """
 
-    action: list[Any]
+    action: list[Name]
     reward: Float[np.ndarray, " n"]
     propensity: Float[np.ndarray, " n"]
-    arms: tuple[Any, ...]
+    arms: tuple[Name, ...]
     context: Float[np.ndarray, "n d"]
 
 

@@ -13,15 +13,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from bayesprop import codec
 from bayesprop.bandits import reward_models
-from bayesprop.bandits.arms import Arms, Choices, choices_in
+from bayesprop.bandits.arms import Arms, Choices, Name, choices_in
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import (
     Count,
@@ -44,6 +45,7 @@ _SELECT, _TRY = 0, 1
 Probability = Annotated[
     float, number("a probability from 0 to 1", lambda chance: 0.0 <= chance <= 1.0)
 ]
+B = TypeVar("B", bound="Bandit")
 
 
 class Decision(NamedTuple):
@@ -124,11 +126,11 @@ class Bandit(ABC):
 
     rewards: Any = field(kw_only=False)
     arms: Any = field(kw_only=False)
-    arm_features: InitVar[Any] = None
+    arm_features: InitVar[Float64[np.ndarray, "k f"] | None] = None
     room: InitVar[int | None] = None
     random_state: Whole = 0
 
-    def __post_init__(self, arm_features: Any, room: int | None) -> None:
+    def __post_init__(self, arm_features: np.ndarray | None, room: int | None) -> None:
         check_fields(self)
         if self.random_state >= 2**32:
             raise ValueError(f"random_state must be below 2**32, got {self.random_state!r}")
@@ -139,7 +141,7 @@ class Bandit(ABC):
         self.n_selected_ = self.n_learnt_ = 0
         self.pending_: dict[int, tuple[Float[np.ndarray, " d"], int]] = {}
         self._generator = Generator(np.random.Philox(key=0))
-        self._start: Any = self._generator.bit_generator.state
+        self._start = self._generator.bit_generator.state
 
     @abstractmethod
     def _scores(self, rng: Generator, choices: Choices) -> Float[np.ndarray, " k"]:
@@ -154,19 +156,19 @@ class Bandit(ABC):
         self.n_features_ = int(n_features)
         return self
 
-    def select(self, context: Float[Any, " d"]) -> Decision:
+    def select(self, context: ArrayLike) -> Decision:
         """Choose an arm in a context, a vector of finite numbers."""
         row = self._row(context)
         choices = choices_in(row, self.arms, self.arms.active)
         place, probability = self._choose(self._rng(_SELECT, self.n_selected_), choices)
         return self._taken(row, int(choices.numbers[place]), probability)
 
-    def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
+    def note(self, context: ArrayLike, action: Hashable) -> Decision:
         """Record a choice of an arm, made by any policy, to be settled with its reward."""
         number = self.arms.number(action)
         return self._taken(self._row(context), number, None)
 
-    def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
+    def update(self, context: ArrayLike, action: Hashable, reward: float) -> Self:
         """Learn the reward of an arm in a context, chosen by any policy at any time.
 
         Rewards of this bandit's own decisions are better given to `settle`, which counts each once.
@@ -193,7 +195,7 @@ class Bandit(ABC):
         """Whether a decision waits for its reward, so that `settle` would take it."""
         return decision_id(decision) in self.pending_
 
-    def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
+    def teach(self, contexts: ArrayLike, actions: Sequence[Hashable], rewards: ArrayLike) -> Self:
         """Learn rows of a log: (n, d) contexts, n names of arms, n rewards."""
         rows = finite("contexts", contexts, (None, self.n_features_))
         numbers = [self.arms.number(name, removed_too=True) for name in actions]
@@ -203,7 +205,7 @@ class Bandit(ABC):
         self._row(rows[0])
         return self._learn(rows, numbers, paid)
 
-    def action_probabilities(self, context: Float[Any, " d"], n_draws: int = 1000) -> Shares:
+    def action_probabilities(self, context: ArrayLike, n_draws: int = 1000) -> Shares:
         """Probability with which each of `actions` would be chosen now; sums to one.
 
         n_draws
@@ -215,11 +217,11 @@ class Bandit(ABC):
         return self._probabilities(self._rng(_TRY, self.n_selected_), choices, n_draws)
 
     @property
-    def actions(self) -> list[Any]:
+    def actions(self) -> list[Name]:
         """Names of the arms that can be chosen."""
         return [self.arms.names[number] for number in self.arms.active]
 
-    def add_arm(self, name: Hashable, features: Any = None) -> Self:
+    def add_arm(self, name: Hashable, features: ArrayLike | None = None) -> Self:
         """Add an arm, with its features if the others have some."""
         self.arms.add(name, features)
         return self
@@ -264,7 +266,7 @@ class Bandit(ABC):
         self.n_selected_ += 1
         return Decision(self.n_selected_ - 1, self.arms.names[number], chance)
 
-    def _row(self, context: Any) -> Float[np.ndarray, " d"]:
+    def _row(self, context: ArrayLike) -> Float[np.ndarray, " d"]:
         """Return a checked copy of a context; the first one begins the bandit."""
         row = finite("context", context, (self.n_features_,)).copy()
         bounded("context", row, FURTHEST_INPUT)
@@ -393,7 +395,7 @@ def shared(scores: Float[np.ndarray, " k"]) -> Shares:
     return best / best.sum()
 
 
-def decision_id(decision: Any) -> int:
+def decision_id(decision: Decision | int) -> int:
     """Return the id of a decision, or of an id; ValueError for anything else."""
     name = decision.id if isinstance(decision, Decision) else decision
     if isinstance(name, bool) or not isinstance(name, Integral):
@@ -401,7 +403,7 @@ def decision_id(decision: Any) -> int:
     return int(name)
 
 
-_POLICIES: dict[str, Any] = {
+_POLICIES: dict[str, type[Bandit]] = {
     kind.__name__: kind for kind in (ThompsonSampler, Greedy, EpsilonGreedy, UpperConfidence)
 }
 
@@ -441,7 +443,7 @@ def to_stored(bandit: Bandit) -> Stored:
     return Stored(header, prefixed("about.", about.arrays) | prefixed("rewards.", rewards.arrays))
 
 
-def from_stored(stored: Stored, source: str, kind: type = Bandit) -> Any:
+def from_stored(stored: Stored, source: str, kind: type[B] = Bandit) -> B:
     """Rebuild a bandit of a kind; ModelFileError names the source and says what is wrong."""
     header, arrays = stored
     schema = header.get("bandit")

@@ -55,7 +55,7 @@ class RefittedContents(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class RefittedRewards(Rewards):
-    """Any regressor of this library or of scikit-learn, fitted anew now and then.
+    """A regressor of this library or of scikit-learn, fitted anew now and then.
 
     Its input is a context and the columns of an arm, its output the reward; it learns their scale
     itself. Before the first fit all arms are believed to be the same, and chosen evenly. Draws are

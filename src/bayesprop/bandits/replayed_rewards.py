@@ -29,12 +29,15 @@ from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
 
 if TYPE_CHECKING:
+    from jax import Array
+
+    from bayesprop.estimators.any_estimator import Estimator
     from bayesprop.networks.replay import LastLayer, Replay, ReplayState
 
 
 @dataclass(eq=False, kw_only=True)
 class ReplayedRewards(Rewards):
-    """Any regressor of ours that trains a network by gradient steps, taught as rewards come.
+    """A regressor of ours that trains a network by gradient steps, taught as rewards come.
 
     Its input is a context and the columns of an arm, its output the expected reward.
 
@@ -53,7 +56,7 @@ class ReplayedRewards(Rewards):
         Rewards between two times of practice.
     """
 
-    estimator: Any = field(kw_only=False)
+    estimator: RegressorBase = field(kw_only=False)
     reward_scale: Positive = 1.0
     buffer_size: Count = 4096
     n_steps: Count = 64
@@ -144,14 +147,14 @@ class ReplayedRewards(Rewards):
             )
 
 
-def can_replay(estimator: Any) -> bool:
+def can_replay(estimator: Estimator) -> bool:
     """Whether an estimator is a regressor whose posterior gradient steps alone make."""
     return isinstance(estimator, RegressorBase) and getattr(
         estimator.method_class, "replays", False
     )
 
 
-def _network() -> Any:
+def _network() -> RegressorBase:
     from bayesprop.estimators.point_network import PointNetworkRegressor
 
     return PointNetworkRegressor((100, 100), learning_rate=1e-3, weight_decay=1.0, noise="input")
@@ -177,7 +180,7 @@ class NeuralLinearRewards(ReplayedRewards):
         The smallest standard deviation of the noise that is believed, in units of reward_scale.
     """
 
-    estimator: Any = field(default_factory=_network, kw_only=False)
+    estimator: RegressorBase = field(default_factory=_network, kw_only=False)
     every: Count = 20
     prior_prec: Positive = 0.25
     noise_shape: AboveOne = 2.0
@@ -230,7 +233,7 @@ class NeuralLinearRewards(ReplayedRewards):
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
         super().check()
-        model = self.estimator
+        model: Any = self.estimator
         if getattr(model, "n_members", 0) != 1:
             raise ValueError(
                 "estimator must be a network of n_members=1, such as PointNetworkRegressor, whose "
@@ -256,7 +259,7 @@ class NeuralLinearRewards(ReplayedRewards):
             owners = np.full(np.count_nonzero(mine), number)
             self._heads.learn(owners, z[mine] / std[mine, None], y[mine] / std[mine])
 
-    def _seen(self, x: Any) -> LastLayer:
+    def _seen(self, x: Array | np.ndarray) -> LastLayer:
         """Return the last hidden layer at rows, with a one, and the noise there."""
         layer = self.replay.last_layer(self.state_, x)
         z = np.hstack([layer.features, np.ones((len(x), 1))])

@@ -22,7 +22,7 @@ _ALONE: dict[str, type[Rewards]] = {
     "pbp": StreamedRewards,
 }
 """Names for which a reward model has an estimator of its own, or needs none."""
-_BY_NAME: dict[str, Any] = {
+_BY_NAME: dict[str, type[Rewards]] = {
     kind.__name__: kind
     for kind in (*_ALONE.values(), ReplayedRewards, RefittedRewards)
 }  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -27,6 +27,10 @@ from bayesprop.estimators.params import Count, Positive, Whole
 from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.any_estimator import Estimator
+    from bayesprop.estimators.pbp import PBPRegressor
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30
@@ -45,12 +49,12 @@ class StreamedContents(NamedTuple):
             raise ValueError(f"the scale of the inputs must be >= 0, and guards {_GUARDS}")
 
 
-def can_stream(estimator: Any) -> bool:
+def can_stream(estimator: Estimator) -> bool:
     """Whether an estimator is a regressor whose posterior meets one row after another."""
     return isinstance(estimator, RegressorBase) and hasattr(estimator.method_class, "stream")
 
 
-def _network() -> Any:  # so wide that no arm is given up after a few rewards
+def _network() -> RegressorBase:  # so wide that no arm is given up after a few rewards
     from bayesprop.estimators.pbp import PBPRegressor
 
     return PBPRegressor(weight_prior=(6.0, 20.0))
@@ -82,7 +86,7 @@ class StreamedRewards(Rewards):
         Rewards between two refreshes of the prior factors.
     """
 
-    estimator: Any = field(default_factory=_network, kw_only=False)
+    estimator: RegressorBase = field(default_factory=_network, kw_only=False)
     reward_scale: Positive = 1.0
     n_recalled: Whole = 20
     recall_weight: Positive = 1.0
@@ -174,7 +178,7 @@ class StreamedRewards(Rewards):
         if not can_stream(estimator):
             raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
         estimator.check_params()
-        engine = estimator.chosen_engine()
+        engine = cast("PBPRegressor", estimator).chosen_engine()
         is_known = engine.is_compiled and engine.inference == "adf" and engine.guarded
         if not is_known or estimator.target_kind != NUMBERS:
             raise ValueError(

@@ -51,6 +51,7 @@ def run(options: Evaluate) -> None:
         cells = [(label, *map(str, row)) for label, row in counts]
         print()
         print_table("", ("actual, predicted:", *labels), cells, right=range(1, 1 + len(labels)))
-    if evaluated.decided is not None:
+    rule, positive, done = model.notes.rule, model.positive, evaluated.decided
+    if rule is not None and positive is not None and done is not None:
         print()
-        print(wrapped(decided_in_words(model.notes.rule, model.positive, evaluated.decided)))
+        print(wrapped(decided_in_words(rule, positive, done)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
+from bayesprop.codec import JsonObject
 from bayesprop.store import load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
@@ -30,7 +29,7 @@ def run(options: Inspect) -> None:
         _show(facts, notes)
 
 
-def _show(facts: dict[str, Any], notes: Notes) -> None:
+def _show(facts: JsonObject, notes: Notes) -> None:
     fit, name = facts["fit"], facts["target"] or "not recorded"
     about = (facts[key] for key in ("target_kind", "classes", "order"))
     rows = {
@@ -68,7 +67,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _show_features(features: list[dict[str, Any]]) -> None:
+def _show_features(features: list[JsonObject]) -> None:
     rows = []
     for feature in features:
         for index, given in enumerate(feature["inputs"]):

@@ -7,13 +7,13 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bayesprop.atomic import write_atomically
 from bayesprop.cli.console import ask, listening, note, print_json
 from bayesprop.cli.further_rows import Optimise
 from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.cli.suggest import goal_of, show
+from bayesprop.codec import Json, JsonObject
 from bayesprop.table.errors import one_line
 from bayesprop.table.lines import separator_of
 from bayesprop.table.read import SEPARATORS
@@ -79,7 +79,7 @@ def run(options: Optimise) -> None:
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Json) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -126,7 +126,7 @@ def _sign(text: str) -> str:
     return separator_of(text.lstrip("\ufeff"))
 
 
-def _append(path: Path, names: list[str], rows: list[dict[str, Any]]) -> None:
+def _append(path: Path, names: list[str], rows: list[JsonObject]) -> None:
     """Add rows below those of a file, with nothing in the columns that they have no value for."""
     before, added = path.read_bytes().decode(), io.StringIO()
     end = "\r\n" if "\r\n" in before else "\n"

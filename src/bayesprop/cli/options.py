@@ -15,10 +15,12 @@ from bayesprop.cli import completion
 from bayesprop.table_model.refusals import InputError
 
 _BYTES = {"M": 2**20, "G": 2**30}
+Declared = Any
+"""The declaration of a field, assigned to it whatever its type is, as of `dataclasses.field`."""
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
+def option(help: str, *flags: str, default: Any = None, **about: Any) -> Declared:
     """Declare a field that is an option of its own name, or of other flags.
 
     about
@@ -27,28 +29,28 @@ def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
     return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
 
 
-def column(help: str, *flags: str, **about: Any) -> Any:
+def column(help: str, *flags: str, **about: Any) -> Declared:
     """Declare a field that names a column of the table."""
     about = {"metavar": "COL", "autocompletion": completion.columns, "parser": str.strip} | about
     return option(help, *flags, **about)
 
 
-def repeated(help: str, *flags: str, metavar: str, **about: Any) -> Any:
+def repeated(help: str, *flags: str, metavar: str, **about: Any) -> Declared:
     """Declare a field of all the values that an option was given."""
     return option(help, *flags, default=(), metavar=metavar, **about)
 
 
-def switch(help: str, *flags: str) -> Any:
+def switch(help: str, *flags: str) -> Declared:
     """Declare a field that is true where one of the flags is given."""
     return option(help, *flags, default=False)
 
 
-def output(help: str, default: Any = None) -> Any:
+def output(help: str, default: Any = None) -> Declared:
     """Declare a field of the file that something is written to."""
     return option(help, "--out", "-o", default=default, metavar="FILE")
 
 
-def escaping() -> Any:
+def escaping() -> Declared:
     """Declare a field of whether spreadsheets are kept from running text as formulas."""
     return switch(
         "Put an apostrophe before text that a spreadsheet would run as a formula (.csv, .tsv).",
@@ -58,7 +60,7 @@ def escaping() -> Any:
 
 def argument(
     metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
-) -> Any:
+) -> Declared:
     """Declare a field that has a place and no flag; `complete` is for the shell."""
     parser = Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
     return field(metadata={"parser": parser}, **default)
@@ -72,7 +74,7 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-def time_limit(help: str) -> Any:
+def time_limit(help: str) -> Declared:
     """Declare a field of seconds."""
     return option(help, "--time-limit", metavar="TIME", parser=seconds_of)
 
@@ -85,7 +87,7 @@ def bytes_of(text: str) -> int:
     return size
 
 
-def size(help: str) -> Any:
+def size(help: str) -> Declared:
     """Declare a field of bytes."""
     return option(help, "--max-size", metavar="SIZE", parser=bytes_of)
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayesprop.cli.actions import Fit, Learning
 from bayesprop.table.errors import OPTIONS, one_line
 from bayesprop.table_model.refusals import InputError
 
+if TYPE_CHECKING:
+    from bayesprop.codec import Json, JsonObject
 
-def rows_asked(options: Learning) -> dict[str, Any]:
+
+def rows_asked(options: Learning) -> JsonObject:
     """Return the arguments of `fit` on rows and columns."""
     others = "words", "table", "kind", "max_size"
     names = [one.name for one in fields(Learning) if one.name not in others]
-    asked: dict[str, Any] = {name: getattr(options, name) for name in names}
+    asked: JsonObject = {name: getattr(options, name) for name in names}
     if options.order is not None:
         asked["order"] = [word.strip() for word in options.order.split(",")]
     if options.missing is not None:
@@ -29,7 +32,7 @@ def rows_asked(options: Learning) -> dict[str, Any]:
     return asked
 
 
-def settings_of(fit: Fit) -> dict[str, Any]:
+def settings_of(fit: Fit) -> JsonObject:
     """Return the hyper-parameters by name."""
     asked = {
         "hidden_layer_sizes": _hidden(fit.hidden) if fit.hidden else None,
@@ -45,9 +48,9 @@ def settings_of(fit: Fit) -> dict[str, Any]:
     return by_option | by_name
 
 
-def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
+def _assigned(assignments: Iterable[str]) -> JsonObject:
     """Read "name=value", the value as JSON, or as plain text where it is none."""
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for text in assignments:
         name, is_given, value = text.partition("=")
         name = name.strip()
@@ -61,7 +64,7 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Json | tuple:
     try:
         value = json.loads(text)
     except ValueError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayesprop.active_learning.acquisition import ACQUISITIONS
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.console import ask, listening, note, print_json, print_table, wrapped
 from bayesprop.cli.options import check_one_stream, check_output
+from bayesprop.codec import Json
 from bayesprop.table.errors import one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import NumberAnswers, answers_of
@@ -86,7 +85,7 @@ def show(model: TableModel, suggested: Suggestions, *, with_reasons: bool) -> No
         print(f"\n{wrapped(sentence)}")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Json) -> str:
     if value is None:
         return ""
     return f"{value:.{_CELL_DIGITS}g}" if isinstance(value, float) else str(value)

@@ -14,7 +14,7 @@ import tomllib
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -27,6 +27,9 @@ from bayesprop.table.errors import TableError, quoted
 
 if TYPE_CHECKING:
     import polars as pl
+    from sklearn.utils import Bunch
+
+    from bayesprop.codec import JsonObject
 
 FOLDER_VARIABLE = "BAYESPROP_DATA"
 _PATIENCE = 20.0  # seconds without a byte from the network
@@ -162,7 +165,7 @@ def _loaded_from_npz(data: DataSet, content: bytes, path: str) -> Loaded:
     return _checked(data, x, y, features, path)
 
 
-def _pictures(arrays: Any) -> tuple[np.ndarray, np.ndarray]:
+def _pictures(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return all pictures as rows of pixels, those for training first, and their codes."""
     images = np.concatenate([arrays["train_images"], arrays["test_images"]])
     labels = np.concatenate([arrays["train_labels"], arrays["test_labels"]])
@@ -192,7 +195,7 @@ def _from_package(data: DataSet, file: str) -> Loaded:
 def _from_sklearn(data: DataSet, name: str) -> Loaded:
     from sklearn import datasets
 
-    loader: Callable[..., Any] = getattr(datasets, name)
+    loader: Callable[..., Bunch] = getattr(datasets, name)
     try:
         bundle = loader(**_UNSCALED.get(name, {}))
     except OSError as error:
@@ -228,7 +231,9 @@ def _fetch(number: int) -> Any:
         socket.setdefaulttimeout(before)
 
 
-def _checked(data: DataSet, x: Any, y: Any, features: list[str], source: str) -> Loaded:
+def _checked(
+    data: DataSet, x: np.ndarray, y: np.ndarray, features: list[str], source: str
+) -> Loaded:
     """Build `Loaded` from what a source gave, or say how it differs from what it should be."""
     x, y = _labelled(data, x, y, source) if data.classes else _numeric(data, x, y, source)
     if x.shape != (data.n, data.d) or y.shape != (data.n,):
@@ -248,14 +253,18 @@ def _checked(data: DataSet, x: Any, y: Any, features: list[str], source: str) ->
     return Loaded(x, y, features, data.target, data.unit, source)
 
 
-def _numeric(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, np.ndarray]:
+def _numeric(
+    data: DataSet, x: np.ndarray, y: np.ndarray, source: str
+) -> tuple[np.ndarray, np.ndarray]:
     try:
         return np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TableError(f"{data.name} from {source} is not all numbers: {error}") from error
 
 
-def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, np.ndarray]:
+def _labelled(
+    data: DataSet, x: np.ndarray, y: np.ndarray, source: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the inputs and labels; a source holds labels or their codes, possibly as text."""
     labels, given = np.array(data.classes), np.asarray(y)
     if not np.isin(given, labels).all():
@@ -274,7 +283,7 @@ def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, n
     return x.astype(np.uint8) if is_bytes else x, given.astype(labels.dtype)
 
 
-PLACES: dict[str, Callable[[DataSet, Any], Loaded]] = {
+PLACES: dict[str, Callable[..., Loaded]] = {
     "file": _from_folder,
     "packaged": _from_package,
     "bundled": _from_sklearn,
@@ -288,8 +297,8 @@ def _read_sets() -> dict[str, DataSet]:
     return {name: _data_set(name, fields) for name, fields in tomllib.loads(content).items()}
 
 
-def _data_set(name: str, fields: dict[str, Any]) -> DataSet:
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+def _data_set(name: str, fields: JsonObject) -> DataSet:
+    values: JsonObject = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return DataSet(name=name, **values)
 
 

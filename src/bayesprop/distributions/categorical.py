@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from bayesprop.distributions.predictive import OF_ALL_ROWS, Prediction, check_coverage
+from bayesprop.distributions.predictive import OF_ALL_ROWS, Prediction, Predictive, check_coverage
 from bayesprop.numerics.rows import codes_of
 
 _ROUNDING = 1e-12
@@ -196,3 +196,7 @@ class ClassPredictive(Prediction):
 def _as_text(label: object) -> str:
     """Spell a number as a table's class: a whole one without its fraction."""
     return str(label).removesuffix(".0")
+
+
+Distribution = Predictive | ClassPredictive
+"""What a method predicts of rows: numbers or classes."""

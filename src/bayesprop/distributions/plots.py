@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def line(predictive: Prediction) -> str:
     return f"{type(predictive).__name__}({': '.join([n_rows, '; '.join(rows + more)])})"
 
 
-def _of_row(pair: tuple[Any, Any], words: Callable[[Any, Any], str]) -> str:
+def _of_row(pair: tuple, words: Callable[..., str]) -> str:
     most = _ROWS_IN_A_LINE
     pairs = [words(*one) for one in zip(*map(np.ravel, pair), strict=True)]
     return ", ".join(pairs[:most] + ["..."] * (len(pairs) > most))

@@ -37,7 +37,7 @@ class PooledPredictive(Predictive):
         return _of_parts([part.target(k) for part in self.parts], self.at)
 
     @classmethod
-    def joined(cls, parts: Sequence[Any]) -> Any:
+    def joined(cls, parts: Sequence) -> Any:
         """Put the rows of several predictions one after another."""
         first = np.cumsum([0, *(sum(map(len, part.parts)) for part in parts[:-1])])
         at = np.concatenate([k + part.at for k, part in zip(first, parts, strict=True)])
@@ -93,7 +93,7 @@ class PooledPredictive(Predictive):
         return np.moveaxis(self._each(lambda part: part.quantile(levels.ravel())), -1, 0)
 
 
-def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any:
+def pooled(parts: Sequence, places: Sequence[Int[np.ndarray, " m"]]) -> Any:
     """Put predictions of parts of the rows together, of numbers, of the same classes, or arrays.
 
     places
@@ -104,7 +104,7 @@ def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any
         return ClassPredictive.joined(parts)[at]
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)[at]
-    return _of_parts(cast(Any, parts), at)
+    return _of_parts(cast("Sequence[Predictive]", parts), at)
 
 
 def _of_parts(parts: Sequence[Predictive], at: np.ndarray) -> PooledPredictive:

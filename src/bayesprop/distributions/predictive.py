@@ -44,7 +44,7 @@ class Prediction(ABC):
         """Return the number of rows."""
         return len(getattr(self, fields(self)[0].name))
 
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: slice | np.ndarray) -> Self:
         """Select rows (a slice, mask or index array)."""
         return self._map(lambda part, how: part[:, rows] if how.get("axis") else part[rows])
 
@@ -57,7 +57,7 @@ class Prediction(ABC):
             *(_joined([getattr(part, one.name) for part in parts], one) for one in fields(cls))
         )
 
-    def _map(self, act: Callable[[Any, Mapping[str, Any]], Any]) -> Self:
+    def _map(self, act: Callable) -> Self:
         """Return what `act` makes of every field and its metadata."""
         parts = ((getattr(self, name), how) for name, how in _fields(type(self)))
         return type(self)(*(part if how is OF_ALL_ROWS else act(part, how) for part, how in parts))
@@ -104,7 +104,7 @@ class Prediction(ABC):
 
 
 @cache
-def _fields(kind: type[Prediction]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+def _fields(kind: type[Prediction]) -> tuple[tuple[str, Mapping], ...]:
     """Return the names of the fields of a prediction and their metadata."""
     metadata = {one.name: dict(one.metadata) for one in fields(kind)}
     return tuple((n, OF_ALL_ROWS if how == OF_ALL_ROWS else how) for n, how in metadata.items())
@@ -124,7 +124,7 @@ def _shape_of(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(map(int, axes))
 
 
-def _joined(parts: Sequence[Any], of: Field) -> Any:
+def _joined(parts: Sequence, of: Field) -> Any:
     """Concatenate a field of several predictions."""
     if of.metadata == OF_ALL_ROWS:
         return parts[0]
@@ -192,7 +192,7 @@ class Predictive(Prediction):
         square = np.square(scale)
         log_square = np.log(square)
 
-        def one(part: Any, how: Mapping[str, Any]) -> Any:
+        def one(part: Any, how: Mapping) -> Any:
             if isinstance(part, Predictive):
                 return part.rescaled(shift, scale)
             match how.get("unit"):

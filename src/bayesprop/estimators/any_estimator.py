@@ -1,4 +1,4 @@
-"""Any estimator, of this library or of scikit-learn: whether it is sure, and what it predicts.
+"""An estimator, of this library or of scikit-learn: whether it is sure, and what it predicts.
 
 One of scikit-learn has `predict(X, return_std=True)` or `predict_proba`, and may be a pipeline: its
 doubt is not divided into epistemic and noise.

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
 import optax
+from jaxtyping import PRNGKeyArray, PyTree
 
 from bayesprop.estimators.params import (
     Activation,
@@ -48,7 +49,7 @@ _Mixture = Annotated[
 def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
     """Bayes by Backprop whose every draw is the network of the posterior means."""
 
-    def sample(key: Any, state: Any) -> Any:
+    def sample(key: PRNGKeyArray, state: PyTree) -> PyTree:
         del key
         return mean(state)
 

@@ -11,14 +11,15 @@ import copy
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -28,9 +29,9 @@ from sklearn.utils.validation import (
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import filled_as_learnt
-from bayesprop.estimators.shell import validated
+from bayesprop.estimators.shell import EstimatorBase, Seed, validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
-from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, Merges
+from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, Merges, Resumes, Streams
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.model.task import (
     REGRESSION,
@@ -49,11 +50,6 @@ from bayesprop.numerics.machine import forget_when_crowded
 from bayesprop.numerics.rows import Rows
 from bayesprop.targets.bijectors import COUNT, NUMBERS
 from bayesprop.targets.kinds import learnt_map
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from bayesprop.estimators.shell import EstimatorBase, Seed
 
 ONE_ROUND = (
     "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
@@ -80,7 +76,7 @@ class LazyRandomState:
     def _made(self) -> np.random.RandomState:
         return check_random_state(self._seed)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable:
         return getattr(self._made, name)
 
 
@@ -176,14 +172,16 @@ def _learned(
         Whether a quicker version of the method learns, if it has one.
     """
     seed = estimator.random_state
-    rng: Any = LazyRandomState(seed) if streams else check_random_state(seed)
+    rng = (
+        cast(np.random.RandomState, LazyRandomState(seed)) if streams else check_random_state(seed)
+    )
     data, method = standardise(start, rows, rng), start.method
-    method = cast(Any, method.draft() if as_draft and isinstance(method, Drafts) else method)
+    method = method.draft() if as_draft and isinstance(method, Drafts) else method
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     if streams:
-        learned = method.absorb(data, start.learned, rng, progress)
+        learned = cast(Streams, method).absorb(data, start.learned, rng, progress)
     elif start.learned is not None:
-        learned = method.resume(data, start.learned, rng, progress)
+        learned = cast(Resumes, method).resume(data, start.learned, rng, progress)
     else:
         learned = method.fit(data, rng, progress)
     current().cuts.extend(progress.cuts)
@@ -196,7 +194,7 @@ def standardise(start: Fitted, rows: Rows, rng: np.random.RandomState) -> Rows:
     return rows._replace(x=x, y=start.task_of(rows.x).encode(rows.y, rng, x))
 
 
-def _noted(learned: Learned, sentences: list[str]) -> Learned:
+def _noted(learned: Learned, sentences: Sequence) -> Learned:
     """Put sentences before the advice of a fit, if there are any."""
     if not sentences:
         return learned
@@ -220,7 +218,7 @@ def advised(estimator: EstimatorBase, rows: Rows, fitted: Fitted, *, is_first: b
     return replace(fitted, learned=learned._replace(report=report))
 
 
-def warn(sentences: list[Any], kind: type[Warning] = UserWarning) -> None:
+def warn(sentences: Sequence, kind: type[Warning] = UserWarning) -> None:
     """Issue a warning for each sentence, placed at the nearest line outside this package.
 
     Python shows a warning of one place once: at a line of ours, the second fit would be silent.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Groups = dict[str, dict[str, np.ndarray]]
 """Variables of each group, by their names: draws (chains, draws, ...), observed data (...)."""
@@ -28,7 +31,9 @@ def inference_data(groups: Groups) -> Any:
     return from_dict(**groups) if arviz.__version__.startswith("0.") else from_dict(groups)
 
 
-def at_rows(estimator: Any, X: Any, y: Any, n_samples: int, random_state: int) -> Groups:
+def at_rows(
+    estimator: Any, X: ArrayLike, y: ArrayLike | None, n_samples: int, random_state: int
+) -> Groups:
     """Draw at rows what a fitted estimator predicts, as its `to_inference_data` says."""
     groups, observed = {}, None if y is None else np.asarray(y)
     if hasattr(estimator, "sample_y"):

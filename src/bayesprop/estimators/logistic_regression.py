@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _MOST_WEIGHTS = 20_000
 _MOST_INTEGRATED = 300  # logits that are integrated over
 
 
-def _generator(seed: Any) -> np.random.RandomState:
+def _generator(seed: Seed) -> np.random.RandomState:
     """Return what "monte-carlo" draws from."""
     from sklearn.utils import check_random_state
 

@@ -39,7 +39,7 @@ _GammaPrior = Annotated[
 ]
 
 
-def _floats(value: Any) -> Any:
+def _floats(value: Any) -> float | tuple[float, float]:
     """Turn a checked precision into plain numbers, which key compilation."""
     return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
 

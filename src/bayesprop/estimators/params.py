@@ -20,7 +20,6 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
     Annotated,
-    Any,
     Literal,
     TypeVar,
     Union,
@@ -260,7 +259,7 @@ def prior_variances(
     """Return the variance of a normal prior, or one a layer; ValueError for too few."""
     if np.ndim(prior_std) == 0:
         return float(cast(float, prior_std)) ** 2
-    stds, n_layers = np.asarray(prior_std, np.float64), np.size(cast(Any, hidden_layer_sizes)) + 1
+    stds, n_layers = np.asarray(prior_std, np.float64), np.size(hidden_layer_sizes) + 1
     if len(stds) != n_layers:
         raise ValueError(
             f"prior_std must be one number, or one for each of the {n_layers} layers, got "

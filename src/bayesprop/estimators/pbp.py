@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
+
+from numpy.typing import ArrayLike
 
 from bayesprop.estimators.params import Activation, Count, GammaPrior, hyper_parameters, layer_sizes
 from bayesprop.estimators.scikit_learn import lazily
@@ -16,6 +18,9 @@ from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPLabels, PBPNumbers
 from bayesprop.moments.pbp.state import Gamma
 from bayesprop.targets.bijectors import NUMBERS
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 @hyper_parameters
@@ -104,7 +109,7 @@ class PBPRegressor(_Params, RegressorBase):
             log_unit=task.log_unit,
         )
 
-    def log_evidence(self, X: Any, y: Any) -> float:
+    def log_evidence(self, X: ArrayLike, y: ArrayLike) -> float:
         """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
 
         X, y must be the rows that `fit(inference="sep")` saw, each with weight 1. It is the
@@ -155,7 +160,7 @@ class PBPClassifier(_Params, ClassifierBase):
     method_class = PBPClasses
     n_epochs: Count = field(default=20, kw_only=False)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Several labels a row are supported, too."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True

@@ -60,7 +60,7 @@ def network_of(
     )
 
 
-def optimizer_of(params: Any) -> optax.GradientTransformation:
+def optimizer_of(params: NetworkParams) -> optax.GradientTransformation:
     """Build the optimiser that an estimator names."""
     return make_optimizer(params.optimizer, float(params.learning_rate), float(params.momentum))
 

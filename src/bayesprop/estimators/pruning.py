@@ -5,18 +5,21 @@ Works on every estimator whose method `Prunes`: its posterior is an independent 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar, cast
 
 import jax
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.estimators.shell import EstimatorBase
 from bayesprop.estimators.stored import Pruned
 from bayesprop.model.method import Prunes
 from bayesprop.networks import pruning
 
+E = TypeVar("E", bound=EstimatorBase)
 
-def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
+
+def prune(estimator: E, share: float, *, by_layer: bool = False) -> E:
     """Return a fitted copy whose weights of lowest signal-to-noise are exactly zero.
 
     estimator
@@ -38,7 +41,7 @@ def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
             "estimator must have an independent Gaussian a weight (bayes-by-backprop, graves-vi, "
             f"closed-form-vi, pbp), got {type(estimator).__name__}"
         )
-    method, learned = estimator.fitted_.method, estimator.learned_
+    method, learned = cast(Prunes, estimator.fitted_.method), estimator.learned_
     m, std = method.gaussians(learned.state)
     masks = pruning.keep(m, std, share, per_layer=by_layer)
     sizes = [(mask.size, np.count_nonzero(mask)) for mask in jax.tree.leaves(masks)]

@@ -45,7 +45,7 @@ def with_scikit_learn(plain: EstimatorBase) -> EstimatorBase:
     return estimator
 
 
-def lazily(module: dict[str, Any]) -> Callable[[str], Any]:
+def lazily(module: dict[str, Any]) -> Callable[[str], type]:
     """Take the estimators of a module out of it, and return its `__getattr__`, which makes them.
 
     `__getattr__ = lazily(globals())` ends the file of an estimator, whose names are then
@@ -63,7 +63,7 @@ def lazily(module: dict[str, Any]) -> Callable[[str], Any]:
         del module[name]
     module["plain"] = plain
 
-    def made(name: str) -> Any:
+    def made(name: str) -> type:
         if name not in plain:
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
         module[name] = scikit_learn(plain[name])

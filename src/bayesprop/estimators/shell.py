@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.codec import Stored
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.estimators.params import (
@@ -50,6 +50,7 @@ from bayesprop.targets.kinds import KINDS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import Tags
 
     from bayesprop.estimators.stored import Pruned
 else:
@@ -154,6 +155,10 @@ class EstimatorBase(ABC, BaseEstimator):
     def build_method(self, task: Any, n_inputs: int) -> Method:
         """Return the method that the hyper-parameters describe."""
 
+    @abstractmethod
+    def predict_dist(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Distribution:
+        """Predictive distribution of every row, in the units of the target."""
+
     def check_params(self) -> None:
         """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
         check_fields(self)
@@ -186,9 +191,9 @@ class EstimatorBase(ABC, BaseEstimator):
         """Return a fitted copy that has learnt something else."""
         return copy.copy(self).keep(replace(self._fitted, learned=learned), pruned)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         """Return what is pickled: no method, whose functions cannot be; `fitted_` builds it."""
-        state = cast("dict[str, Any]", super().__getstate__())
+        state = cast("dict", super().__getstate__())
         if "_fitted" not in state:
             return state
         return state | {"_fitted": replace(self._fitted, method=cast(Method, None))}
@@ -197,7 +202,7 @@ class EstimatorBase(ABC, BaseEstimator):
         """Whether there is a fit."""
         return "_fitted" in vars(self)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Missing inputs are supported; sparse input is not."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -235,11 +240,11 @@ class EstimatorBase(ABC, BaseEstimator):
         check_is_fitted(self)
         return validated(self, X, reset=False)[0]
 
-    def _uncertain(self, X: ArrayLike, X_std: ArrayLike | None) -> tuple[np.ndarray, Any]:
+    def _uncertain(self, X: ArrayLike, X_std: ArrayLike | None) -> tuple:
         """Return rows to predict at, and their standard deviations, by name those of a frame."""
         is_frame = hasattr(X_std, "columns")
         rows = self.checked_inputs(X)
-        return rows, self.checked_inputs(cast(Any, X_std)) if is_frame else X_std
+        return rows, self.checked_inputs(cast("ArrayLike", X_std)) if is_frame else X_std
 
     def to_inference_data(
         self,
@@ -302,7 +307,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
     y_scaler_ = of_fitted("task.scaler")
     n_outputs_ = of_fitted("task.n_outputs")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Several outputs are supported, too."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -444,7 +449,7 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
     learns_order: ClassVar[bool] = False
     """Whether the method learns from the order of classes; others are scored by it alone."""
     target_kind: Annotated[str, one_of(*KINDS_OF_CLASSES)] = CLASSES
-    order: Sequence[Any] | None = None
+    order: Sequence[str | float] | None = None
 
     classes_ = of_fitted("task.classes")
 

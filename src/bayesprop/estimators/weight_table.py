@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
 from bayesprop.distributions.predictive import check_coverage
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
 
 
 class Columns(NamedTuple):
@@ -31,7 +34,7 @@ class Columns(NamedTuple):
         return mean @ matrix.T, np.linalg.norm(matrix @ root, axis=2)
 
 
-def input_columns(estimator: Any) -> Columns:
+def input_columns(estimator: EstimatorBase) -> Columns:
     """Columns of X, standardised; x0, x1, ... where they have no names."""
     scaler, names = estimator.x_scaler_, getattr(estimator, "feature_names_in_", None)
     if names is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from bayesprop import metrics
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.baselines import SIMPLE
 from bayesprop.evaluation.scores import Comparison, Lead, Rival, in_words, rivals
 from bayesprop.evaluation.words import join, number
@@ -43,7 +42,7 @@ def compare_in_words(rival: Rival, name: str, unit: str = "", model: str = "this
     return f"{model} and {name} do not differ significantly on these rows"
 
 
-def advise(models: Mapping[str, Any], rows: EncodedRows, method: str) -> list[Said]:
+def advise(models: Mapping[str, Distribution], rows: EncodedRows, method: str) -> list[Said]:
     """Word which models are better than "model", or equal: constant, linear, reference models.
 
     A constant is as good as the model only where no line is ahead of it. A line that is level with
@@ -85,7 +84,9 @@ def _gap(rival: Rival) -> str:
     return f"the model is {'ahead' if lead.by.gain > 0.0 else 'behind'} in {in_words(lead)}"
 
 
-def _constant(constant: Rival, model: Any, rows: EncodedRows, *, columns_tell: bool) -> str:
+def _constant(
+    constant: Rival, model: Distribution, rows: EncodedRows, *, columns_tell: bool
+) -> str:
     group, y = rows.group, rows.y
     one, n = ("row", len(y)) if group is None else ("group", len(np.unique(group)))
     is_better = side(constant.leads) == "behind"
@@ -110,7 +111,7 @@ def _constant(constant: Rival, model: Any, rows: EncodedRows, *, columns_tell: b
     )
 
 
-def _area_above_chance(model: Any, y: np.ndarray) -> float | None:
+def _area_above_chance(model: Distribution, y: np.ndarray) -> float | None:
     """Return the area under the curve of one of two classes; None where it may be chance."""
     if not isinstance(model, ClassPredictive) or len(model.classes) != 2:
         return None

@@ -15,11 +15,11 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop import codec
-from bayesprop.codec import Labels
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.codec import JsonObject, Labels
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.gaussian_copula import KnownInputs
 from bayesprop.distributions.imputed import over_gaps
-from bayesprop.distributions.predictive import GaussianPredictive
+from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.evaluation.reference_models import (
     REFERENCE_MODELS,
@@ -248,10 +248,11 @@ class Baselines:
         target, of_constant, mapped = None, y, y
         if classes is None and kind != NUMBERS:
             target, of_constant, mapped = _learn_target(kind, exposure, x, y)
-        if classes is None:
-            constant: Any = ConstantBaseline.fit(of_constant)
-        else:
-            constant = FrequencyBaseline.fit(y, classes)
+        constant = (
+            ConstantBaseline.fit(of_constant)
+            if classes is None
+            else FrequencyBaseline.fit(y, classes)
+        )
         line, note = _line(x, mapped, classes) if {*names} & {*SIMPLE[1:]} else ({}, "")
         reference, reference_notes = fit_reference_models(x, y, classes, mapped, names)
         return cls(
@@ -282,7 +283,7 @@ class Baselines:
 
     def predict(
         self, x: Float[np.ndarray, "n d"], beside: Any = None, inputs: KnownInputs | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, Distribution]:
         """Predict rows by each, under its name.
 
         beside
@@ -291,7 +292,7 @@ class Baselines:
             How the columns go together: over a gap the line is averaged, as the model is. None: a
             gap is filled with the mean, which reference models that take none do, too.
         """
-        predicted: dict[str, Any] = {}
+        predicted: dict[str, Distribution] = {}
         if self.exposure is not None and self.exposure >= x.shape[1]:
             raise ValueError(_DAMAGED)
         to_y = None if self.target is None else self.target.of_rows(x, self.exposure).map[..., 0]
@@ -301,13 +302,13 @@ class Baselines:
             else:
                 predicted[name] = one.predict_dist(x)
             if to_y is not None and (name in SIMPLE or one.is_mapped):
-                predicted[name] = TransformedPredictive.of(predicted[name], to_y)
+                predicted[name] = TransformedPredictive.of(cast(Predictive, predicted[name]), to_y)
         if not isinstance(beside, ClassPredictive):
             return predicted
         about = {"order": beside.order, "positive": beside.positive}
         return {name: replace(one, **about) for name, one in predicted.items()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
         note, line = self.note, self.models.get("linear", self.models.get("logistic"))
         if isinstance(line, LinearBaseline) and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
@@ -320,7 +321,7 @@ class Baselines:
         return codec.to_json(stored, _StoredBaselines)
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Baselines:
+    def from_dict(cls, stored: JsonObject) -> Baselines:
         """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is not one."""
         constant, line, note, target, exposure = codec.from_json(_StoredBaselines, stored)
         if line is None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from bayesprop import metrics
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.baselines import SIMPLE
 from bayesprop.evaluation.words import alike, percent
@@ -92,7 +92,7 @@ class Score:
 
 
 def scores(
-    models: Mapping[str, Any], y: np.ndarray, group: Shaped[np.ndarray, " n"] | None = None
+    models: Mapping[str, Distribution], y: np.ndarray, group: Shaped[np.ndarray, " n"] | None = None
 ) -> tuple[Score, ...]:
     """Compute every metric of every model on the same rows.
 
@@ -101,11 +101,15 @@ def scores(
     group
         Labels of rows that belong together: standard errors are those over groups.
     """
+    shown = _OF_NUMBERS
     if isinstance(models["model"], ClassPredictive):
         shown = _OF_A_RARE_CLASS if metrics.is_mostly_one_class(y) else _OF_CLASSES
-        each = [_of_classes(one, y, group) for one in models.values()]
-    else:
-        shown, each = _OF_NUMBERS, [_of_numbers(one, y, group) for one in models.values()]
+    each = [
+        _of_classes(one, y, group)
+        if isinstance(one, ClassPredictive)
+        else _of_numbers(one, y, group)
+        for one in models.values()
+    ]
     return tuple(
         Score(
             metric,
@@ -195,7 +199,7 @@ class Rival(NamedTuple):
 
 
 def rivals(
-    models: Mapping[str, Any],
+    models: Mapping[str, Distribution],
     y: np.ndarray,
     group: Shaped[np.ndarray, " n"] | None = None,
 ) -> tuple[Rival, ...]:
@@ -212,7 +216,7 @@ def rivals(
     return tuple(compared)
 
 
-def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:
+def losses(predicted: Distribution, y: np.ndarray) -> tuple[Loss, ...]:
     """Return the losses of the task, that of the whole distribution first."""
     if isinstance(predicted, ClassPredictive):
         return (

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -55,7 +55,7 @@ class Costs:
     @classmethod
     def parse(cls, costs: str | Mapping[str, float]) -> Costs:
         """Read "fn=10,fp=1" or {"fn": 10, "fp": 1}; ValueError if it is neither."""
-        pairs: list[tuple[Any, Any]] = []
+        pairs: list[tuple[str, str | float]] = []
         if isinstance(costs, str):
             parts = [part.partition("=") for part in costs.split(",")]
             pairs = [(name.strip(), value.strip()) for name, _, value in parts]
@@ -130,7 +130,7 @@ class Rate:
         return f"{self.kind}={self.share:g}"
 
 
-def _number(value: Any, whole: Any) -> float:
+def _number(value: str | float, whole: str | Mapping[str, float]) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):

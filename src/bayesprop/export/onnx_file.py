@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -33,6 +33,8 @@ from bayesprop.numerics.graphs import (
 )
 
 if TYPE_CHECKING:
+    from spox import Var
+
     from bayesprop.table.encoding import TableEncoding
 
 QUANTILES = (0.05, 0.5, 0.95)
@@ -96,7 +98,7 @@ def check(fitted: Fitted) -> None:
         )
 
 
-def _inputs(table: TableEncoding) -> tuple[dict[str, Any], Node, str]:
+def _inputs(table: TableEncoding) -> tuple[dict[str, Var], Node, str]:
     """Return the inputs of a graph, the matrix that they become, and notes on them."""
     from spox import Tensor, argument
 
@@ -124,7 +126,7 @@ def _outputs(fitted: Fitted, X: Node, levels: Float[np.ndarray, " q"]) -> dict[s
     x, size = standardised(X)
     every = _predicted(fitted, x, size, levels)
 
-    def with_gaps() -> list[Any]:
+    def with_gaps() -> list[Var]:
         rows = non_zero(Node(op.isnan(size.var)).reshape(-1))
         copula = fitted.known_inputs.of_columns(len(scaler.mean))
         filled = standardised(copula.graph(taken(X, rows)))

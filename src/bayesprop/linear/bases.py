@@ -131,7 +131,7 @@ class Radial:
 
 @dataclass(frozen=True)
 class Given:
-    """Any function of the rows, its columns brought to mean zero and variance one."""
+    """A function of the rows, its columns brought to mean zero and variance one."""
 
     function: Callable[[np.ndarray], ArrayLike]
     mean: Float[np.ndarray, " k"]

@@ -344,7 +344,7 @@ def logit_moments(q: Gaussian, phi: Float[np.ndarray, "n k"]) -> Logits:
 def monte_carlo(weights: Float[np.ndarray, "s p"], phi: Float[np.ndarray, "n k"]) -> ClassMoments:
     """Average over draws of the weights, (1/S) sum_s p(y | x, w_s); memory is a block of rows'.
 
-    Any draws will do, from a Gaussian or from a Markov chain. (The lecture leaves out 1/S.)
+    All draws will do, from a Gaussian or from a Markov chain. (The lecture leaves out 1/S.)
     """
     n_classes = max(weights.shape[1] // phi.shape[1], 2)
     proba, entropy = np.zeros((len(phi), n_classes)), np.zeros(len(phi))

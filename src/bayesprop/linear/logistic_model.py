@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -226,7 +226,7 @@ class LogisticModel:
         k = self.n_inputs + 1
         p = self.n_logits * k
         posterior = Gaussian(np.zeros(p), np.zeros((p, p)))
-        return LogisticState(posterior, np.zeros(k), cast(Any, float))
+        return LogisticState(posterior, np.zeros(k), cast("float", float))
 
     def check_state(self, state: LogisticState) -> None:
         """Raise ValueError unless the precisions of prior and posterior are positive."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +22,7 @@ from bayesprop.numerics.rows import Rows
 if TYPE_CHECKING:
     from jaxtyping import PyTree  # which loads JAX
 
+    from bayesprop.codec import Part
     from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes
 
 MOST_ROWS = 131_072
@@ -88,7 +89,7 @@ class Method(Protocol):
         ...
 
     @property
-    def state_kind(self) -> Any:
+    def state_kind(self) -> Part:
         """The annotation or the example by which `codec` writes and reads a state."""
         ...
 

@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from bayesprop.codec import Labels
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.gaussian_copula import (
     NO_INPUT_MODEL,
     GaussianCopula,
@@ -24,7 +25,7 @@ from bayesprop.distributions.gaussian_copula import (
 from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, over_gaps
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
-from bayesprop.model.method import MOST_ROWS, Learned, Method
+from bayesprop.model.method import MOST_ROWS, DrawsFunctions, Features, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.numerics.rows import codes_of
 from bayesprop.targets.bijectors import AS_THEY_ARE, NUMBERS, TargetMap
@@ -248,7 +249,7 @@ class LabelColumns(Classes):
             raise ValueError(f"columns must be two at least, of two labels, got {self.n_outputs}")
 
 
-def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Classes:
+def classes_of(labels: np.ndarray, kind: str, order: Sequence[str | float] | None) -> Classes:
     """Return the task of sorted labels; numbers and truth values sort themselves.
 
     ValueError where ordered words have no order, or one that does not hold every label.
@@ -294,7 +295,7 @@ def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: 
 
 
 def checked_std(
-    X: Float[np.ndarray, "n d"], X_std: Any, encoding: Encoding, furthest: float
+    X: Float[np.ndarray, "n d"], X_std: ArrayLike | None, encoding: Encoding, furthest: float
 ) -> Float[np.ndarray, "n d"] | None:
     """Return the std of every value, 0 where one is missing; None: all are exact.
 
@@ -444,7 +445,7 @@ class Fitted:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)
 
-    def parts(self, X: Float[np.ndarray, "n d"], X_std: Any = None) -> Iterator[Any]:
+    def parts(self, X: Float[np.ndarray, "n d"], X_std: ArrayLike | None = None) -> Iterator[Any]:
         """Predict some rows at a time, in the units of y or by its labels.
 
         X_std
@@ -468,7 +469,7 @@ class Fitted:
 
     def _over_gaps(
         self,
-        ask: Callable[[Any, np.ndarray], Any],
+        ask: Callable[..., Distribution | np.ndarray],
         X: np.ndarray,
         X_std: np.ndarray | None = None,
     ) -> Any:
@@ -484,7 +485,7 @@ class Fitted:
             raise ValueError(NO_INPUT_MODEL)
         return self.inputs.model
 
-    def predict(self, X: Float[np.ndarray, "n d"], X_std: Any = None) -> Any:
+    def predict(self, X: Float[np.ndarray, "n d"], X_std: ArrayLike | None = None) -> Any:
         """Predictive distribution of every row; X_std as of `parts`."""
         parts = list(self.parts(X, X_std))
         return type(parts[0]).joined(parts)
@@ -500,7 +501,7 @@ class Fitted:
 
     def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
         """Return features whose products are posterior covariances; their mean over imputations."""
-        ask, x = cast(Any, self.method).features, self.encoded(X)
+        ask, x = cast(Features, self.method).features, self.encoded(X)
         has_gaps = np.isnan(x).any()
         return self._over_gaps(ask, X) if has_gaps else ask(self.learned.state, x)
 
@@ -518,7 +519,7 @@ class Fitted:
         X_std
             As of `parts`: each draw is at one of the inputs that a row may have.
         """
-        method, task = cast(Any, self.method), cast(Numbers, self.task_of(X))
+        method, task = cast(DrawsFunctions, self.method), cast(Numbers, self.task_of(X))
         x, std = self.encoded(X), None
         if X_std is not None:
             std = checked_std(X, X_std, self.encoding, self.method.furthest_input)

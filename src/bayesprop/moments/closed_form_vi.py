@@ -101,7 +101,7 @@ class Model:
         paper's). "fan_in": sqrt(2 / inputs of the layer), with which hidden units have the size of
         the inputs. "empirical": for every layer the one that maximises the ELBO (empirical Bayes).
     likelihood_weight
-        Copies of every row: lambda of section 3.3. Any value but 1 is a tempered posterior.
+        Copies of every row: lambda of section 3.3. A value other than 1 is a tempered posterior.
     """
 
     likelihood: NetworkLikelihood

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +125,7 @@ def plain_apply(
     return mlp_apply(weights, x, activation_name=activation_name, layer=affine_apply)
 
 
-def plain_activation(apply: Any) -> Activation | None:
+def plain_activation(apply: Callable) -> Activation | None:
     """Return the nonlinearity of `plain_apply` or a partial of it; None: another network."""
     if apply is plain_apply:
         return activation("relu")

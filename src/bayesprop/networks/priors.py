@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
@@ -51,7 +51,7 @@ class ClosedPrior(Prior):
         """
 
 
-def log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
+def log_prior(prior: Prior, weights: PyTree) -> Float[Array, ""]:
     """Log p(weights) of a pytree, one leaf a layer, summed, nats."""
     leaves = enumerate(jax.tree.leaves(weights))
     return jnp.sum(jnp.stack([jnp.sum(prior.of_layer(k).log_prob(w)) for k, w in leaves]))

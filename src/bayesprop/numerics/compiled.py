@@ -13,14 +13,16 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import extending, njit, types
 
 _jit: Any = njit  # whose type stubs know only a few of its options
-_intrinsic: Any = intrinsic
+intrinsic: Any = extending.intrinsic
+F = TypeVar("F", bound=Callable)
+Numba = Any
+"""What numba hands to the writer of an intrinsic: a context, LLVM's builder, values, types."""
 
 EXACT = frozenset({"contract"})
 """a * b + c in one rounding, and nothing more: NaN and infinity are seen, (x + c) - c is done."""
@@ -31,27 +33,27 @@ SUMS = EXACT | {"reassoc"}
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def inlined(function: Callable) -> Any:
+def inlined(function: F) -> F:
     """Compile a function into all that call it."""
     return _jit(forceinline=True, **_INNER, **_options(EXACT))(function)
 
 
-def called(function: Callable) -> Any:
+def called(function: F) -> F:
     """Compile one with loops of its own, that only compiled functions call."""
     return _jit(**_INNER, **_options(EXACT))(function)
 
 
-def summing(function: Callable) -> Any:
+def summing(function: F) -> F:
     """Compile one whose loops add numbers up, in any order, into all that call it."""
     return _jit(forceinline=True, **_INNER, **_options(SUMS))(function)
 
 
-def summing_apart(function: Callable) -> Any:
+def summing_apart(function: F) -> F:
     """Compile one whose loops add numbers up, in any order, that only compiled functions call."""
     return _jit(**_INNER, **_options(SUMS))(function)
 
 
-def compiled(function: Callable) -> Any:
+def compiled(function: Callable) -> Callable:
     """Compile an entry point at its first call; keep the result on disk where a folder allows.
 
     numba takes it for the same as long as the entry point's file is the same. It must compile anew
@@ -65,8 +67,8 @@ def compiled(function: Callable) -> Any:
         return _jit(no_cfunc_wrapper=True, **_options(EXACT))(function)
 
 
-@_intrinsic
-def disjoint(_context: Any) -> Any:
+@intrinsic
+def disjoint(_context: Numba) -> Numba:
     """Promise that no two arrays among a function's arguments overlap; ask for whole registers.
 
     Called in the body of a compiled function. Without the promise, loops that write to one array
@@ -75,7 +77,7 @@ def disjoint(_context: Any) -> Any:
     any text among a function's attributes, but its own `add` knows no attribute with a value.
     """
 
-    def emit(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+    def emit(context: Numba, builder: Numba, _signature: Numba, _arguments: Numba) -> Numba:
         numbers = ir.DoubleType().as_pointer(), ir.FloatType().as_pointer()
         for argument in builder.function.args:
             if argument.type in numbers:
@@ -94,5 +96,5 @@ def source_stamp(folder: Path) -> str:
     return sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
-def _options(flags: frozenset[str]) -> dict[str, Any]:
+def _options(flags: frozenset[str]) -> dict[str, bool | str | set[str]]:
     return {"nogil": True, "fastmath": set(flags), "error_model": "numpy"}

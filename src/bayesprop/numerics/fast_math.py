@@ -6,7 +6,7 @@ Relative errors against exact arithmetic are below 1e-13 over the whole range, t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,20 +69,20 @@ _J2_DENOMINATOR = (
 class TailIntegrals(NamedTuple):
     """J_n(u) = E[(x - u)^n; x > u] / phi(u) for a standard normal x; j0 is the Mills ratio."""
 
-    j0: Any
-    j1: Any
-    j2: Any
+    j0: float
+    j1: float
+    j2: float
 
 
 class ReluMoments(NamedTuple):
     """Mean and variance of max(a, 0), a ~ N(m_a, v_a), and their four derivatives."""
 
-    m: Any
-    v: Any
-    dm_dm: Any
-    dm_dv: Any
-    dv_dm: Any
-    dv_dv: Any
+    m: float
+    v: float
+    dm_dm: float
+    dm_dv: float
+    dv_dm: float
+    dv_dv: float
 
 
 @inlined

@@ -6,19 +6,17 @@ float32: one float64 among them would make float64 of all that follows.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy import special
 
-from bayesprop.numerics.compiled import inlined
+from bayesprop.numerics.compiled import Numba, inlined, intrinsic
 
-_intrinsic: Any = intrinsic
-_single: Any = np.float32
+_single = np.float32
 
 ZERO, HALF, ONE, TWO = (_single(c) for c in (0.0, 0.5, 1.0, 2.0))
 _THREE, _SIX, _ONE_AND_HALF = (_single(c) for c in (3.0, 6.0, 1.5))
@@ -32,7 +30,7 @@ _SQRT_HALF_BITS, _ROOT_BITS = np.int32(_single(np.sqrt(0.5)).view(np.int32)), np
 _FRACTION = np.int32(23)  # bits
 
 
-def _fitted(function: Any, low: float, high: float, degree: int) -> tuple[Any, ...]:
+def _fitted(function: Callable, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
     """Interpolate at Chebyshev nodes; coefficients of a polynomial, the highest power first."""
     fit = Chebyshev.interpolate(function, degree, [low, high]).convert(kind=Polynomial)
     return tuple(_single(c) for c in fit.coef[::-1])
@@ -50,14 +48,14 @@ _LOG_NEAR_1 = _fitted(lambda x: (np.log1p(x) - x + 0.5 * x * x) / x**3, -0.293, 
 _MILLS_NEAR_C = _fitted(_mills, -1.0, _LAST_T, 9)
 
 
-@_intrinsic
-def _bits(_context: Any, _x: Any) -> Any:
+@intrinsic
+def _bits(_context: Numba, _x: Numba) -> Numba:
     """Return the bits of a float32 as an int32."""
     return types.int32(types.float32), lambda _c, b, _s, given: b.bitcast(given[0], ir.IntType(32))
 
 
-@_intrinsic
-def _number(_context: Any, _bits: Any) -> Any:
+@intrinsic
+def _number(_context: Numba, _bits: Numba) -> Numba:
     """Undo `_bits`."""
     return types.float32(types.int32), lambda _c, b, _s, given: b.bitcast(given[0], ir.FloatType())
 

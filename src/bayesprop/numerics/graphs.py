@@ -10,11 +10,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
+
+if TYPE_CHECKING:
+    from spox import Var
 
 _FURTHEST = 37.0  # Q(37) = 6e-300: beyond, products with it would leave float64
 _CENTRE, _DEGREE = 3.0, 8
@@ -34,24 +37,24 @@ def operators() -> Any:
 class Node:
     """A float64 tensor of a graph; `+ - * / @` with another, or with an array, give one."""
 
-    var: Any
+    var: Var
 
-    def __add__(self, other: Any) -> Node:
+    def __add__(self, other: Operand) -> Node:
         return Node(operators().add(self.var, variable(other)))
 
-    def __sub__(self, other: Any) -> Node:
+    def __sub__(self, other: Operand) -> Node:
         return Node(operators().sub(self.var, variable(other)))
 
     def __rsub__(self, other: float) -> Node:
         return Node(operators().sub(variable(other), self.var))
 
-    def __mul__(self, other: Any) -> Node:
+    def __mul__(self, other: Operand) -> Node:
         return Node(operators().mul(self.var, variable(other)))
 
-    def __truediv__(self, other: Any) -> Node:
+    def __truediv__(self, other: Operand) -> Node:
         return Node(operators().div(self.var, variable(other)))
 
-    def __matmul__(self, other: Any) -> Node:
+    def __matmul__(self, other: Operand) -> Node:
         return Node(operators().matmul(self.var, variable(other)))
 
     def __neg__(self) -> Node:
@@ -76,27 +79,30 @@ class Node:
         return Node(operators().reduce_max(self.var, axes=[-1], keepdims=1))
 
 
-def variable(value: Any) -> Any:
+Operand = Node | np.ndarray | float
+
+
+def variable(value: Operand) -> Var:
     """Return the variable of a node, or a float64 constant."""
     return value.var if isinstance(value, Node) else operators().const(np.float64(value))
 
 
-def applied(name: str, *nodes: Any) -> Node:
+def applied(name: str, *nodes: Operand) -> Node:
     """Apply an operator by its name in spox, such as "exp", element by element."""
     return Node(getattr(operators(), name)(*map(variable, nodes)))
 
 
-def larger(a: Any, b: Any) -> Node:
+def larger(a: Operand, b: Operand) -> Node:
     """Return the larger of two, element by element."""
     return Node(operators().max([variable(a), variable(b)]))
 
 
-def smaller(a: Any, b: Any) -> Node:
+def smaller(a: Operand, b: Operand) -> Node:
     """Return the smaller of two, element by element."""
     return Node(operators().min([variable(a), variable(b)]))
 
 
-def where_less(a: Any, b: Any, then: Any, otherwise: Any) -> Node:
+def where_less(a: Operand, b: Operand, then: Operand, otherwise: Operand) -> Node:
     """Choose element by element: `then` where a < b, and `otherwise` elsewhere, NaN included."""
     op = operators()
     return Node(op.where(op.less(variable(a), variable(b)), variable(then), variable(otherwise)))
@@ -107,7 +113,7 @@ def side_by_side(nodes: Sequence[Node], axis: int = -1) -> Node:
     return Node(operators().concat([node.var for node in nodes], axis=axis))
 
 
-def taken(rows: Any, places: Any, axis: int = 0) -> Node:
+def taken(rows: Operand, places: Operand, axis: int = 0) -> Node:
     """Select places along an axis; of numbers the whole part counts."""
     at = operators().cast(variable(places), to=np.int64)
     return Node(operators().gather(variable(rows), at, axis=axis))
@@ -130,7 +136,7 @@ def repeated(
     """
     op = operators()
 
-    def body(i: Any, goes_on: Any, *before: Any) -> list[Any]:
+    def body(i: Var, goes_on: Var, *before: Var) -> list[Var]:
         after = [one.var for one in step(Node(i), *map(Node, before))]
         if least_move:
             moved = op.less(variable(least_move), op.abs(op.sub(after[0], before[0])))
@@ -270,12 +276,14 @@ def sign(m: Node, v: Node) -> tuple[Node, Node]:
 _MOMENTS = {"relu": relu, "sign": sign}
 
 
-def affine(z: Node, w: Float[np.ndarray, "i o"], bias: Any) -> Node:
+def affine(z: Node, w: Float[np.ndarray, "i o"], bias: Operand) -> Node:
     """Return z w + bias, one operator; (n, o)."""
     return Node(operators().gemm(z.var, variable(w), variable(bias)))
 
 
-def propagated(m: Sequence[Any], v: Sequence[Any], x: Node, activation: str) -> tuple[Node, Node]:
+def propagated(
+    m: Sequence[np.ndarray], v: Sequence[np.ndarray], x: Node, activation: str
+) -> tuple[Node, Node]:
     """Mean and variance of a network's outputs, weights N(m, v): `networks.mlp.plain_propagate`.
 
     ValueError for an activation without a graph.
@@ -291,9 +299,7 @@ def propagated(m: Sequence[Any], v: Sequence[Any], x: Node, activation: str) -> 
     return m_z, v_z
 
 
-def scaled_propagated(
-    m: Sequence[Any], v: Sequence[Any], x: Node, activation: str
-) -> tuple[Node, Node]:
+def scaled_propagated(m: Sequence, v: Sequence, x: Node, activation: str) -> tuple[Node, Node]:
     """Return `propagated` of layers that divide by sqrt(n_in + 1): `networks.mlp.mlp_propagate`."""
     m = [np.asarray(layer) / np.sqrt(len(layer)) for layer in m]
     return propagated(m, [np.asarray(layer) / len(layer) for layer in v], x, activation)

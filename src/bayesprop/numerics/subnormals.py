@@ -8,30 +8,29 @@ parameters, gradients or what Adam remembers), and a fit takes up to six times a
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-_intrinsic: Any = intrinsic
+from bayesprop.numerics.compiled import Numba, intrinsic
+
 _HAS_CONTROL_WORD = platform.machine().lower() in ("x86_64", "amd64")
 _FLUSH = 0x8040  # results to zero, and operands (Intel's manual, volume 1, section 10.2.3)
 _WORD = ir.IntType(32)
 
 
-def _through(builder: Any, name: str, slot: Any) -> None:
+def _through(builder: Numba, name: str, slot: Numba) -> None:
     """Call one of the two functions that read and write the control word in memory."""
     address = builder.bitcast(slot, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [address.type])
     builder.call(builder.module.declare_intrinsic(f"llvm.x86.sse.{name}mxcsr", (), kind), [address])
 
 
-@_intrinsic
-def flush_subnormals(_context: Any) -> Any:
+@intrinsic
+def flush_subnormals(_context: Numba) -> Numba:
     """Let them count as zero in this thread; return what `restore` takes."""
 
-    def emit(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+    def emit(_context: Numba, builder: Numba, _signature: Numba, _arguments: Numba) -> Numba:
         if not _HAS_CONTROL_WORD:
             return ir.Constant(_WORD, 0)
         slot = builder.alloca(_WORD)
@@ -44,11 +43,11 @@ def flush_subnormals(_context: Any) -> Any:
     return types.uint32(), emit
 
 
-@_intrinsic
-def restore(_context: Any, _before: Any) -> Any:
+@intrinsic
+def restore(_context: Numba, _before: Numba) -> Numba:
     """Let them count as they did."""
 
-    def emit(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def emit(context: Numba, builder: Numba, _signature: Numba, arguments: Numba) -> Numba:
         if _HAS_CONTROL_WORD:
             slot = builder.alloca(_WORD)
             builder.store(arguments[0], slot)

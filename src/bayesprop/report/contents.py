@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from bayesprop.report.unsure import UnsureRow, describe, sample, with_reasons
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import for_terminal
 from bayesprop.targets.bijectors import CENSORED, COUNT, NONNEGATIVE, POSITIVE, SHARE
+
+if TYPE_CHECKING:
+    from bayesprop.codec import JsonObject
+    from bayesprop.distributions.categorical import Distribution
 
 MAX_LINES = 20
 KIND_NOTES = {
@@ -176,15 +180,18 @@ class Contents(Generic[Details]):
         return tuple(rival for rival in self.rivals if rival.is_reference)
 
 
+EveryContents = Contents[NumberDetails] | Contents[ClassDetails]
+
+
 def collect(
     *,
     estimator: Any,
     encoding: TableEncoding,
     train: EncodedRows | None,
     test: EncodedRows | None,
-    models: Mapping[str, Any],
-    metadata: Mapping[str, Any],
-) -> Contents[Any]:
+    models: Mapping[str, Distribution],
+    metadata: JsonObject,
+) -> EveryContents:
     """Collect the contents of the report of a regressor of one output, or of a classifier.
 
     estimator
@@ -291,7 +298,7 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
     return (KIND_NOTES[kind],) if kind in KIND_NOTES else ()
 
 
-def _on_gaps(rows: EncodedRows, predicted: Any) -> tuple[str, ...]:
+def _on_gaps(rows: EncodedRows, predicted: Distribution) -> tuple[str, ...]:
     gap = np.asarray(np.isnan(rows.X).any(axis=1))
     if not gap.any():
         return ()
@@ -306,7 +313,7 @@ def _on_gaps(rows: EncodedRows, predicted: Any) -> tuple[str, ...]:
     )
 
 
-def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _reproduction(estimator: Any, metadata: JsonObject) -> tuple[tuple[str, str], ...]:
     parameters = ", ".join(f"{k}={v!r}" for k, v in sorted(estimator.get_params().items()))
     pairs = {
         "Command": metadata["command"],

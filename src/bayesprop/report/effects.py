@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.words import join, label, number, value
 from bayesprop.table.encoding import TableEncoding
@@ -29,7 +29,7 @@ _VALUE_BUDGET = 40_000_000
 _CHUNK_VALUES = 4_000_000
 _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
 
-Predict = Callable[[np.ndarray], Any]
+Predict = Callable[[np.ndarray], Distribution]
 
 
 class Feature(NamedTuple):

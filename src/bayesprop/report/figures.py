@@ -6,8 +6,8 @@ moves a prediction: `effect_figures.py`; of the fit: `fit_course.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from bayesprop.evaluation.calibration import Abstaining, Histogram, PitHistogram, Promise
 from bayesprop.evaluation.words import label, number, plural
 from bayesprop.metrics import Curve, Curves
-from bayesprop.report.contents import Contents
+from bayesprop.report.contents import Contents, EveryContents
 from bayesprop.report.drawing import (
     SMALL,
     WIDE,
@@ -38,10 +38,10 @@ from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, inline_s
 MAX_BALANCED = 12
 
 
-def draw(contents: Contents[Any]) -> dict[str, str]:
+def draw(contents: EveryContents) -> dict[str, str]:
     """Draw every figure that the contents allow, as SVG elements by name."""
     details = contents.details
-    parts: list[tuple[Callable[[Any], Figure], Any]] = []
+    parts: list[tuple] = []
     if isinstance(details, NumberDetails):
         parts += [(actual, contents), (coverage, details.coverage), (pit, details.pit)]
         parts += [(residual, contents)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayesprop.evaluation.words import join, label, number, plural
 from bayesprop.model.fit_report import ChainTrace, FitReport
-from bayesprop.report.contents import Contents
+from bayesprop.report.contents import EveryContents
 from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 
@@ -52,7 +51,7 @@ def in_words(name: str) -> str:
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def draw_fit(contents: Contents[Any]) -> dict[str, str]:
+def draw_fit(contents: EveryContents) -> dict[str, str]:
     """Draw trace-0, ..., and chain-0, rank-0, chain-1, ... in the order of the contents."""
     drawn, fit = {}, contents.fit
     for i, values in enumerate(fit.trace.values()):

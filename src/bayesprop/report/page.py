@@ -9,7 +9,6 @@ import base64
 import hashlib
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib import rc_context
@@ -22,13 +21,13 @@ from bayesprop.evaluation.calibration import MIN_ROWS
 from bayesprop.evaluation.scores import Score
 from bayesprop.model.progress import current
 from bayesprop.report import fit_course
-from bayesprop.report.contents import Contents
+from bayesprop.report.contents import EveryContents
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
 from bayesprop.report.svg import STYLE
 
 
-def write_report(path: str | PathLike[str], contents: Contents[Any]) -> None:
+def write_report(path: str | PathLike[str], contents: EveryContents) -> None:
     """Draw the contents and write the page, which appears whole or not at all.
 
     Raises OSError if the file cannot be written.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.evaluation.shapley import Explainer, epistemic, raising
 from bayesprop.evaluation.words import join, label, number, percent, value
+from bayesprop.model.task import Fitted
 from bayesprop.report.effects import Feature
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 
@@ -55,14 +56,17 @@ class UnsureRow(NamedTuple):
 
 
 def with_reasons(
-    rows: tuple[UnsureRow, ...], X: Float[np.ndarray, "k d"], fitted: Any, encoding: TableEncoding
+    rows: tuple[UnsureRow, ...],
+    X: Float[np.ndarray, "k d"],
+    fitted: Fitted | None,
+    encoding: TableEncoding,
 ) -> tuple[UnsureRow, ...]:
     """Add the columns that raise the epistemic uncertainty of rows, of as many as time allows.
 
     X
         These rows, encoded.
     """
-    if getattr(fitted, "inputs", None) is None:
+    if fitted is None or fitted.inputs is None:
         return rows
     explainer, explained = Explainer(fitted, encoding, _N_COMPLETIONS), []
     for row, x in zip(rows, X[: _MOST_PREDICTED // explainer.n_predictions], strict=False):

@@ -8,7 +8,7 @@ the noise precision: `spread` describes it, `root` is the pytree that stands for
 `output_cov`.
 
 J, the derivatives of a network's outputs by its weights, comes one leaf of the weights after
-another. Any network has them as arrays; those of the multilayer perceptron are outer products of a
+another. Each network has them as arrays; those of the multilayer perceptron are outer products of a
 layer's inputs and of what reaches its units from the outputs, and are never multiplied out where
 that can be avoided.
 """

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from bayesprop.estimators.fitting import Checked, advised, checked_rows, standardise
+from bayesprop.estimators.shell import EstimatorBase
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
@@ -72,7 +73,7 @@ class AllRows:
         frame, places = table.sample(n, seed, target)
         return frame, cls(table, places, aside, seed)
 
-    def remark(self, estimator: Any) -> str:
+    def remark(self, estimator: EstimatorBase) -> str:
         """Word which rows an estimator has learnt, and which parts come from the sample."""
         of = f"a sample of {len(self.places)} of {self.table.n_rows} rows"
         if not self.are_learnt_by(estimator):
@@ -96,7 +97,7 @@ class AllRows:
         return rows_called(lambda row: self.row_name(int(places[row])))
 
     @staticmethod
-    def are_learnt_by(estimator: Any) -> bool:
+    def are_learnt_by(estimator: EstimatorBase) -> bool:
         """Whether an estimator can learn all rows of a table larger than memory."""
         return issubclass(estimator.method_class, (Streams, LearnsParts))
 
@@ -137,7 +138,7 @@ class AllRows:
         report = replace(report, warnings=[*cut, *report.warnings])
         _account(estimator, report)
 
-    def _check(self, estimator: Any, rows: EncodedRows, before: Fitted | None) -> Checked:
+    def _check(self, estimator: EstimatorBase, rows: EncodedRows, before: Fitted | None) -> Checked:
         """Return what the estimator makes of rows; ValueError says where in the table they are."""
         try:
             return checked_rows(estimator, rows.X, rows.y, rows.weight, before)
@@ -248,7 +249,9 @@ class MergedMoments:
         return Standardiser(unit, mean, np.where(is_constant, 1.0, std))
 
 
-def looked_at(estimator: Any, start: Fitted, parts: Iterable[Rows]) -> tuple[Fitted, int, float]:
+def looked_at(
+    estimator: EstimatorBase, start: Fitted, parts: Iterable[Rows]
+) -> tuple[Fitted, int, float]:
     """Look at checked rows, and take their scaling for that of a sample, exactly.
 
     A map of the target is learnt from the sample, in its units, which stay. Also returns how many
@@ -304,15 +307,15 @@ def fit_parts(
             yield standardise(start, checked(rows), rng)
 
     rows = checked(sample, has_groups=has_groups)
-    of_sample, method = standardise(start, rows, rng), cast(Any, start.method)
+    of_sample, method = standardise(start, rows, rng), cast(LearnsParts, start.method)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
     learned = method.fit_parts(Parts(of_sample, *counted, n_blocks, seen), rng, progress)
     fitted = replace(start, learned=learned)
     estimator.keep(advised(estimator, rows, fitted, is_first=True))
 
 
-def _labels(rows: EncodedRows, *, has_groups: bool) -> Any:
-    return rows.group if has_groups else rows.numbers
+def _labels(rows: EncodedRows, *, has_groups: bool) -> np.ndarray:
+    return cast(np.ndarray, rows.group) if has_groups else rows.numbers
 
 
 def condition(estimator: Any, parts: Iterable[EncodedRows]) -> None:
@@ -334,7 +337,7 @@ def condition(estimator: Any, parts: Iterable[EncodedRows]) -> None:
     _account(estimator, report, n_iter=1)
 
 
-def _account(estimator: Any, report: FitReport, **changes: int) -> None:
+def _account(estimator: EstimatorBase, report: FitReport, **changes: int) -> None:
     """Replace the report of a fit."""
     fitted = estimator.fitted_
     learned = fitted.learned._replace(report=report, **changes)

@@ -10,18 +10,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesprop import codec
-from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.codec import JsonObject, Stored, prefixed, unprefixed
 from bayesprop.estimators.stored import read_state, unfitted_to_stored, write_state
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned
 from bayesprop.numerics.rows import Rows
 from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
 from bayesprop.store import estimator_from_stored
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
 
 _KIND = "rounds of shards"
 _PLAIN = ("n_first", "seed", "digests", "n_done", "guards")
@@ -38,7 +41,7 @@ class Rounds(NamedTuple):
         The posterior after `n_done` rounds, and the sites of the shards if they have some.
     """
 
-    start: Any
+    start: EstimatorBase
     n_first: int
     seed: int
     digests: list[str]
@@ -56,10 +59,12 @@ class Checkpoint:
     """
 
     path: Path
-    settings: Mapping[str, Any]
+    settings: JsonObject
 
     @classmethod
-    def of(cls, path: str | Path, estimator: Any, start: Any, **others: Any) -> Checkpoint:
+    def of(
+        cls, path: str | Path, estimator: EstimatorBase, start: EstimatorBase | None, **others: int
+    ) -> Checkpoint:
         """Return the settings that a fit depends on, in addition to its rows.
 
         start

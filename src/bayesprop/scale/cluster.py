@@ -5,13 +5,21 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bayesprop import __version__
 from bayesprop.table.errors import one_line
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as FutureOfDask
+
+
+Job: TypeAlias = "Future | FutureOfDask"
+Pool: TypeAlias = "Executor | Client"
 
 CONNECT_SECONDS, WORKER_SECONDS, CLOSE_SECONDS = 10.0, 30.0, 2.0
 
@@ -21,7 +29,7 @@ class NoCluster(ValueError):
 
 
 @contextmanager
-def connected(address: str, afterwards: str) -> Iterator[Any]:
+def connected(address: str, afterwards: str) -> Iterator[Client]:
     """Connect to a Dask scheduler whose workers have this version; NoCluster in one line.
 
     afterwards
@@ -60,7 +68,7 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
         log.setLevel(level)
 
 
-def _check_workers(client: Any, address: str) -> None:
+def _check_workers(client: Client, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except TimeoutError as error:
@@ -90,11 +98,11 @@ class Workers:
         it; None: this thread.
     """
 
-    def __init__(self, executor: Any) -> None:
+    def __init__(self, executor: Pool | None) -> None:
         self.executor = executor
         self.are_of_dask = hasattr(executor, "get_executor")
 
-    def submit(self, job: Any, *arguments: Any) -> Any:
+    def submit(self, job: Callable, *arguments: Any) -> Job:
         """Run a job on any free worker; return its future."""
         if self.executor is None:
             return _at_once(job, arguments)
@@ -106,12 +114,12 @@ class Workers:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.executor.submit(job, *arguments, pure=False)
 
-    def beside_rows(self, job: Any, *arguments: Any) -> Any:
+    def beside_rows(self, job: Callable, *arguments: Any) -> Job:
         """Run a job where its rows are: on a worker that then holds the result, or here."""
         return self.submit(job, *arguments) if self.are_of_dask else _at_once(job, arguments)
 
 
-def results(jobs: Iterable[Any], numbers: Iterable[int]) -> list[Any]:
+def results(jobs: Iterable[Job], numbers: Iterable[int]) -> list:
     """Wait for the jobs of some shards; ValueError names the shard whose rows cannot be used."""
     values = []
     for number, job in zip(numbers, jobs, strict=True):
@@ -126,7 +134,7 @@ def _value(argument: Any) -> Any:
     return argument.result() if isinstance(argument, Future) else argument
 
 
-def _at_once(job: Any, arguments: Sequence[Any]) -> Future:
+def _at_once(job: Callable, arguments: Sequence) -> Future:
     """Do a job when it is handed in; it fails where what it needs has failed."""
     done = Future()
     try:

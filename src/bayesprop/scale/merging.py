@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,9 @@ from bayesprop import codec
 from bayesprop.model.method import Learned, Merges
 from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
 from bayesprop.targets.bijectors import NUMBERS
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
 
 _ROUNDING = 1e-12
 _FREE = ("random_state", "verbose", "n_epochs", "warm_start")
@@ -35,7 +38,7 @@ class ReExpressed(Protocol):
         ...
 
 
-def merge(models: Sequence[Any], start: Any = None) -> Any:
+def merge(models: Sequence[EstimatorBase], start: EstimatorBase | None = None) -> EstimatorBase:
     """Return the model of all rows that several models were fitted to.
 
     Models of `BayesianLinearRegressor` may have been fitted alone: merged they are what one fit to
@@ -76,20 +79,20 @@ def merge(models: Sequence[Any], start: Any = None) -> Any:
         _check_units(first, model, number)
     learned = [first.learned_, *(model.learned_ for model in models)]
     powers = [1.0 - len(models), *[1.0] * len(models)]
-    return with_learned(first, first.fitted_.method.combined(learned, powers))
+    return with_learned(first, cast(Merges, first.fitted_.method).combined(learned, powers))
 
 
-def with_learned(estimator: Any, learned: Learned) -> Any:
+def with_learned(estimator: EstimatorBase, learned: Learned) -> EstimatorBase:
     """Return a copy of a fitted estimator that has learnt something else."""
     return estimator.relearned(learned)
 
 
-def _merged_alone(models: Sequence[Any]) -> Any:
+def _merged_alone(models: Sequence) -> EstimatorBase:
     """Return the linear model of the rows of all, in the scaling that one fit to them learns."""
     first = models[0]
     reference = first.x_scaler_, first.task_.scaler
     parts = [_in_units(model, *reference).learned_ for model in models]
-    merged = with_learned(first, first.fitted_.method.combined(parts, [1.0] * len(parts)))
+    merged: Any = with_learned(first, first.fitted_.method.combined(parts, [1.0] * len(parts)))
     units = [_joined(one.x_scaler_, one.task_.scaler).unit for one in models]
     pooled = _pooled(merged.statistics_, _joined(*reference), np.max(units, axis=0))
     n_inputs = first.n_features_in_
@@ -97,7 +100,7 @@ def _merged_alone(models: Sequence[Any]) -> Any:
     return _in_units(merged, *(_columns(pooled, at) for at in (inputs, targets)))
 
 
-def _in_units(model: Any, x: Standardiser, y: Standardiser) -> Any:
+def _in_units(model: Any, x: Standardiser, y: Standardiser) -> EstimatorBase:
     """Return a model in other units of inputs and targets."""
     fitted, task = model.fitted_, replace(model.task_, scaler=y)
     method = model.build_method(task, fitted.n_inputs)
@@ -137,7 +140,7 @@ def _columns(scaler: Standardiser, at: slice) -> Standardiser:
     return Standardiser(scaler.unit[at], scaler.mean[at], scaler.std[at])
 
 
-def is_linear_in_inputs(model: Any) -> bool:
+def is_linear_in_inputs(model: EstimatorBase) -> bool:
     """Whether its statistics can be written in other units of inputs and target."""
     return (
         issubclass(model.method_class, ReExpressed)
@@ -147,7 +150,7 @@ def is_linear_in_inputs(model: Any) -> bool:
     )
 
 
-def _check_mergeable(model: Any) -> None:
+def _check_mergeable(model: EstimatorBase) -> None:
     if hasattr(model, "get_params"):
         check_is_fitted(model)
     if not issubclass(getattr(model, "method_class", object), Merges):
@@ -186,7 +189,7 @@ def _check_alike(first: Any, model: Any, number: int) -> None:
         raise ValueError(f"models must have as many targets, got {ours} and {theirs}")
 
 
-def _check_units(first: Any, model: Any, number: int) -> None:
+def _check_units(first: EstimatorBase, model: EstimatorBase, number: int) -> None:
     ours, theirs = (codec.to_json(one.x_scaler_, Standardiser) for one in (first, model))
     if isinstance(first.task_, Numbers) and ours == theirs:
         ours, theirs = (codec.to_json(one.task_, Numbers) for one in (first, model))
@@ -204,5 +207,5 @@ def _equal(a: Any, b: Any) -> bool:
     return np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
 
 
-def _name(model: Any) -> str:
+def _name(model: EstimatorBase) -> str:
     return type(model).__name__

@@ -26,18 +26,20 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import assert_all_finite, check_random_state
 
 from bayesprop.estimators.fitting import checked_rows, standardise
 from bayesprop.estimators.params import check_int
+from bayesprop.estimators.shell import EstimatorBase
 from bayesprop.model.method import Combines, Learned, Resumes, Streams
 from bayesprop.model.progress import Progress, current
 from bayesprop.numerics.rows import Rows
 from bayesprop.scale.checkpoint import Checkpoint, Rounds, digest_of_rows
-from bayesprop.scale.cluster import Workers, results
+from bayesprop.scale.cluster import Job, Pool, Workers, results
 from bayesprop.scale.merging import ReExpressed, is_linear_in_inputs, merge, with_learned
 
 START_ROWS, START_SHARE, START_EPOCHS = 4000, 0.01, 40
@@ -48,13 +50,13 @@ the scaling, and decides which hidden unit does what, in which the shards must a
 class Shard(NamedTuple):
     """Rows of one machine in the user's units; `weight` of the rows, None: one each."""
 
-    X: Any
-    y: Any
-    weight: Any = None
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None = None
 
     def part(self, rows: slice) -> Shard:
         """Return some of its rows."""
-        return Shard(*(None if column is None else column[rows] for column in self))
+        return Shard(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 class Look(NamedTuple):
@@ -62,7 +64,7 @@ class Look(NamedTuple):
 
     n_rows: int
     n_columns: int
-    labels: Any = ()
+    labels: ArrayLike = ()
 
 
 class Account(NamedTuple):
@@ -74,14 +76,14 @@ class Account(NamedTuple):
 
 
 def fit_shards(
-    estimator: Any,
-    shards: Iterable[Any],
+    estimator: EstimatorBase,
+    shards: Iterable[tuple | Job],
     *,
     rounds: int = 10,
-    executor: Any = None,
-    start: Any = None,
+    executor: Pool | None = None,
+    start: EstimatorBase | None = None,
     checkpoint: str | Path | None = None,
-) -> Any:
+) -> EstimatorBase:
     """Fit to rows in shards; return a fitted copy.
 
     Linear regression on its inputs takes one round, and is what one `fit` to all rows is, to
@@ -137,7 +139,7 @@ def fit_shards(
     return _in_rounds(before, rounds, parts, looks, workers, file)
 
 
-def check_combines(estimator: Any) -> None:
+def check_combines(estimator: EstimatorBase) -> None:
     """Raise ValueError for an estimator whose posteriors do not multiply."""
     if not issubclass(getattr(estimator, "method_class", object), Combines):
         raise ValueError(
@@ -146,7 +148,7 @@ def check_combines(estimator: Any) -> None:
         )
 
 
-def remembers_start(estimator: Any) -> bool:
+def remembers_start(estimator: EstimatorBase) -> bool:
     """Whether the rows of a start count; else it is where to begin, and its rows are learnt again.
 
     A method that streams keeps what it has learnt; others have a posterior of the last rows alone.
@@ -154,7 +156,7 @@ def remembers_start(estimator: Any) -> bool:
     return issubclass(estimator.method_class, Streams)
 
 
-def _shard(shard: Any) -> Shard:
+def _shard(shard: tuple) -> Shard:
     if not isinstance(shard, tuple | list) or len(shard) not in (2, 3):
         raise ValueError(f"must be (X, y) or (X, y, sample_weight), got {type(shard).__name__}")
     part = Shard(*shard)
@@ -182,12 +184,16 @@ def _check_alike(looks: list[Look]) -> None:
             )
 
 
-def _fitted_alone(estimator: Any, shard: Shard) -> Any:
+def _fitted_alone(estimator: EstimatorBase, shard: Shard) -> EstimatorBase:
     return copy.deepcopy(estimator).fit(shard.X, shard.y, shard.weight)
 
 
 def _begun(
-    estimator: Any, start: Any, parts: list[Any], looks: list[Look], workers: Workers
+    estimator: EstimatorBase,
+    start: EstimatorBase | None,
+    parts: list[Job],
+    looks: list[Look],
+    workers: Workers,
 ) -> Rounds:
     """Fit to the first rows of every shard, where no start is given."""
     n_first = 0
@@ -205,7 +211,9 @@ def _begun(
     return Rounds(start, n_first, seed, [], 0, [start.learned_], guards)
 
 
-def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int) -> Any:
+def _started(
+    estimator: Any, first: list[Shard], labels: list[ArrayLike], n_first: int
+) -> EstimatorBase:
     X, y = (np.concatenate([np.asarray(one[k]) for one in first]) for k in (0, 1))
     weight = None
     if any(one.weight is not None for one in first):
@@ -219,7 +227,7 @@ def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int
                 f"the first {n_first} rows of the shards must hold all {n_classes} classes: "
                 "shuffle every shard's rows, or give a start"
             )
-    begun = copy.deepcopy(estimator)
+    begun: Any = copy.deepcopy(estimator)
     if hasattr(estimator, "n_epochs"):
         begun.n_epochs = max(estimator.n_epochs, START_EPOCHS)
     return begun.fit(X, y, weight).set_params(**estimator.get_params(deep=False))
@@ -228,11 +236,11 @@ def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int
 def _in_rounds(
     before: Rounds,
     rounds: int,
-    parts: list[Any],
+    parts: list[Job],
     looks: list[Look],
     workers: Workers,
     file: Checkpoint | None,
-) -> Any:
+) -> EstimatorBase:
     """Learn all shards in every round, from a start, whose rows count once."""
     started, start, seed, n_first = time.perf_counter(), before.start, before.seed, before.n_first
     numbers = [k for k, look in enumerate(looks) if look.n_rows > n_first]
@@ -242,12 +250,14 @@ def _in_rounds(
     digests = [accounts[k].digest if k in accounts else "" for k in range(len(parts))]
     if file is not None and before.n_done:
         file.check_rows(before, digests)
-    going = copy.copy(start)
+    going: Any = copy.copy(start)
     if passes := getattr(start, "n_epochs", 0):
         going.n_epochs = -(-passes // rounds)
     posterior, *sites = before.learned
     n_before = start.fit_report_.n_rows if remembers_start(start) else 0
-    join = _join(going.fitted_.method, start.learned_, sites, list(accounts.values()))
+    join = _join(
+        cast(Combines, going.fitted_.method), start.learned_, sites, list(accounts.values())
+    )
     guards, n_done, cuts = Counter(before.guards), before.n_done, []
     while numbers and n_done < rounds and not cuts:
         begun = join.cavities(posterior)
@@ -280,7 +290,7 @@ def _in_rounds(
 class _Sites:
     """Expectation propagation, one site a shard; each is kept times the start, as a posterior."""
 
-    def __init__(self, method: Any, origin: Learned, sites: list[Learned]) -> None:
+    def __init__(self, method: Combines, origin: Learned, sites: list[Learned]) -> None:
         self.method, self.origin, self.sites = method, origin, sites
         self.factors = [1.0] * len(sites)
 
@@ -310,7 +320,7 @@ class _Averaged:
 
     sites: tuple[Learned, ...] = ()
 
-    def __init__(self, method: Any, mass: np.ndarray) -> None:
+    def __init__(self, method: Combines, mass: np.ndarray) -> None:
         self.method, self.shares = method, mass / np.sum(mass)
         self.factors = 1.0 / np.maximum(self.shares, np.finfo(float).tiny)
 
@@ -327,14 +337,14 @@ class _Averaged:
 
 
 def _join(
-    method: Any, origin: Learned, sites: list[Learned], accounts: list[Account]
+    method: Combines, origin: Learned, sites: list[Learned], accounts: list[Account]
 ) -> _Sites | _Averaged:
     if isinstance(method, Resumes):
         return _Averaged(method, np.array([one.weight for one in accounts]))
     return _Sites(method, origin, sites or [origin] * len(accounts))
 
 
-def learnt(cavity: Any, rows: Rows, factor: float, seed: tuple[int, ...]) -> Learned:
+def learnt(cavity: EstimatorBase, rows: Rows, factor: float, seed: tuple[int, ...]) -> Learned:
     """Learn a shard's rows: what a worker does.
 
     cavity
@@ -344,13 +354,13 @@ def learnt(cavity: Any, rows: Rows, factor: float, seed: tuple[int, ...]) -> Lea
     """
     rng = np.random.RandomState(np.random.SeedSequence(seed).generate_state(4))
     method = cavity.fitted_.method
-    learn = method.resume if isinstance(method, Resumes) else method.absorb
+    learn = method.resume if isinstance(method, Resumes) else cast(Streams, method).absorb
     if factor != 1.0:
         rows = rows._replace(weight=rows.weights * factor)
     return learn(rows, cavity.learned_, rng, Progress())
 
 
-def _encoded(start: Any, shard: Shard, n_first: int) -> Rows:
+def _encoded(start: EstimatorBase, shard: Shard, n_first: int) -> Rows:
     """Return a shard's rows, but the first ones, as the method sees them."""
     fitted = start.fitted_
     _, rows, _ = checked_rows(start, *shard.part(slice(n_first, None)), fitted)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -262,7 +262,7 @@ def _check_values(
 ) -> None:
     """Refuse whatever a fit to a part of the table would, all of it at once."""
     readers = ((groups_of, hold_out.group), (moments_of, hold_out.time))
-    steps: list[Callable[[], Any]] = [
+    steps: list[Callable] = [
         partial(_check_target, column_of(frame, target), task),
         *(partial(read, frame[name]) for read, name in readers if name is not None),
         partial(weights_of, frame, hold_out.weights, target, where),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -83,7 +83,7 @@ class EncodedRows(NamedTuple):
         return np.where(gap, np.nanmedian(self.X, axis=0), self.X)
 
     @property
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> dict[str, np.ndarray]:
         """The keyword of the weights, if there are any."""
         return {} if self.weight is None else {"sample_weight": self.weight}
 
@@ -388,7 +388,7 @@ class TableEncoding:
 
 def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:
     """Drop columns that repeat an earlier one in every row, levels by whatever name."""
-    kept: dict[Any, str] = {}
+    kept: dict[tuple | None, str] = {}
     encodings = []
     for one in fitted:
         series = frame[one.name]
@@ -401,7 +401,7 @@ def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[Fi
     return encodings
 
 
-def _digest(series: pl.Series, column: EncodedColumn) -> tuple[Any, ...]:
+def _digest(series: pl.Series, column: EncodedColumn) -> tuple:
     """Return what two different columns do not share: of levels, where each occurs first."""
     n_gaps = series.null_count()
     if isinstance(column, CategoryColumn):

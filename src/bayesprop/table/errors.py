@@ -285,7 +285,7 @@ def warn(message: Message) -> None:
     warnings.warn(TableWarning(message), stacklevel=3)
 
 
-def together(*steps: Callable[[], Any], first: Iterable[Said] = ()) -> list[Any]:
+def together(*steps: Callable, first: Iterable[Said] = ()) -> list:
     """Return the results of all steps, or raise one TableError with the problems of all.
 
     first

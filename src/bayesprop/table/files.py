@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from datetime import date, time
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import polars as pl
 import polars.selectors as cs
@@ -43,7 +43,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-UNPACK: dict[str, Callable[..., Any]] = {
+UNPACK: dict[str, Callable] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,

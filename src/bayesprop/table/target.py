@@ -160,7 +160,7 @@ def class_of(value: Any) -> Any:
     return value
 
 
-def _meaning(label: Any) -> Any:
+def _meaning(label: Label | float) -> Label | float:
     """Return a number or truth value for text that reads as one, so that 2, 2.0 and "2" agree."""
     if not isinstance(label, str):
         return label
@@ -173,7 +173,9 @@ def _meaning(label: Any) -> Any:
     return label if math.isnan(number) else number  # a word such as "Nan" equals itself
 
 
-def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label, ...]) -> None:
+def _refuse_unknown(
+    values: pl.Series, unknown: list[Label | float], classes: tuple[Label, ...]
+) -> None:
     row = int(values.is_in(unknown).fill_null(False).arg_max() or 0)
     others = f" (and {counted(len(unknown) - 1, 'other')} like it)" if len(unknown) > 1 else ""
     known = listed([class_text(label) for label in classes])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,9 @@ from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.plain_values import figure, figure_beside
+
+if TYPE_CHECKING:
+    from bayesprop.codec import JsonObject
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
@@ -107,7 +110,7 @@ class NumberAnswers:
             durations_as(self.form, predicted[name], std).alias(name) for name in own
         )
 
-    def _figures(self, record: Mapping[str, Any]) -> list[str]:
+    def _figures(self, record: JsonObject) -> list[str]:
         """Write the mean of one row, and its std, epistemic std and noise std."""
         mean, *stds = (record[name] for name in ("mean", "std", "epistemic_std", "noise_std"))
         if self.form is None:
@@ -115,7 +118,7 @@ class NumberAnswers:
         form = HOURS if self.form == DURATION else self.form
         return durations_as(form, pl.Series([mean, *stds]), np.full(4, stds[0])).to_list()
 
-    def brief(self, target: str, record: Mapping[str, Any]) -> dict[str, str]:
+    def brief(self, target: str, record: JsonObject) -> dict[str, str]:
         """Return the answer of one row, by column, as cells of a small table."""
         return dict(zip((target, "±"), self._figures(record), strict=False))
 
@@ -201,7 +204,7 @@ class ClassAnswers:
         """Return predictions as they are: classes need no other form."""
         return predicted
 
-    def brief(self, target: str, record: Mapping[str, Any]) -> dict[str, str]:
+    def brief(self, target: str, record: JsonObject) -> dict[str, str]:
         """Return the prediction of one row as cells of a small table, by column."""
         return {target: class_text(record[self.label])}
 

@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
 from bayesprop import catalogue
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.advice import compare_in_words, side
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.reference_models import Plans, plans
@@ -41,7 +42,7 @@ from bayesprop.table_model.request import (
     method_of,
     methods_for,
 )
-from bayesprop.table_model.sources import divided, read_to_learn, table_name, target_of
+from bayesprop.table_model.sources import Table, divided, read_to_learn, table_name, target_of
 from bayesprop.table_model.target_kind import settings_of_kind
 
 SPLITS, SHARE, CONSTANT = 5, 0.2, "constant"
@@ -159,7 +160,7 @@ class _Table(NamedTuple):
     request: FitRequest
     target: str
     divisions: list[Division]
-    kind: dict[str, Any]
+    kind: Params
     y: np.ndarray
     reference: Plans
     positive: Positive | None
@@ -302,7 +303,7 @@ class InterruptedComparison(KeyboardInterrupt):
 
 
 def compare(
-    table: Any,
+    table: Table,
     *,
     method: str | Sequence[str] = (),
     splits: int | None = None,
@@ -400,7 +401,7 @@ def check_picture(plot: Path) -> None:
 
 
 def _split_plan(
-    splits: int | None, test_fraction: float | None, rows: Mapping[str, Any]
+    splits: int | None, test_fraction: float | None, rows: Params
 ) -> tuple[int, float | None]:
     """Return how often to divide the rows, and the share to hold out."""
     if test_fraction == 0.0:
@@ -459,7 +460,9 @@ def _trial(
             seconds = time.perf_counter() - started
             predictive = predict_rows(predict, test.X, encoding, test.numbers, place)
             if kind.get("target_kind") == ORDERED:
-                order = classes_of(predictive.classes, ORDERED, kind.get("order")).order
+                order = classes_of(
+                    cast(ClassPredictive, predictive).classes, ORDERED, kind.get("order")
+                ).order
                 predictive = replace(predictive, order=order)
             scores, errors = scored({"model": predictive}, test)
             judged = Judged(None, test, scores=scores, errors=errors)
@@ -488,7 +491,7 @@ def _judged_again(
 
 def _fitted(
     name: str, of: _Table, train: EncodedRows, seed: int, remarks: set[str]
-) -> Callable[[np.ndarray], Any]:
+) -> Callable[[np.ndarray], Distribution]:
     """Fit a method, a reference model, or the constant; return how it predicts."""
     if name in catalogue.METHODS:
         estimator = make_estimator(of.kind, name, of.task, seed)

@@ -6,24 +6,25 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import date, time
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float
 
 from bayesprop.active_learning.goal import Goal, log_probability, score
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.estimators.any_estimator import predictives_of
 from bayesprop.table.date_forms import DAY, dated, extents, parsed, read_dates
 from bayesprop.table.errors import Message, one_line
-from bayesprop.table.target import class_of, class_text
+from bayesprop.table.target import Label, class_of, class_text
 from bayesprop.table.values import MARKS, cleaned, unmarked, without
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.predict import refusals_by_name
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.sources import column
+from bayesprop.table_model.sources import Table, column
 
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
@@ -37,6 +38,8 @@ _COMPARE = {
 }
 _EQUAL = ("==", "=", "!=")
 _FLAGS = {"true": True, "false": False}
+Needed = str | tuple[TableModel, str, Label | float]
+"""A condition on a further output, as it is written or with the model that predicts it."""
 
 
 class Condition(NamedTuple):
@@ -56,10 +59,10 @@ class Condition(NamedTuple):
         return cls(parts["column"], parts["sign"], parts["value"].strip("'\""))
 
 
-def meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]:
+def meets(frame: pl.DataFrame, text: str, source: Table) -> Bool[np.ndarray, " n"]:
     """Return which rows meet a condition, such as "temperature <= 80"."""
     name, sign, value = Condition.of(text)
-    values, given, kind = column(frame, name, source), cast(Any, None), "number"
+    values, given, kind = column(frame, name, source), None, "number"
     is_ordered = sign not in _EQUAL
     if is_ordered and values.dtype == pl.String:
         marked = unmarked(without(cleaned(values), MARKS))
@@ -82,7 +85,7 @@ def meets(frame: pl.DataFrame, text: str, source: Any) -> Bool[np.ndarray, " n"]
     return _COMPARE[sign](values, given).fill_null(False).to_numpy()
 
 
-def _moments(values: pl.Series, value: str) -> tuple[pl.Series, Any] | None:
+def _moments(values: pl.Series, value: str) -> tuple[pl.Series, date | time | None] | None:
     """Return dates and the one that they are compared with, None if it is not one day or time.
 
     None where the column holds no dates.
@@ -117,7 +120,7 @@ class Requirement(NamedTuple):
     words: str
 
     @classmethod
-    def of(cls, given: Any, models: Mapping[str, TableModel] | None = None) -> Self:
+    def of(cls, given: Needed, models: Mapping[str, TableModel] | None = None) -> Self:
         """Read "purity.bayesprop >= 0.95", or (model, ">=", 0.95).
 
         models
@@ -156,7 +159,7 @@ class Requirement(NamedTuple):
             parts = [*predictives_of(self.model.estimator, X)]
         return np.concatenate([self._of(part) for part in parts])
 
-    def _of(self, part: Any) -> Float[np.ndarray, " n"]:
+    def _of(self, part: Distribution) -> Float[np.ndarray, " n"]:
         if isinstance(part, ClassPredictive):
             p = np.minimum(part.proba[:, int(self.value)], 1.0)
             with np.errstate(divide="ignore"):
@@ -166,13 +169,13 @@ class Requirement(NamedTuple):
 
 
 def requirements(
-    given: Any, models: Mapping[str, TableModel] | None = None
+    given: Needed | Sequence[Needed], models: Mapping[str, TableModel] | None = None
 ) -> tuple[Requirement, ...]:
     """Read one requirement or several, as `Requirement.of` does."""
     return tuple(Requirement.of(one, models) for one in one_or_several(given))
 
 
-def one_or_several(given: Any) -> tuple[Any, ...]:
+def one_or_several(given: Any) -> tuple:
     """Return conditions as a tuple: one text, one (model, sign, value), or several of either."""
     is_triple = isinstance(given, tuple) and len(given) == 3
     is_one = isinstance(given, str) or (is_triple and str(given[1]) in _COMPARE)

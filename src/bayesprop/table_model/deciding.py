@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import Message, close_to, listed, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+
+if TYPE_CHECKING:
+    from bayesprop.codec import Json, JsonObject
 
 _MOVED = 1.25
 
@@ -32,7 +36,9 @@ class Asked(NamedTuple):
             costs = None if cost is None else Costs.parse(cost)
             return cls(costs, None if rate is None else Rate.parse(rate))
 
-    def rule(self, positive: Positive | None, predictive: Any, y: np.ndarray) -> Rule | None:
+    def rule(
+        self, positive: Positive | None, predictive: Distribution | None, y: np.ndarray
+    ) -> Rule | None:
         """Return the rule; None where none was asked for.
 
         predictive, y
@@ -42,7 +48,7 @@ class Asked(NamedTuple):
             return Rule.of_costs(self.costs)
         if self.rate is None or positive is None:
             return None
-        p = predictive.proba[:, positive.place]
+        p = cast(ClassPredictive, predictive).proba[:, positive.place]
         return Rule.of_rate(self.rate, p, y == positive.label)
 
     @property
@@ -94,7 +100,7 @@ def positive_of(classes: tuple[Label, ...], asked: str | None, y: np.ndarray) ->
 
 
 def stored_positive(
-    classes: tuple[Label, ...], noted: Any, shares: np.ndarray | None
+    classes: tuple[Label, ...], noted: Json, shares: np.ndarray | None
 ) -> Positive | None:
     """Return the positive class of a model file: as noted, else the rarer, else the second.
 
@@ -131,8 +137,8 @@ def choice_in_words(positive: Positive, option: str | None) -> Message:
 
 
 def decided(
-    rule: Rule | None, positive: Positive | None, predictive: Any, y: np.ndarray
-) -> dict[str, Any] | None:
+    rule: Rule | None, positive: Positive | None, predictive: Distribution, y: np.ndarray
+) -> JsonObject | None:
     """Return what a rule does on rows of known class; None where there is no rule.
 
     "threshold"; rows "found", "missed", "false_alarms", "rest"; "recall" and "precision" with the
@@ -140,14 +146,14 @@ def decided(
     """
     if positive is None or rule is None:
         return None
-    flagged = rule.flags(predictive.proba[:, positive.place])
+    flagged = rule.flags(cast(ClassPredictive, predictive).proba[:, positive.place])
     at = AtThreshold.of(flagged, y == positive.label)
     cost = None if rule.costs is None else at.cost(rule.costs)
     shares = {"recall": at.recall, "precision": at.precision}
     return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
 
 
-def decided_in_words(rule: Any, positive: Any, decided: Mapping[str, Any]) -> str:
+def decided_in_words(rule: Rule, positive: Positive, decided: JsonObject) -> str:
     """Say what a rule does on rows of known class, of what `decided` returns."""
     recall, precision = (
         f"{figure(share)} (95 %: {figure(low)} to {figure(high)})"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from bayesprop import metrics
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.pooled import pooled
 from bayesprop.estimators.stored import method_and_task
 from bayesprop.evaluation.advice import advise
@@ -35,7 +35,8 @@ from bayesprop.table_model.request import FitRequest, RowRequest
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
-    from bayesprop.evaluation.baselines import Baselines
+    from bayesprop.codec import JsonObject
+    from bayesprop.estimators.shell import EstimatorBase
     from bayesprop.table_model.model import TableModel
 
 
@@ -48,7 +49,9 @@ and by which rows are predicted."""
 _LEAST_MOMENTS = 20
 
 
-def beside(model: TableModel, rows: EncodedRows, baselines: Baselines | None) -> dict[str, Any]:
+def beside(
+    model: TableModel, rows: EncodedRows, baselines: Baselines | None
+) -> dict[str, Distribution]:
     """Predict some rows by a table's model, under "model", and by baselines."""
     predictive, inputs = predictive_of(model, rows.X, rows.numbers), model.saved.fitted.inputs
     others = {} if baselines is None else baselines.predict(rows.X, predictive, inputs)
@@ -62,7 +65,7 @@ class Scored(NamedTuple):
     errors: dict[str, float]
 
 
-def scored(models: Mapping[str, Any], rows: EncodedRows) -> Scored:
+def scored(models: Mapping[str, Distribution], rows: EncodedRows) -> Scored:
     """Compute them."""
     each = {name: metrics.summary(one, rows.y, rows.group) for name, one in models.items()}
     return Scored({name: one.values for name, one in each.items()}, each["model"].errors)
@@ -82,11 +85,16 @@ class Evaluation(dict[str, dict[str, float]]):
         What the decision between two classes does, as `deciding.decided` says it; None without.
     """
 
-    def __init__(self, models: Mapping[str, Any], rows: EncodedRows, decided: Any = None) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, Distribution],
+        rows: EncodedRows,
+        decided: JsonObject | None = None,
+    ) -> None:
         scores, self.errors = scored(models, rows)
         super().__init__(scores)
         self.n_rows, self.decided, predictive = len(rows.y), decided, models["model"]
-        self.confusion: dict[str, Any] | None = None
+        self.confusion: JsonObject | None = None
         if isinstance(predictive, ClassPredictive):
             shown, counts = predictive.shown, metrics.confusion(predictive, rows.y)
             classes = predictive.classes[shown].tolist()
@@ -117,7 +125,7 @@ class Judged(NamedTuple):
 
     baselines: Baselines | None
     rows: EncodedRows | None = None
-    models: Mapping[str, Any] | None = None
+    models: Mapping[str, Distribution] | None = None
     scores: Scores | None = None
     errors: Mapping[str, float] = {}
     remarks: tuple[str, ...] = ()
@@ -128,7 +136,9 @@ INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not evaluated, because it w
 
 
 def learn(
-    estimator: Any, rows: EncodedRows, learn_all: Callable[[Any, EncodedRows], None] | None = None
+    estimator: Any,
+    rows: EncodedRows,
+    learn_all: Callable[[EstimatorBase, EncodedRows], None] | None = None,
 ) -> list[str]:
     """Fit an estimator to rows, with their weights and groups; return what there is to say.
 
@@ -155,7 +165,7 @@ def learn(
 
 
 def judge(
-    estimator: Any,
+    estimator: EstimatorBase,
     encoding: TableEncoding,
     train: EncodedRows,
     test: EncodedRows,
@@ -175,7 +185,7 @@ def judge(
 
 
 def _predicted(
-    estimator: Any,
+    estimator: EstimatorBase,
     encoding: TableEncoding,
     train: EncodedRows,
     test: EncodedRows,
@@ -198,7 +208,7 @@ def _predicted(
     return Judged(baselines, test, {"model": model, **beside})
 
 
-def _scored(judged: Judged, estimator: Any) -> Judged:
+def _scored(judged: Judged, estimator: EstimatorBase) -> Judged:
     """Add the figures of what was predicted, if anything was, and what there is to say of them."""
     models, rows = judged.models, judged.rows
     if models is None or rows is None:
@@ -213,7 +223,7 @@ def judged_in_folds(
     request: FitRequest,
     division: Division,
     encoding: TableEncoding,
-    make: Callable[[], Any],
+    make: Callable[[], EstimatorBase],
     positive: int | None,
 ) -> Judged:
     """Evaluate by cross-validation; no evaluation if the time limit is too short."""
@@ -231,8 +241,8 @@ def judged_in_folds(
 
 
 def _folds(
-    request: FitRequest, division: Division, make: Callable[[], Any], positive: int | None
-) -> list[Any]:
+    request: FitRequest, division: Division, make: Callable[[], EstimatorBase], positive: int | None
+) -> list[Judged]:
     going, folds = current(), []
     for k, part in enumerate(division.in_folds(N_FOLDS, request.seed)):
         here, name = (k / N_FOLDS, (k + 1) / N_FOLDS), f"fold {k + 1} of {N_FOLDS}"
@@ -245,7 +255,7 @@ def _folds(
     return folds
 
 
-def _pooled(division: Division, encoding: TableEncoding, folds: list[Any]) -> Judged:
+def _pooled(division: Division, encoding: TableEncoding, folds: list) -> Judged:
     """Put together what each fold predicts, in the order of the rows."""
     rows, _ = division.encoded(encoding)
     numbers = np.concatenate([fold.rows.numbers for fold in folds])
@@ -285,7 +295,7 @@ class JudgedAgain(NamedTuple):
     remark: Message
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """The fields as JSON has them, the remark in words."""
         return {**self._asdict(), "remark": for_terminal(self.remark)}
 
@@ -307,7 +317,7 @@ def judged_again(
     request: RowRequest,
     division: Division,
     judged: Judged,
-    make: Callable[[], Any],
+    make: Callable[[], EstimatorBase],
     encoding: TableEncoding,
 ) -> list[JudgedAgain]:
     """Fit again without some groups, and without the latest rows, of columns that look like it."""
@@ -336,7 +346,7 @@ def _judged(
     request: RowRequest,
     division: Division,
     before: Judged,
-    make: Callable[[], Any],
+    make: Callable[[], EstimatorBase],
 ) -> JudgedAgain | None:
     if before.rows is None or before.scores is None:
         return None

@@ -24,7 +24,7 @@ from bayesprop.table.durations import FORMS, HOURS, durations_as
 from bayesprop.table.target import class_text
 from bayesprop.table.values import is_number
 from bayesprop.table_model.refusals import refusals_of_estimator
-from bayesprop.table_model.sources import like
+from bayesprop.table_model.sources import Table, like
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
@@ -83,7 +83,7 @@ def explained(
     frame: pl.DataFrame,
     X: Float[np.ndarray, "n d"],
     predictive: Predictive | ClassPredictive,
-    source: Any = None,
+    source: Table | None = None,
 ) -> Explanations:
     """Explain what was predicted of the rows of a frame, which are encoded as X.
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from numpy.typing import ArrayLike
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.codec import JsonObject
 from bayesprop.model.task import ORDERED
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import Message, TableWarning
+from bayesprop.table.target import Label
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
 from bayesprop.table_model.learning import fit_table
@@ -25,6 +28,7 @@ from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
 from bayesprop.table_model.sources import (
+    Table,
     index_remarks,
     levels_of_numbers,
     read_any,
@@ -35,25 +39,25 @@ from bayesprop.table_model.sources import (
 
 
 def fit(
-    table: Any,
-    y: Any = None,
+    table: Table,
+    y: ArrayLike | None = None,
     *,
     target: str | int | None = None,
     method: str | None = None,
     task: str | None = None,
     target_kind: str | None = None,
     exposure: str | int | None = None,
-    order: Sequence[Any] | None = None,
+    order: Sequence[str | float] | None = None,
     seed: int = 0,
     weights: str | int | None = None,
     drop: str | int | Sequence[str | int] = (),
     group: str | int | None = None,
     time: str | int | None = None,
-    missing: Sequence[Any] | None = None,
+    missing: Sequence[str | float] | None = None,
     kinds: Mapping[str, str] | None = None,
     test_fraction: float | None = None,
-    test: Any = None,
-    positive: Any = None,
+    test: Table | None = None,
+    positive: Label | None = None,
     cost: str | Mapping[str, float] | None = None,
     rate: str | None = None,
     unit: str | None = None,
@@ -231,7 +235,7 @@ def _with_plain_labels(
     return frame.with_columns(values), replace(request, task=CLASSIFICATION)
 
 
-def _call(request: FitRequest, others: dict[str, Any]) -> str:
+def _call(request: FitRequest, others: JsonObject) -> str:
     """Return the call that fits so again."""
     table = "df" if request.table == FRAME else repr(request.table)
     plain = {

@@ -9,26 +9,31 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import getitem
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import polars as pl
 
 from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
-from bayesprop.scale.cluster import Workers, connected, results
-from bayesprop.scale.large_table import Part, RareValues
+from bayesprop.scale.cluster import Job, Pool, Workers, connected, results
+from bayesprop.scale.large_table import LargeTable, Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.sources import from_frame, target_of, to_learn
+from bayesprop.table_model.sources import Table, from_frame, target_of, to_learn
+
+if TYPE_CHECKING:
+    from dask.dataframe import DataFrame
+
+    from bayesprop.estimators.shell import EstimatorBase
 
 ROUNDS = 10
 
 
-def learn_in_shards(request: FitRequest, estimator: Any, rows: EncodedRows) -> None:
+def learn_in_shards(request: FitRequest, estimator: EstimatorBase, rows: EncodedRows) -> None:
     """Deal rows into shards, at random by the seed, and fit an estimator to them.
 
     ValueError, in one line, for what the estimator, the checkpoint or the cluster refuses.
@@ -47,7 +52,7 @@ def learn_in_shards(request: FitRequest, estimator: Any, rows: EncodedRows) -> N
 
 
 @contextmanager
-def workers(request: FitRequest) -> Iterator[Any]:
+def workers(request: FitRequest) -> Iterator[Pool]:
     """Yield what learns shards: a client of the cluster that was named, or threads."""
     if request.cluster is None:
         from joblib import cpu_count
@@ -61,14 +66,14 @@ def workers(request: FitRequest) -> Iterator[Any]:
         yield client
 
 
-def is_partitioned(table: Any) -> bool:
+def is_partitioned(table: Table) -> TypeGuard[DataFrame]:
     """Whether a table is a dask DataFrame."""
     return hasattr(table, "npartitions") and hasattr(table, "to_delayed")
 
 
 @contextmanager
 def rows_to_learn(
-    request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]
+    request: FitRequest, table: Table, read: Callable[[], pl.DataFrame]
 ) -> Iterator[tuple[pl.DataFrame, AllRows | None]]:
     """Read the rows of a fit as `to_learn` does; those of a dask DataFrame are on workers."""
     if not is_partitioned(table):
@@ -81,7 +86,7 @@ def rows_to_learn(
         yield PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
 
 
-def _client(request: FitRequest) -> AbstractContextManager[Any]:
+def _client(request: FitRequest) -> AbstractContextManager[Pool]:
     """Return the client of the cluster that was named, or the one that there is."""
     if request.cluster is not None:
         return workers(request)
@@ -100,7 +105,7 @@ class Partitions:
         Futures of all partitions, and the places of their first rows in the table, from 0.
     """
 
-    def __init__(self, table: Any, client: Any, request: FitRequest) -> None:
+    def __init__(self, table: DataFrame, client: Any, request: FitRequest) -> None:
         """Let workers read all partitions; ValueError names one that cannot be."""
         self.client, self.request, self.columns = client, request, tuple(table.columns)
         self.submit = Workers(client).submit
@@ -111,7 +116,7 @@ class Partitions:
         self.firsts, self.n_rows = [0, *ends[:-1].tolist()], int(ends[-1])
 
     @property
-    def located(self) -> list[tuple[Any, int]]:
+    def located(self) -> list[tuple[Job, int]]:
         """Every partition with its first place."""
         return list(zip(self.frames, self.firsts, strict=True))
 
@@ -136,7 +141,7 @@ class PartitionedRows(AllRows):
 
     table: Any
 
-    def remark(self, estimator: Any) -> str:
+    def remark(self, estimator: EstimatorBase) -> str:
         """Word which rows were learnt, and on which the fit was selected and evaluated."""
         return (
             f"learnt {estimator.fit_report_.n_rows} rows in {len(self.table.frames)} partitions, "
@@ -149,7 +154,7 @@ class PartitionedRows(AllRows):
         return str(place + 1)
 
     @staticmethod
-    def are_learnt_by(estimator: Any) -> bool:
+    def are_learnt_by(estimator: EstimatorBase) -> bool:
         """Whether what an estimator learns of partitions can be put together; ValueError if not."""
         check_combines(estimator)
         return True
@@ -161,7 +166,7 @@ class PartitionedRows(AllRows):
         estimator.fit(sample.X, sample.y, **sample.weights)
         held_out, request, submit = HeldOut(self, division), self.table.request, self.table.submit
         places = self.places if remembers_start(estimator) else self.places[:0]
-        sampled = PartitionedRows(cast(Any, None), places, self.aside, self.seed)
+        sampled = PartitionedRows(cast(LargeTable, None), places, self.aside, self.seed)
         fitted = fit_shards(
             estimator,
             [submit(_others, sampled, *one, encoding, held_out) for one in self.table.located],
@@ -184,7 +189,7 @@ def _rare(
 
 def _others(
     rows: AllRows, frame: pl.DataFrame, first: int, encoding: TableEncoding, held_out: HeldOut
-) -> tuple[Any, Any, Any]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Encode the rows of a partition that are neither sampled nor held out."""
     places = np.arange(first, first + len(frame))
     is_new = ~np.isin(places, rows.places)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.request import FitRequest, make_estimator, method_of
 from bayesprop.table_model.sources import (
+    Table,
     Target,
     column,
     divided,
@@ -46,6 +47,8 @@ from bayesprop.table_model.target_kind import settings_of_kind
 if TYPE_CHECKING:
     import polars as pl
 
+    from bayesprop.codec import JsonObject
+    from bayesprop.estimators.shell import EstimatorBase
     from bayesprop.scale.all_rows import AllRows
 
 _FEW_ROWS = 300
@@ -74,7 +77,7 @@ class Fitted(NamedTuple):
     request: FitRequest
     target: Target
     method: str
-    estimator: Any
+    estimator: EstimatorBase
     encoding: TableEncoding
     train: EncodedRows
     judged: Judged
@@ -95,7 +98,7 @@ class Fitted(NamedTuple):
         n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
         return {"train": self.n_streamed or len(self.train.y), "held_out": n}
 
-    def metadata(self, command: str) -> dict[str, Any]:
+    def metadata(self, command: str) -> JsonObject:
         """Say what reproduces the model: the command, and every setting that it implied."""
         request, judged = self.request, self.judged
         own = request.test is None or isinstance(request.test, str)
@@ -176,7 +179,7 @@ def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None
 def _fit(
     request: FitRequest,
     method: str,
-    make: Callable[[], Any],
+    make: Callable[[], EstimatorBase],
     parts: Division,
     target: Target,
     all_rows: AllRows | None,
@@ -285,7 +288,7 @@ def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
 
 
 def own_rows(
-    table: Any,
+    table: Table,
     encoding: TableEncoding,
     train: EncodedRows,
     group: str | None,
@@ -344,8 +347,8 @@ def _of_kind(
     encoding: TableEncoding,
     train: EncodedRows,
     target: pl.Series,
-    make: Callable[[], Any],
-) -> Callable[[], Any]:
+    make: Callable[[], EstimatorBase],
+) -> Callable[[], EstimatorBase]:
     """Return what builds the estimator for the kind of its target."""
     noise = make().get_params(deep=False).get("noise")
     settings = settings_of_kind(request, encoding, train, target, noise=noise)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
+from bayesprop.codec import JsonObject
 from bayesprop.scale.merging import merge
 from bayesprop.store import SavedModel
 from bayesprop.table.errors import Message
@@ -81,7 +81,7 @@ def _rows_learnt(models: Iterable[TableModel], start: TableModel | None) -> dict
     return {"train": before + learnt, "held_out": 0}
 
 
-def _updates(models: Iterable[TableModel]) -> list[dict[str, Any]]:
+def _updates(models: Iterable[TableModel]) -> list[JsonObject]:
     fits = [
         {
             "source": one.notes.source,

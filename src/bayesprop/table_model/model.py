@@ -23,11 +23,23 @@ from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.sources import column, fingerprint, in_groups, like, read_any, table_name
+from bayesprop.table_model.sources import (
+    Table,
+    column,
+    fingerprint,
+    in_groups,
+    like,
+    read_any,
+    table_name,
+)
 from bayesprop.table_model.summary import as_html, as_text
 from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
+    from bayesprop.codec import JsonObject
+    from bayesprop.distributions.categorical import Distribution
+    from bayesprop.estimators.shell import EstimatorBase
+    from bayesprop.table_model.conditions import Needed
     from bayesprop.table_model.explain import Explanations
     from bayesprop.table_model.learning import Fitted
     from bayesprop.table_model.monitor import Monitoring
@@ -67,7 +79,7 @@ class TableModel:
         return cls(saved, saved.table, Notes(saved), fitted=fitted)
 
     @property
-    def estimator(self) -> Any:
+    def estimator(self) -> EstimatorBase:
         """The fitted estimator."""
         return self.saved.estimator
 
@@ -89,13 +101,13 @@ class TableModel:
 
     def predict(
         self,
-        table: Any,
+        table: Table,
         interval: float | Sequence[float] | None = None,
         quantiles: float | Sequence[float] = (),
         *,
         cost: str | Mapping[str, float] | None = None,
         rate: str | None = None,
-        calibrate: Any = None,
+        calibrate: Table | None = None,
         abstain_above: float | None = None,
         by: str | None = None,
         columns: str | Sequence[str] = (),
@@ -164,7 +176,7 @@ class TableModel:
 
     def predict_dist(
         self,
-        table: Any,
+        table: Table,
         *,
         std_of: Mapping[str, str | float] | None = None,
         allow_missing_columns: bool = False,
@@ -177,7 +189,7 @@ class TableModel:
         model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
         return model._predicted(table)[2]
 
-    def _predicted(self, table: Any) -> tuple[pl.DataFrame, Encoded, Any]:
+    def _predicted(self, table: Table) -> tuple[pl.DataFrame, Encoded, Distribution]:
         """Read, encode and predict a table."""
         frame = self.read(table)
         encoded = self.encode(frame)
@@ -188,7 +200,7 @@ class TableModel:
         current_listener().warn(encoded.warnings)
         return frame, encoded, predictive
 
-    def explain(self, table: Any, *, allow_missing_columns: bool = False) -> Explanations:
+    def explain(self, table: Table, *, allow_missing_columns: bool = False) -> Explanations:
         """Explain every row: what each column adds to the prediction and to its uncertainty.
 
         Shapley values, exact for up to eight columns and along 32 orders of more. A column that is
@@ -206,7 +218,7 @@ class TableModel:
         with current_listener().doing(f"explaining {len(frame)} rows"):
             return explained(model, frame, encoded.X, predictive, table)
 
-    def evaluate(self, table: Any, *, allow_missing_columns: bool = False) -> Evaluation:
+    def evaluate(self, table: Table, *, allow_missing_columns: bool = False) -> Evaluation:
         """Return the metrics of the model and its baselines on a table that holds the target.
 
         `pandas.DataFrame` of it shows one column a model. Beside them: standard errors, of classes
@@ -220,7 +232,7 @@ class TableModel:
         return evaluated
 
     def monitor(
-        self, table: Any, alarm_rate: float = 0.01, *, allow_missing_columns: bool = False
+        self, table: Table, alarm_rate: float = 0.01, *, allow_missing_columns: bool = False
     ) -> Monitoring:
         """Check whether new rows are like those of the fit, and whether the model still holds.
 
@@ -240,18 +252,18 @@ class TableModel:
 
     def suggest(
         self,
-        table: Any,
+        table: Table,
         n: int = 5,
         *,
         goal: str | None = None,
         target_value: float | None = None,
-        measured: Any = None,
-        requires: Any = (),
+        measured: Table | None = None,
+        requires: Needed | Sequence[Needed] = (),
         acquisition: str | None = None,
         batch: str = "auto",
         cost: str | None = None,
         where: str | Sequence[str] = (),
-        reference: Any = None,
+        reference: Table | None = None,
         seed: int = 0,
         allow_missing_columns: bool = False,
     ) -> Suggestions:
@@ -305,7 +317,7 @@ class TableModel:
 
     def update(
         self,
-        table: Any,
+        table: Table,
         known: Any = (),
         half_life: float | None = None,
         *,
@@ -331,7 +343,7 @@ class TableModel:
         return update(replace(self, allow_absent=allow_missing_columns), table, tables, half_life)
 
     def report(
-        self, out: str | Path, table: Any = None, *, allow_missing_columns: bool = False
+        self, out: str | Path, table: Table | None = None, *, allow_missing_columns: bool = False
     ) -> int:
         """Write one HTML page that evaluates the model; return the number of rows used.
 
@@ -349,7 +361,7 @@ class TableModel:
                 command = self.command_after(f"model.report({str(out)!r}, ...)")
                 baselines = self.notes.baselines
                 note = _NO_BASELINES if baselines is None else baselines.note
-                about: dict[str, Any] = {
+                about: JsonObject = {
                     "command": command,
                     "source": table_name(table),
                     "baseline_note": note,
@@ -411,7 +423,7 @@ class TableModel:
         """Return the command of the model and, after it, what was typed; in Python the call."""
         return " && ".join(filter(None, (self.notes.command, current_listener().command or call)))
 
-    def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
+    def read(self, table: Table, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
         return read_any(
             table, self.encoding.text_columns, check or self.encode, self.encoding.missing
@@ -422,7 +434,7 @@ class TableModel:
         allow, std_of = self.allow_absent, self.std_of
         return self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
 
-    def rows_of(self, frame: pl.DataFrame, source: Any) -> EncodedRows:
+    def rows_of(self, frame: pl.DataFrame, source: Table) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""
         column(frame, self.encoding.target_name, source)
         rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
@@ -431,7 +443,7 @@ class TableModel:
             raise InputError(Message.of("model.no_target", target, where=table_name(source)))
         return rows
 
-    def rows_to_judge(self, table: Any) -> EncodedRows:
+    def rows_to_judge(self, table: Table) -> EncodedRows:
         """Read and encode the rows that have a target; remark on those that the model knows."""
         frame = self.read(table, self.encoding.rows)
         rows = in_groups(self.rows_of(frame, table), frame, self.notes.group)
@@ -443,7 +455,7 @@ class TableModel:
         where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
         return rows._replace(remarks=[f"{seen}: the figures flatter it{where}", *rows.remarks])
 
-    def seen_before(self, target: np.ndarray, source: Any) -> str | None:
+    def seen_before(self, target: np.ndarray, source: Table) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""
         notes, mark = self.notes, fingerprint(target)
         these = f"these {len(target)} rows of {table_name(source)}"
@@ -457,10 +469,10 @@ class TableModel:
     def _write_page(
         self,
         path: str | Path,
-        about: dict[str, Any],
+        about: JsonObject,
         train: EncodedRows | None,
         test: EncodedRows | None,
-        models: Mapping[str, Any],
+        models: Mapping[str, Distribution],
     ) -> None:
         """Collect the contents and write the page; `about` goes over the notes of the fit."""
         from bayesprop.report.contents import collect

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Shaped
 
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.shift import Check, Learnt, least, proportions, with_alarms, worse
 from bayesprop.evaluation.words import label
 from bayesprop.table.dates import YEARS, DateColumn
@@ -21,7 +21,7 @@ from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.sources import table_name
+from bayesprop.table_model.sources import Table, table_name
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
@@ -64,7 +64,7 @@ class Monitoring(NamedTuple):
         ]
 
 
-def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
+def monitor(model: TableModel, table: Table, rate: float) -> Monitoring:
     """Compare the rows of a table with those of the fit."""
     if not (isinstance(rate, Real) and 0.0 < float(rate) < 1.0):
         raise InputError(Message.of("monitor.rate", got=one_line(str(rate))))
@@ -92,7 +92,7 @@ def monitor(model: TableModel, table: Any, rate: float) -> Monitoring:
     return Monitoring(with_alarms(checks, rate), len(frame), int(outside.sum()), n_outcomes, rate)
 
 
-def since_the_fit(model: TableModel, rows: EncodedRows, predictive: Any) -> list[str]:
+def since_the_fit(model: TableModel, rows: EncodedRows, predictive: Distribution) -> list[str]:
     """Return the alarms of rows that are predicted already, for a report."""
     if len(rows.y) < FEWEST or model.saved.fitted.inputs is None:
         return []
@@ -157,7 +157,9 @@ def _compared(
     return here, knots[:, here]
 
 
-def _of_outcomes(model: TableModel, predictive: Any, y: Shaped[np.ndarray, " n"]) -> list[Check]:
+def _of_outcomes(
+    model: TableModel, predictive: Distribution, y: Shaped[np.ndarray, " n"]
+) -> list[Check]:
     """Compare coverage and scores with those of the rows that the fit held out."""
     notes, checks = model.notes, list[Check]()
     noted = {} if notes.held_out is None else notes.held_out["model"]

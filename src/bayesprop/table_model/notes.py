@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
 from bayesprop import codec
+from bayesprop.codec import Json, JsonObject
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.store import SavedModel
@@ -43,7 +44,7 @@ class Notes:
     def __init__(self, saved: SavedModel) -> None:
         notes, self.versions = saved.metadata, saved.header["versions"]
 
-        def noted(key: str, kind: Any) -> Any:
+        def noted(key: str, kind: type[_Kind]) -> _Kind:
             return notes[key] if isinstance(notes.get(key), kind) else kind()
 
         rows, self.config = noted("rows", dict), noted("config", dict)
@@ -74,7 +75,7 @@ class Notes:
         self.warnings = [one for one in stored if one is not None]
         self.base_rate: str = noted("base_rate", str)
 
-    def for_report(self) -> dict[str, Any]:
+    def for_report(self) -> JsonObject:
         """Return the notes that the report page shows, dated today."""
         return {
             "created": datetime.date.today().isoformat(),
@@ -86,7 +87,7 @@ class Notes:
             "base_rate": self.base_rate,
         }
 
-    def learning(self, table: str) -> RowRequest:
+    def learning(self, table: Any) -> RowRequest:
         """Return what the fit was asked, for another table."""
         drop, share = self.config.get("drop"), self.config.get("test_fraction")
         return RowRequest(
@@ -118,7 +119,7 @@ class Notes:
         return name if isinstance(name, str) else None
 
 
-def _stored(read: Callable[[Any], _Kind], stored: Any) -> _Kind | None:
+def _stored(read: Callable[..., _Kind], stored: Json) -> _Kind | None:
     """Rebuild what was stored; None where it is not one."""
     try:
         return read(stored)
@@ -126,20 +127,20 @@ def _stored(read: Callable[[Any], _Kind], stored: Any) -> _Kind | None:
         return None
 
 
-def _stored_said(stored: Any) -> Said | None:
+def _stored_said(stored: Json) -> Said | None:
     """Read a remark; None where it is none."""
     if isinstance(stored, str):
         return stored
     return _stored(partial(codec.from_json, Message), stored)
 
 
-def _scores(stored: dict[str, Any]) -> Scores | None:
+def _scores(stored: JsonObject) -> Scores | None:
     if "model" not in stored or not all(isinstance(one, dict) for one in stored.values()):
         return None
     figures = [figure for one in stored.values() for figure in one.values()]
     return stored if all(f is None or _is_figure(f) for f in figures) else None
 
 
-def _is_figure(value: Any) -> TypeGuard[float]:
+def _is_figure(value: Json) -> TypeGuard[float]:
     """Whether a value is a number that a float can be."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53)

@@ -12,18 +12,18 @@ import numpy as np
 import polars as pl
 
 from bayesprop.active_learning.acquisition import RANDOM, THOMPSON
-from bayesprop.active_learning.goal import Goal
+from bayesprop.active_learning.goal import Direction, Goal
 from bayesprop.catalogue import REGRESSION
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, one_line
 from bayesprop.table.values import WRITTEN, as_integers, as_written, cleaned, typed
-from bayesprop.table_model.conditions import Condition, meets, one_or_several, requirements
+from bayesprop.table_model.conditions import Condition, Needed, meets, one_or_several, requirements
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.sources import column, like, read_any
+from bayesprop.table_model.sources import Table, column, like, read_any
 from bayesprop.table_model.suggest import Suggestions, SuggestRequest, scores_of, suggest
 from bayesprop.targets.bijectors import NUMBERS
 
@@ -68,17 +68,17 @@ class Optimiser:
 
     def __init__(
         self,
-        table: Any,
+        table: Table,
         *,
         target: str,
         goal: str = "max",
-        candidates: Any = None,
+        candidates: Table | None = None,
         make: int | None = None,
         ranges: Mapping[str, Sequence[float]] | None = None,
         target_value: float | None = None,
         acquisition: str | None = None,
         where: str | Sequence[str] = (),
-        requires: Any = (),
+        requires: Needed | Sequence[Needed] = (),
         cost: str | None = None,
         seed: int = 0,
         **settings: Any,
@@ -160,7 +160,7 @@ class Optimiser:
             suggested = suggested._replace(frame=frame)
         return suggested
 
-    def tell(self, rows: Any) -> Self:
+    def tell(self, rows: Table) -> Self:
         """Learn measured rows, which hold the target, by a fit to all rows.
 
         rows
@@ -187,7 +187,7 @@ class Optimiser:
 
         if not isinstance(suggested, Suggestions):
             raise InputError(Message.of("report.suggested", got=type(suggested).__name__))
-        goal = Goal(cast(Any, self._request.goal))
+        goal = Goal(cast(Direction, self._request.goal))
         with current_listener().doing("writing the report"):
             search = search_of(self.model, self.measured, goal, self._required, suggested)
             write_search(out, search)
@@ -203,7 +203,7 @@ class Optimiser:
         }
         return made.with_columns(**written)
 
-    def _learn(self, table: Any) -> None:
+    def _learn(self, table: Table) -> None:
         model = fit(table, **self._settings)
         if self._takes_numbers and model.encoding.limits:  # "<0.5"
             self._takes_numbers, self._settings["target_kind"] = False, None
@@ -238,7 +238,7 @@ class Optimiser:
         return made
 
 
-def _bounds(ranges: Any) -> dict[str, tuple[float, float]]:
+def _bounds(ranges: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
     """Return the bounds of columns; InputError where these are no two numbers each."""
     try:
         pairs = {str(name): tuple(map(float, both)) for name, both in (ranges or {}).items()}

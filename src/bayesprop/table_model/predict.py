@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from bayesprop.abstention import scores_for, uncertainty_of
 from bayesprop.datasets import registry
-from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.model.progress import current, following
@@ -39,7 +39,7 @@ from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.sources import table_name
+from bayesprop.table_model.sources import Table, table_name
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 ABSTAINED, ALL, WHY = "abstained", "all", "why"
 CHUNK_ROWS = 65_536
+D = TypeVar("D", bound="Distribution")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ class PredictRequest:
     interval: Sequence[float] = ()
     quantiles: Sequence[float] = ()
     asked: Asked = field(default_factory=Asked)
-    calibrate: Any = None
+    calibrate: Table | None = None
     abstain_above: float | None = None
     by: str | None = None
     columns: Sequence[str] = ()
@@ -98,7 +99,7 @@ class Abstaining:
         self.most = 0.0
 
     @classmethod
-    def asked_for(cls, above: Any, by: Any, *, classes: bool) -> Abstaining | None:
+    def asked_for(cls, above: float | None, by: str | None, *, classes: bool) -> Abstaining | None:
         """Check what the user asked for; None where it was nothing."""
         if above is None:
             if by is not None:
@@ -225,7 +226,7 @@ def _rule(model: TableModel, request: PredictRequest) -> Rule | None:
     if positive is None:
         return None
     predictive, y = None, np.empty(0)
-    if asked.rate is not None:
+    if request.calibrate is not None:
         rows = _unseen_rows(model, request.calibrate, "a threshold chosen on them would be off")
         predictive, y = predictive_of(model, rows.X, rows.numbers), rows.y
     with refusals_of_estimator(UnreachableError):
@@ -235,7 +236,7 @@ def _rule(model: TableModel, request: PredictRequest) -> Rule | None:
     return rule
 
 
-def _stretches(model: TableModel, table: Any, levels: tuple[float, ...]) -> tuple[float, ...]:
+def _stretches(model: TableModel, table: Table, levels: tuple[float, ...]) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
     from bayesprop.conformal import ConformalRegressor
 
@@ -252,7 +253,7 @@ def _stretches(model: TableModel, table: Any, levels: tuple[float, ...]) -> tupl
     return learnt
 
 
-def _unseen_rows(model: TableModel, table: Any, what_else: str) -> EncodedRows:
+def _unseen_rows(model: TableModel, table: Table, what_else: str) -> EncodedRows:
     """Read the rows that have a target; InputError if they are those that the model has learnt."""
     rows = model.rows_of(model.read(table, model.encoding.rows), table)
     seen = model.seen_before(rows.y, table)
@@ -262,7 +263,7 @@ def _unseen_rows(model: TableModel, table: Any, what_else: str) -> EncodedRows:
 
 
 def write_predictions(
-    model: TableModel, source: Any, request: PredictRequest, out: str | None
+    model: TableModel, source: Table, request: PredictRequest, out: str | None
 ) -> int | pl.DataFrame:
     """Predict a table, some rows at a time, and return the predictions, or write them to a file.
 
@@ -302,7 +303,7 @@ def write_predictions(
     return looked.n_rows if predicted is None else predicted
 
 
-def _tables(model: TableModel, source: Any) -> EncodedTables:
+def _tables(model: TableModel, source: Table) -> EncodedTables:
     is_named = isinstance(source, str) and registry.find(source) is not None
     large = None if is_named else large_table(source)
     if large is None or (isinstance(source, str | Path) and not large.is_large):
@@ -353,7 +354,7 @@ def _predicted(
 def refusals_by_name(
     features: Float[np.ndarray, "n k"],
     encoding: TableEncoding,
-    numbers: Sequence[Any] | np.ndarray,
+    numbers: Sequence[int] | np.ndarray,
 ) -> Iterator[None]:
     """Word an estimator's refusals as the table does, a far value not by places in a matrix."""
     try:
@@ -375,12 +376,12 @@ def refusals_by_name(
 
 
 def predict_rows(
-    predict: Callable[[Float[np.ndarray, "n k"]], Any],
+    predict: Callable[[Float[np.ndarray, "n k"]], D],
     features: Float[np.ndarray, "n k"],
     encoding: TableEncoding,
-    numbers: Sequence[Any] | np.ndarray,
+    numbers: Sequence[int] | np.ndarray,
     positive: int | None = None,
-) -> Any:
+) -> D:
     """Predict some rows; refuse values too far from the training table for a finite answer.
 
     numbers
@@ -397,9 +398,9 @@ def predict_rows(
 def predictive_of(
     model: TableModel,
     X: Float[np.ndarray, "n k"],
-    numbers: Sequence[Any] | np.ndarray,
+    numbers: Sequence[int] | np.ndarray,
     X_std: Float[np.ndarray, "n k"] | None = None,
-) -> Any:
+) -> Distribution:
     """Predict some encoded rows by a table's model, as `predict_rows` does."""
     place = model.positive and model.positive.place
     predict = partial(model.saved.fitted.predict, X_std=X_std)

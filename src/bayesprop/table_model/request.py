@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesprop import catalogue
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
@@ -19,6 +19,10 @@ from bayesprop.table.errors import OPTIONS, Message, close_to, one_line
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.shell import EstimatorBase
+    from bayesprop.table_model.sources import Table
 
 DEFAULT_METHOD, FRAME = "default", "the frame"
 
@@ -44,7 +48,7 @@ class RowRequest(HoldOut):
     task: str | None = None
     target_kind: str | None = None
     order: tuple[str, ...] | None = None
-    test: Any = None
+    test: Table | None = None
 
     def __post_init__(self) -> None:
         if self.test is None:
@@ -80,7 +84,7 @@ class FitRequest(RowRequest):
     """
 
     method: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Params = field(default_factory=dict)
     positive: str | None = None
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
@@ -88,10 +92,10 @@ class FitRequest(RowRequest):
     shards: int | None = None
     rounds: int | None = None
     cluster: str | None = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     @classmethod
-    def of(cls, table: Any, **asked: Any) -> FitRequest:
+    def of(cls, table: Table, **asked: Any) -> FitRequest:
         """Take columns and classes by what they are called; refuse what no table is needed for."""
         request = cls(table=str(table) if isinstance(table, str | Path) else FRAME, **asked)
         if "random_state" in request.settings:
@@ -166,7 +170,7 @@ def methods_for(task: str) -> list[str]:
     return [name for name, method in catalogue.METHODS.items() if task in method.homes]
 
 
-def make_estimator(settings: Mapping[str, Any], method: str, task: str, seed: int) -> Any:
+def make_estimator(settings: Params, method: str, task: str, seed: int) -> EstimatorBase:
     """Build the estimator; InputError for a hyper-parameter that it does not have or refuses."""
     has = _parameters_of(method, task)
     for name in settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,6 +13,7 @@ from jaxtyping import Float, Shaped
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import (
+    Tags,
     assert_all_finite,
     check_array,
     check_consistent_length,
@@ -22,16 +23,22 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
-from bayesprop.table.target import known_values
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
+from bayesprop.table.target import Label, known_values
 from bayesprop.table_model.from_python import fit
-from bayesprop.table_model.sources import read_any
+from bayesprop.table_model.sources import Table, read_any
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
     from bayesprop.distributions.categorical import ClassPredictive
     from bayesprop.distributions.predictive import Predictive
     from bayesprop.table_model.explain import Explanations
     from bayesprop.table_model.monitor import Monitoring
+
+    Inputs = Table | ArrayLike
+    Column = pl.Series | pd.Series
 
 Columns = str | Sequence[str]
 StdOf = Mapping[str, str | float] | None
@@ -44,25 +51,31 @@ class _TableEstimator(BaseEstimator):
     _task: ClassVar[str]
 
     method: str | None = None
-    settings: Mapping[str, Any] | None = None
+    settings: Params | None = None
     target_kind: str | None = None
     weights: str | None = None
     drop: Columns = ()
     group: str | None = None
     time: str | None = None
-    missing: Sequence[Any] | None = None
+    missing: Sequence[str | float] | None = None
     kinds: Mapping[str, str] | None = None
     test_fraction: float = 0.0
     allow_missing_columns: bool = False
     random_state: int | np.random.RandomState | None = 0
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Text, categories and missing values are supported; sparse input is not."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Inputs,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit to a frame.
 
         X
@@ -121,19 +134,21 @@ class _TableEstimator(BaseEstimator):
         self.model_ = model
         return self
 
-    def _target(self, y: Any, known: np.ndarray) -> Any:
+    def _target(self, y: Column, known: np.ndarray) -> Column:
         """Return the targets to fit; ValueError unless those that are known can be targets."""
         type_of_target(known, raise_unknown=True)
         return y
 
-    def get_feature_names_out(self, input_features: Any = None) -> Shaped[np.ndarray, " k"]:
+    def get_feature_names_out(
+        self, input_features: Sequence[str] | None = None
+    ) -> Shaped[np.ndarray, " k"]:
         """Return the names of the encoded columns, which are the inputs of the method."""
         check_is_fitted(self)
         if input_features is not None and [*input_features] != [*self.feature_names_in_]:
             raise ValueError("input_features is not equal to feature_names_in_")
         return np.array(self.model_.encoding.feature_names, object)
 
-    def explain(self, X: Any) -> Explanations:
+    def explain(self, X: Inputs) -> Explanations:
         """Explain every row: what each column adds to the prediction and to its uncertainty.
 
         X as `predict_dist` takes it; Shapley values, as of `TableModel.explain`.
@@ -141,7 +156,7 @@ class _TableEstimator(BaseEstimator):
         table = self._table(X)
         return self.model_.explain(table, allow_missing_columns=self.allow_missing_columns)
 
-    def monitor(self, X: Any, alarm_rate: float = 0.01) -> Monitoring:
+    def monitor(self, X: Inputs, alarm_rate: float = 0.01) -> Monitoring:
         """Check whether rows are like those of the fit, as `TableModel.monitor` does.
 
         X as `predict_dist` takes it, at least 20 rows. Coverage and scores are compared, too, where
@@ -150,12 +165,12 @@ class _TableEstimator(BaseEstimator):
         table, lacking = self._table(X), self.allow_missing_columns
         return self.model_.monitor(table, alarm_rate, allow_missing_columns=lacking)
 
-    def _predicted(self, X: Any, std_of: StdOf) -> Any:
+    def _predicted(self, X: Inputs, std_of: StdOf) -> Any:
         """Predict rows, as `TableModel.predict_dist` does."""
         table, lacking = self._table(X), self.allow_missing_columns
         return self.model_.predict_dist(table, std_of=std_of, allow_missing_columns=lacking)
 
-    def _table(self, X: Any) -> pl.DataFrame:
+    def _table(self, X: Inputs) -> pl.DataFrame:
         """Return the rows to predict as a table; of an array, columns are known by their places."""
         check_is_fitted(self)
         # Not of feature_names_in_, which others remove to give frames of names as arrays.
@@ -201,7 +216,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
     exposure: str | None = None
     unit: str | None = None
 
-    def predict_dist(self, X: Any, *, std_of: StdOf = None) -> Predictive:
+    def predict_dist(self, X: Inputs, *, std_of: StdOf = None) -> Predictive:
         """Return the predictive distribution of every row.
 
         X
@@ -213,7 +228,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
         """
         return self._predicted(X, std_of)
 
-    def predict(self, X: Any, return_std: bool = False, *, std_of: StdOf = None) -> Any:
+    def predict(self, X: Inputs, return_std: bool = False, *, std_of: StdOf = None) -> Any:
         """Return the predictive mean, (n,), or with `return_std` also the standard deviation.
 
         X, std_of
@@ -223,7 +238,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, std_of: StdOf = None
+        self, X: Inputs, coverage: float = 0.9, *, std_of: StdOf = None
     ) -> Float[np.ndarray, "n 2"]:
         """Return the bounds of the central interval that holds a new y with this probability.
 
@@ -268,11 +283,11 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
 
     _task: ClassVar = CLASSIFICATION
 
-    order: Sequence[Any] | None = None
-    positive: Any = None
+    order: Sequence[str | float] | None = None
+    positive: Label | None = None
     cost: str | Mapping[str, float] | None = None
 
-    def _target(self, y: Any, known: np.ndarray) -> Any:
+    def _target(self, y: Column, known: np.ndarray) -> Column:
         """Return the labels to fit, text that reads as numbers as text; ValueError for others."""
         check_classification_targets(known)
         name, is_category = str(y.name or "y"), str(getattr(y, "dtype", "")) == "category"
@@ -288,15 +303,15 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
         """Labels in the order of the columns of `predict_proba`."""
         return np.array(self.model_.encoding.classes)
 
-    def predict_dist(self, X: Any, *, std_of: StdOf = None) -> ClassPredictive:
+    def predict_dist(self, X: Inputs, *, std_of: StdOf = None) -> ClassPredictive:
         """Return the predictive distribution of every row; X, std_of as of `TableRegressor`."""
         return self._predicted(X, std_of)
 
-    def predict_proba(self, X: Any, *, std_of: StdOf = None) -> Float[np.ndarray, "n K"]:
+    def predict_proba(self, X: Inputs, *, std_of: StdOf = None) -> Float[np.ndarray, "n K"]:
         """Return the probability of every class, in the order of `classes_`."""
         return self.predict_dist(X, std_of=std_of).proba
 
-    def predict(self, X: Any, *, std_of: StdOf = None) -> Shaped[np.ndarray, " n"]:
+    def predict(self, X: Inputs, *, std_of: StdOf = None) -> Shaped[np.ndarray, " n"]:
         """Return the most probable class of every row; with `cost`, the cheaper one."""
         predictive, model = self.predict_dist(X, std_of=std_of), self.model_
         if model.notes.rule is None or model.positive is None:
@@ -305,7 +320,7 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
         return self.classes_[np.where(flagged, model.positive.place, 1 - model.positive.place)]
 
 
-def _is_frame(X: Any) -> bool:
+def _is_frame(X: Inputs) -> bool:
     """Whether columns have names: a frame, a dict of one row or a list of dicts."""
     first = X[0] if isinstance(X, list) and X else X
     is_known = isinstance(first, dict | pl.LazyFrame)
@@ -324,7 +339,7 @@ def _frame(X: Any, names: Sequence[str] = (), ensure_min_samples: int = 1) -> pl
     return pl.DataFrame([pl.Series(name, own.tolist(), strict=False) for name, own in pairs])
 
 
-def _free(name: Any, taken: Sequence[str]) -> str:
+def _free(name: Hashable, taken: Sequence[str]) -> str:
     """Return a name that no column has."""
     name = str(name)
     while name in taken:

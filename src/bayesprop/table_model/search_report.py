@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -86,7 +85,7 @@ def _expected(model: TableModel, frame: pl.DataFrame) -> np.ndarray:
     return np.column_stack([predictive.mean, predictive.interval(0.9)])
 
 
-def _text(cell: Any) -> str:
+def _text(cell: str | float | None) -> str:
     if cell is None:
         return "(missing)"
     return value(cell) if isinstance(cell, float) else str(cell)

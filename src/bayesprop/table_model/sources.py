@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,16 @@ from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from narwhals.typing import IntoFrame
+    from numpy.typing import ArrayLike
+    from pyarrow import RecordBatch
+
     from bayesprop.scale.all_rows import AllRows
+
+Row: TypeAlias = Mapping[str, Any]
+Table: TypeAlias = "str | Path | IntoFrame | Row | Sequence[Row] | Iterable[RecordBatch]"
+"""A file, the name of a data set, a frame that narwhals knows, a row, rows, batches of rows."""
 
 
 def read_source(
@@ -71,7 +80,7 @@ def from_frame(frame: Any) -> pl.DataFrame:
         raise InputError(Message.of("source.kind", got=type(frame).__name__)) from error
 
 
-def _dicts(rows: Any) -> list[dict[Any, Any]] | None:
+def _dicts(rows: Any) -> list[dict] | None:
     """Return rows that are dicts, or one of them, as a list; None for anything else."""
     if isinstance(rows, dict):
         several = [
@@ -85,7 +94,7 @@ def _dicts(rows: Any) -> list[dict[Any, Any]] | None:
 
 
 def read_any(
-    table: Any,
+    table: Table,
     text: Collection[str] | None = None,
     check: Check | None = None,
     missing: Collection[str] | None = None,
@@ -98,7 +107,7 @@ def read_any(
     return from_frame(table) if parts is None else parts.whole()
 
 
-def _column(column: Any, name: str) -> pl.Series:
+def _column(column: pd.Series, name: str) -> pl.Series:
     """Return a column of pandas as polars has it."""
     if str(column.dtype) == "category":
         levels = [str(value) for value in column.cat.categories]
@@ -115,7 +124,9 @@ def _column(column: Any, name: str) -> pl.Series:
         return _text(column, name)
 
 
-def levels_of_numbers(column: Any, name: str) -> tuple[pl.Series, tuple[str, ...] | None] | None:
+def levels_of_numbers(
+    column: pd.Series, name: str
+) -> tuple[pl.Series, tuple[str, ...] | None] | None:
     """Return the numbers or truth values that a category of pandas holds, and the order of these.
 
     None where it is no category of such; without order where its levels have none.
@@ -130,7 +141,7 @@ def levels_of_numbers(column: Any, name: str) -> tuple[pl.Series, tuple[str, ...
     return values, words if column.cat.ordered else None
 
 
-def _text(column: Any, name: str) -> pl.Series:
+def _text(column: pd.Series, name: str) -> pl.Series:
     pairs = zip(column.astype(object), column.isna(), strict=True)
     return pl.Series(name, [None if gone else str(value) for value, gone in pairs], pl.String)
 
@@ -167,7 +178,7 @@ def index_remarks(table: Any, y: Any) -> list[str]:
     return [f"the index of y is not that of X, and its values are taken row by row: {remedy}"]
 
 
-def _values(y: Any) -> Any:
+def _values(y: ArrayLike) -> list | tuple | pl.Series | np.ndarray:
     if isinstance(y, pl.Series | list | tuple):
         return y
     values = np.asarray(y)
@@ -176,7 +187,7 @@ def _values(y: Any) -> Any:
     return values
 
 
-def like(frame: Any, columns: pl.DataFrame, places: Any = slice(None)) -> Any:
+def like(frame: Any, columns: pl.DataFrame, places: slice | np.ndarray | None = slice(None)) -> Any:
     """Return columns as a frame of the kind of another; of what is none, polars.
 
     places
@@ -205,14 +216,14 @@ def fingerprint(target: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
 
 
-def table_name(source: Any) -> str:
+def table_name(source: Table | None) -> str:
     """Return what messages call a table: by its file or name, or as a frame."""
     if not isinstance(source, str):
         return "the frame"
     return "standard input" if source == "-" else one_line(source)
 
 
-def column(frame: pl.DataFrame, name: str, source: Any) -> pl.Series:
+def column(frame: pl.DataFrame, name: str, source: Table | None) -> pl.Series:
     """Return a column of a table that came from somewhere."""
     return column_of(frame, name, table_name(source))
 
@@ -224,7 +235,7 @@ def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: str | None) -> Enco
     return rows._replace(group=groups_of(frame[group])[rows.numbers - 1])
 
 
-def read_to_learn(request: RowRequest, table: Any) -> pl.DataFrame:
+def read_to_learn(request: RowRequest, table: Table) -> pl.DataFrame:
     """Read the table of a fit; where lines of it are broken, name what else would be refused."""
 
     def check(frame: pl.DataFrame) -> None:
@@ -235,7 +246,7 @@ def read_to_learn(request: RowRequest, table: Any) -> pl.DataFrame:
 
 
 def to_learn(
-    request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]
+    request: FitRequest, table: Table, read: Callable[[], pl.DataFrame]
 ) -> tuple[pl.DataFrame, AllRows | None]:
     """Read the rows of a fit; of a table too large for memory a sample, and what learns all.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -17,9 +17,10 @@ from bayesprop.active_learning.acquisition import (
     PROBABILITY,
     RANDOM,
 )
-from bayesprop.active_learning.batches import BATCHES, Chosen
+from bayesprop.active_learning.batches import BATCHES, Batch, Chosen
 from bayesprop.active_learning.goal import (
     DIRECTIONS,
+    Direction,
     Goal,
     best_of,
     log_expected_improvement,
@@ -27,6 +28,8 @@ from bayesprop.active_learning.goal import (
     score,
 )
 from bayesprop.active_learning.learner import ActiveLearner
+from bayesprop.codec import JsonObject
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.encoding import EncodedRows
@@ -35,13 +38,11 @@ from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.conditions import Requirement, log_probability_of_all, meets
 from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of, refusals_by_name
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.sources import column, like, table_name
-
-if TYPE_CHECKING:
-    from bayesprop.table_model.model import TableModel
+from bayesprop.table_model.sources import Table, column, like, table_name
 
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
@@ -75,13 +76,13 @@ class SuggestRequest(NamedTuple):
     batch: str
     cost: str | None
     where: Sequence[str]
-    reference: Any
+    reference: Table | None
     seed: int
     goal: str | None = None
     target_value: float | None = None
-    measured: Any = None
+    measured: Table | None = None
     requires: Sequence[Requirement] = ()
-    known: Any = None
+    known: Table | None = None
     source: str | None = None
 
     @property
@@ -152,7 +153,7 @@ class Suggestions(NamedTuple):
     """
 
     frame: Any
-    records: list[dict[str, Any]]
+    records: list[JsonObject]
     unit: str
     n_candidates: int
     acquisition: str = "mutual-information"
@@ -177,7 +178,7 @@ class _Candidates(NamedTuple):
     warnings: list[Message]
 
 
-def suggest(model: TableModel, table: Any, request: SuggestRequest) -> Suggestions:
+def suggest(model: TableModel, table: Table, request: SuggestRequest) -> Suggestions:
     """Score the candidates, choose, and say why."""
     request.check()
     listener, what = current_listener(), table_name(request.source or table)
@@ -216,7 +217,7 @@ def _goal(request: SuggestRequest, model: TableModel) -> tuple[Goal | None, str]
         return None, ""
     if model.encoding.classes:
         raise InputError(Message.of("goal.classes", model.encoding.target_name))
-    goal, beaten = Goal(cast(Any, request.goal), request.target_value), _ASKED
+    goal, beaten = Goal(cast(Direction, request.goal), request.target_value), _ASKED
     if goal.best is None and (measured := _measured(request, model)) is not None:
         X, is_met = measured
         seeks, beaten = (goal, _BEST) if is_met.any() else (_REVERSED[goal.direction], _WORST)
@@ -227,7 +228,10 @@ def _goal(request: SuggestRequest, model: TableModel) -> tuple[Goal | None, str]
 
 
 def measured_rows(
-    model: TableModel, frame: pl.DataFrame, requires: Sequence[Requirement], source: Any = None
+    model: TableModel,
+    frame: pl.DataFrame,
+    requires: Sequence[Requirement],
+    source: Table | None = None,
 ) -> tuple[EncodedRows, Bool[np.ndarray, " n"]]:
     """Return the rows of a table that have a target, and which probably meet what is required.
 
@@ -256,7 +260,7 @@ def _measured(
     return X, np.ones(len(X), dtype=bool)
 
 
-def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Candidates:
+def _candidates(request: SuggestRequest, model: TableModel, table: Table) -> _Candidates:
     frame = model.read(table)
     if not len(frame):
         raise InputError(Message.of("predict.no_rows", what=table_name(table)))
@@ -278,7 +282,7 @@ def _candidates(request: SuggestRequest, model: TableModel, table: Any) -> _Cand
 
 
 def _costs(
-    request: SuggestRequest, frame: pl.DataFrame, source: Any
+    request: SuggestRequest, frame: pl.DataFrame, source: Table | None
 ) -> Float[np.ndarray, " n"] | None:
     """Return what each row costs; None: all cost the same."""
     if request.cost is None:
@@ -319,7 +323,7 @@ def _learner(request: SuggestRequest, model: TableModel) -> ActiveLearner:
     return ActiveLearner(
         model.estimator,
         request.by,
-        batch=cast(Any, request.batch),
+        batch=cast(Batch, request.batch),
         update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
         random_state=request.seed,
     )
@@ -357,14 +361,14 @@ def _records(
     goal: Goal | None,
     beaten: str,
     request: SuggestRequest,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Say of each chosen row, best first, what it scores, on its own too, and why."""
     rows, alone, scaler = np.asarray(chosen.indices), chosen.pool_scores, model.estimator.x_scaler_
     # Without a mean and std of the training rows, no value is known to be unusual.
     is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
     features = features_of(model.encoding, candidates.X) if is_known else ()
     x, log_met, records = candidates.X[rows], candidates.log_met, []
-    predictive = predictive_of(model, x, rows + 1)
+    predictive: Any = predictive_of(model, x, rows + 1)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
     z = scaler.transform(x)
     for at, row in enumerate(rows.tolist()):
@@ -396,7 +400,7 @@ def _records(
     return records
 
 
-def _prospects(one: Any, goal: Goal | None) -> dict[str, float]:
+def _prospects(one: Predictive, goal: Goal | None) -> dict[str, float]:
     """Chance of beating the best so far, and the expected gain over it, in the target's unit."""
     if goal is None or goal.best is None:
         return {}
@@ -405,7 +409,7 @@ def _prospects(one: Any, goal: Goal | None) -> dict[str, float]:
     return {"chance": float(chance[0]), "expected_gain": float(gain[0])}
 
 
-def _chances(record: dict[str, Any], goal: Goal, beaten: str, unit: str, *, is_random: bool) -> str:
+def _chances(record: JsonObject, goal: Goal, beaten: str, unit: str, *, is_random: bool) -> str:
     """Say what may be gained, and whether by its expected value or by the doubt about it."""
     best, unit = cast(float, goal.best), f"{' ' * bool(unit)}{unit}"
     ahead = goal.sign * (record["mean"] - best)
@@ -418,7 +422,7 @@ def _chances(record: dict[str, Any], goal: Goal, beaten: str, unit: str, *, is_r
     )
 
 
-def _scores(record: dict[str, Any], n: int, unit: str, *, is_log: bool) -> str:
+def _scores(record: JsonObject, n: int, unit: str, *, is_log: bool) -> str:
     score, alone = record["score"], record["score_alone"]
     percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
     words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"

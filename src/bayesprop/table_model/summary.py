@@ -20,7 +20,11 @@ from bayesprop.table_model.plain_values import LABELS, figure, plain
 from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:
+    from bayesprop.codec import JsonObject
+    from bayesprop.estimators.shell import EstimatorBase
+    from bayesprop.model.task import Standardiser
     from bayesprop.store import SavedModel
+    from bayesprop.table.target import Label
     from bayesprop.table_model.model import TableModel
     from bayesprop.table_model.notes import Notes
 
@@ -75,7 +79,7 @@ def as_html(model: TableModel) -> str:
 
 
 def target_in_words(
-    name: str, unit: str, kind: str, classes: Sequence[Any], order: Sequence[int] | None
+    name: str, unit: str, kind: str, classes: Sequence[Label], order: Sequence[int] | None
 ) -> str:
     """Say what is predicted: its name and unit, and its classes or kind of number."""
     name = f"{name} ({unit})" if unit else name
@@ -120,7 +124,7 @@ def _scores(model: TableModel) -> list[tuple[str, str]]:
     return lines
 
 
-def facts_of(saved: SavedModel, notes: Notes) -> dict[str, Any]:
+def facts_of(saved: SavedModel, notes: Notes) -> JsonObject:
     """Return what a model file holds, how its fit went and what reproduces it, for JSON."""
     estimator: Any = saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
@@ -156,13 +160,13 @@ def facts_of(saved: SavedModel, notes: Notes) -> dict[str, Any]:
     }
 
 
-def _hidden_sizes(estimator: Any) -> list[int]:
+def _hidden_sizes(estimator: EstimatorBase) -> list[int]:
     """Return the hidden layers in use: chosen by the user, or by the method for the rows it had."""
     asked = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
     return np.atleast_1d(np.asarray(getattr(estimator, "hidden_layer_sizes_", asked), int)).tolist()
 
 
-def _features(saved: SavedModel) -> list[dict[str, Any]]:
+def _features(saved: SavedModel) -> list[JsonObject]:
     scalings = _scalings(saved.estimator.x_scaler_)
     names = getattr(saved.estimator, "feature_names_in_", None)
     if saved.table is not None:
@@ -180,6 +184,6 @@ def _features(saved: SavedModel) -> list[dict[str, Any]]:
     ]
 
 
-def _scalings(scaler: Any) -> list[dict[str, Any]]:
+def _scalings(scaler: Standardiser) -> list[JsonObject]:
     pairs = zip((scaler.mean * scaler.unit).tolist(), scaler.scale.tolist(), strict=True)
     return [{"mean": mean, "std": std} for mean, std in pairs]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
+from bayesprop.catalogue import CLASSIFICATION, Params
+from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser, Task
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message, listing, one_line
 from bayesprop.table.target import Label, class_text
@@ -40,7 +39,7 @@ WORDS = {
 """What targets of a kind are, in words."""
 
 
-def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str:
+def classes_in_words(classes: Sequence[Label], order: Sequence[int] | None) -> str:
     """List the classes of a target, in their order where they have one."""
     words = list(map(class_text, classes))
     if order is None:
@@ -48,7 +47,7 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
     return f"ordered, {' < '.join(words[place] for place in order)}"
 
 
-def outside_support(task: Any, y: np.ndarray, target: str) -> list[Message]:
+def outside_support(task: Task, y: np.ndarray, target: str) -> list[Message]:
     """Word how many evaluated targets are impossible for the target kind of the model."""
     target_map = getattr(task, "map", None)
     if target_map is None or target_map.holds(y).all():
@@ -64,8 +63,8 @@ def settings_of_kind(
     train: EncodedRows,
     target: pl.Series,
     *,
-    noise: Any = None,
-) -> dict[str, Any]:
+    noise: float | str | None = None,
+) -> Params:
     """Return the hyper-parameters that say what a target can be; none for classes without order.
 
     target
@@ -92,7 +91,7 @@ def _kind_of(
     request: RowRequest,
     encoding: TableEncoding,
     train: EncodedRows,
-    noise: Any,
+    noise: float | str | None,
 ) -> str:
     """Return the kind of a target of numbers, and say where it was guessed."""
     name, limits = one_line(encoding.target_name), encoding.limits
@@ -117,9 +116,7 @@ def _kind_of(
     return kind
 
 
-def _settings_of_classes(
-    request: RowRequest, encoding: TableEncoding, target: pl.Series
-) -> dict[str, Any]:
+def _settings_of_classes(request: RowRequest, encoding: TableEncoding, target: pl.Series) -> Params:
     """Return the order of classes, as asked for or as their owner's categories have it."""
     name, labels = one_line(encoding.target_name), encoding.classes
     if request.target_kind not in (None, *KINDS_OF_CLASSES):

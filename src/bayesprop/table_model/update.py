@@ -6,7 +6,7 @@ import copy
 import time
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from bayesprop.table_model.evaluate import Judged, evaluation, judge, learn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.sources import column, divided, fingerprint, table_name
+from bayesprop.table_model.sources import Table, column, divided, fingerprint, table_name
 
 if TYPE_CHECKING:
+    from bayesprop.codec import JsonObject
+    from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
     from bayesprop.table_model.model import TableModel
 
 
@@ -31,7 +33,7 @@ class _Updated(NamedTuple):
         As `TableEncoding.gap_shares`, of the rows that its inputs are known from.
     """
 
-    estimator: Any
+    estimator: EstimatorBase
     rows: dict[str, int]
     missing: dict[str, float]
     judged: Judged
@@ -39,7 +41,7 @@ class _Updated(NamedTuple):
 
 
 def update(
-    model: TableModel, table: Any, known: Sequence[Any], half_life: float | None
+    model: TableModel, table: Table, known: Sequence[Table], half_life: float | None
 ) -> TableModel:
     """Evaluate a model on the measured rows, and return one that has learnt them."""
     listener, what, rule = current_listener(), table_name(table), model.notes.rule
@@ -84,7 +86,7 @@ def update(
     return type(model).of(SavedModel.of(updated.estimator, model.encoding, metadata))
 
 
-def _measured(table: Any, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
+def _measured(table: Table, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
     """Read the rows to learn, with their weights; beside, the target, of weight 0, too."""
     frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
@@ -105,14 +107,15 @@ def _measured(table: Any, model: TableModel) -> tuple[EncodedRows, np.ndarray]:
 def _streamed(model: TableModel, rows: EncodedRows, half_life: float | None) -> _Updated:
     """Absorb the new rows only; the held-out rows are unknown, so nothing is evaluated."""
     forget = {} if half_life is None else {"half_life": half_life}
-    estimator = copy.copy(model.estimator).partial_fit(rows.X, rows.y, **rows.weights, **forget)
+    estimator = cast("RegressorBase | ClassifierBase", copy.copy(model.estimator))
+    estimator.partial_fit(rows.X, rows.y, **rows.weights, **forget)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
     judged = Judged(model.notes.baselines)
-    remarks = list(estimator.fit_report_.warnings)
+    remarks: list[Said] = list(estimator.fit_report_.warnings)
     return _Updated(estimator, counts, model.notes.missing, judged, remarks)
 
 
-def _refitted(model: TableModel, known: Sequence[Any], rows: EncodedRows) -> _Updated:
+def _refitted(model: TableModel, known: Sequence[Table], rows: EncodedRows) -> _Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
     old, encoding = model.estimator, model.encoding
     first, test = _division(known[0], model).encoded(encoding)
@@ -127,7 +130,7 @@ def _refitted(model: TableModel, known: Sequence[Any], rows: EncodedRows) -> _Up
     return _Updated(estimator, counts, encoding.gap_shares(train.X), judged, remarks)
 
 
-def _division(table: Any, model: TableModel) -> Division:
+def _division(table: Table, model: TableModel) -> Division:
     """Divide the table of the fit as the fit did; refuse another table."""
     encoding, notes, frame = model.encoding, model.notes, model.read(table)
     column(frame, encoding.target_name, table)
@@ -147,7 +150,7 @@ def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
     return EncodedRows(*rows, weight=weight, group=group, are_exchangeable=are_exchangeable)
 
 
-def _forgotten(known: Sequence[Any], model: TableModel, n_known: int) -> list[Message]:
+def _forgotten(known: Sequence[Table], model: TableModel, n_known: int) -> list[Message]:
     n_before = model.notes.rows.get("train", n_known)
     if n_before == n_known:
         return []
@@ -160,8 +163,8 @@ def noted(
     command: str,
     rows: dict[str, int],
     judged: Judged,
-    updates: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
+    updates: Sequence[JsonObject],
+) -> JsonObject:
     """Return the notes of a model's fit, as they are after it has learnt more."""
     return plain(
         {

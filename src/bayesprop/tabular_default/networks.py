@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise, product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -38,7 +38,7 @@ _FIRST_STD, _BIAS_STD = 0.01, 0.5  # of weights, as a share of their spread; of 
 DEAD_BELOW = 0.1
 """Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
 
-Values = Any
+Values = np.ndarray
 """An array of NumPy."""
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -129,7 +129,9 @@ class ResidualProcess(Neighbours):
         correct = sparse.csr_matrix((shares.ravel(), which.ravel(), ends))
         return (draw_prior(x) + correct @ error).T
 
-    def _kriged(self, x: Float[np.ndarray, "m f"]) -> Iterator[tuple[Any, ...]]:
+    def _kriged(
+        self, x: Float[np.ndarray, "m f"]
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
         """Give rows, their nearest, the shares of these in the mean of g, and its variances."""
         for part, at, number in self._pieces(x):
             known, weight = self.x[number], self.weight[number]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -84,12 +84,12 @@ class TargetMap(ABC):
         """Map targets (n, o) that a method is to learn from standardised inputs."""
         return self.forward(y)
 
-    def __getitem__(self, rows: Any) -> TargetMap:
+    def __getitem__(self, rows: slice | np.ndarray | tuple) -> TargetMap:
         """Return the map of some rows: that of all, where a kind says nothing else."""
         return self
 
     @classmethod
-    def joined(cls, parts: Sequence[Any]) -> TargetMap:
+    def joined(cls, parts: Sequence) -> TargetMap:
         """Return the map of the rows of several predictions, one after another."""
         return parts[0]
 

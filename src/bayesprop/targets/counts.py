@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -70,7 +70,7 @@ class CountScores(IntervalMap):
         """Whether each target is a count."""
         return (y >= 0.0) & (y == np.floor(y)) & (y < _LARGEST_COUNT)
 
-    def __getitem__(self, rows: Any) -> CountScores:
+    def __getitem__(self, rows: slice | np.ndarray | tuple) -> CountScores:
         """Return the map of some of the rows that have an exposure."""
         return self if self.exposure is None else replace(self, exposure=self.exposure[rows])
 
