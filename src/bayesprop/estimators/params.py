@@ -254,7 +254,7 @@ def layer_sizes(n_inputs: int, hidden_layer_sizes: object, n_outputs: int) -> tu
 
 
 def prior_variances(
-    prior_std: float | Sequence[float], hidden_layer_sizes: object
+    prior_std: float | Sequence[float], hidden_layer_sizes: int | tuple[int, ...]
 ) -> float | tuple[float, ...]:
     """Return the variance of a normal prior, or one a layer; ValueError for too few."""
     if np.ndim(prior_std) == 0:

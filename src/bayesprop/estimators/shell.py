@@ -202,7 +202,7 @@ class EstimatorBase(ABC, BaseEstimator):
         """Whether there is a fit."""
         return "_fitted" in vars(self)
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Missing inputs are supported; sparse input is not."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

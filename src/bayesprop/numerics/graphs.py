@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -198,7 +198,7 @@ def mills(u: Node) -> Node:
     beyond = u + _CENTRE
     t = (u - _CENTRE) / beyond
     # Along an axis of their own both polynomials take the operators of one.
-    rank = len(u.var.unwrap_tensor().shape)
+    rank = len(cast(tuple, u.var.unwrap_tensor().shape))
     last, *others = _mills().T[::-1].reshape(-1, 2, *[1] * rank)
     both = reduce(lambda value, each: value * t + each, others, Node(variable(last)))
     numerator, denominator = (taken(both, part) for part in (0, 1))

@@ -434,7 +434,7 @@ class TableModel:
         allow, std_of = self.allow_absent, self.std_of
         return self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
 
-    def rows_of(self, frame: pl.DataFrame, source: Table) -> EncodedRows:
+    def rows_of(self, frame: pl.DataFrame, source: Table | None) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""
         column(frame, self.encoding.target_name, source)
         rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
