@@ -21,7 +21,6 @@ from jaxtyping import Float
 from bayesprop.codec import Stored
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.estimators.params import (
     Count,
     Noise,
@@ -50,7 +49,6 @@ from bayesprop.targets.kinds import KINDS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils import Tags
 
     from bayesprop.estimators.stored import Pruned
 else:
@@ -242,8 +240,7 @@ class EstimatorBase(ABC, BaseEstimator):
 
     def _uncertain(self, X: ArrayLike, X_std: ArrayLike | None) -> tuple:
         """Return rows to predict at, and their standard deviations, by name those of a frame."""
-        is_frame = hasattr(X_std, "columns")
-        rows = self.checked_inputs(X)
+        rows, is_frame = self.checked_inputs(X), hasattr(X_std, "columns")
         return rows, self.checked_inputs(cast("ArrayLike", X_std)) if is_frame else X_std
 
     def to_inference_data(
@@ -307,11 +304,10 @@ class RegressorBase(EstimatorBase, RegressorMixin):
     y_scaler_ = of_fitted("task.scaler")
     n_outputs_ = of_fitted("task.n_outputs")
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Several outputs are supported, too."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = tags.target_tags.single_output = True
         return tags
 
     def partial_fit(
@@ -405,8 +401,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         features = fitted.features(rows) * self.y_scaler_.scale[:, None]
         if self.task_.kind == NUMBERS:
             return features
-        predictive = cast(TransformedPredictive, fitted.predict(rows))
-        return features * np.reshape(predictive.slope, (len(rows), -1, 1))
+        return features * np.reshape(fitted.predict(rows).slope, (len(rows), -1, 1))
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log density of y, nats a row, in the original units (outputs are summed)."""

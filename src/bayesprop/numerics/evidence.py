@@ -175,7 +175,7 @@ class Ascent(NamedTuple):
 
 
 def ascend(
-    at: Callable[[Float[np.ndarray, " k"], Any], Any],
+    at: Callable,
     prec: Float[np.ndarray, " k"],
     bounds: Bounds,
     *,
