@@ -86,7 +86,7 @@ def fit(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
-    X_std: Any = None,
+    X_std: ArrayLike | None = None,
 ) -> Fitted:
     """Fit from scratch, or go on from an earlier fit where `warm_start` says so.
 

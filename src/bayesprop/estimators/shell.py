@@ -362,7 +362,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         return self.predict_dist(X, X_std=X_std).interval(coverage)
 
     def predict_quantiles(
-        self, X: ArrayLike, alpha: Any = (0.05, 0.5, 0.95), *, X_std: ArrayLike | None = None
+        self, X: ArrayLike, alpha: ArrayLike = (0.05, 0.5, 0.95), *, X_std: ArrayLike | None = None
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
         return self.predict_dist(X, X_std=X_std).quantile(np.atleast_1d(alpha))

@@ -108,7 +108,7 @@ class PredictiveDistribution(BaseDistribution):
         each = energy.reshape(self.shape)
         return each.sum(axis=1) if self.ndim else each
 
-    def _sample(self, n_samples: int | None = None) -> Any:
+    def _sample(self, n_samples: int | None = None) -> pd.DataFrame | np.ndarray:
         n = 1 if n_samples is None else n_samples
         draws = self.predictive.sample(np.random.default_rng(), n).reshape(n, *self.shape)
         if not self.ndim:
@@ -131,7 +131,7 @@ class PredictiveDistribution(BaseDistribution):
         index, columns = self.index[rows], self.columns[outputs]
         return PredictiveDistribution(predictive, index=index, columns=columns)
 
-    def _iat(self, rowidx: Any = None, colidx: Any = None) -> PredictiveDistribution:
+    def _iat(self, rowidx: int | None = None, colidx: int | None = None) -> PredictiveDistribution:
         return self._iloc(rowidx, colidx)
 
 

@@ -512,7 +512,7 @@ class Fitted:
         n: int,
         *,
         include_noise: bool,
-        X_std: Any = None,
+        X_std: ArrayLike | None = None,
     ) -> Float[np.ndarray, "s n o"]:
         """Draw functions jointly over all rows, or observations, in the units of y.
 
