@@ -129,10 +129,11 @@ def expected_entropy(
     """E[entropy of softmax(a)], nats, from `moments`.
 
     E[lse(a)] - sum_k E[p_k a_k], and E[p_k a_k] = m_k E[p_k] + v_k E[p_k (1 - p_k)] by Stein's
-    identity.
+    identity. All less the largest m, since the sum of `proba` is 1 but for the quadrature's error.
     """
-    mean_chosen = jnp.sum(m * expected.proba) + jnp.sum(v * expected.slope)
-    return jnp.maximum(expected.log_sum_exp - mean_chosen, 0.0)
+    top = jnp.max(m)
+    mean_chosen = jnp.sum((m - top) * expected.proba) + jnp.sum(v * expected.slope)
+    return jnp.maximum(expected.log_sum_exp - top - mean_chosen, 0.0)
 
 
 def graph(m: Node, v: Node, n_classes: int) -> ClassNodes:
@@ -152,7 +153,7 @@ def graph(m: Node, v: Node, n_classes: int) -> ClassNodes:
     joint = applied("exp", log_cdf.sum())
     at_end = (taken(step, last, 2) * 0.5 + growth / 6.0) * taken(joint, last, 1)
     mean = high - (step @ joint).reshape(-1, 1) + at_end - np.euler_gamma
-    entropy = mean - (m * proba + v * slope).sum()
+    entropy = mean - m.max() - ((m - m.max()) * proba + v * slope).sum()
     return ClassNodes(larger(proba, 0.0), larger(entropy, 0.0))
 
 
