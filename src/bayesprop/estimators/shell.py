@@ -1,8 +1,7 @@
 """Base classes of regressors and classifiers, from which scikit-learn's classes are made.
 
-An estimator is hyper-parameters, which say what `Method` they make, over `RegressorBase` or
-`ClassifierBase`. Nothing here imports scikit-learn before it is used, so that a saved model
-predicts without it: `scikit_learn.py` makes the class that users see, when it is first asked for.
+An estimator is hyper-parameters, which say what `Method` they make, over a base class. A saved
+model predicts without scikit-learn: `scikit_learn.py` makes the class that users see when asked.
 """
 
 from __future__ import annotations
@@ -342,7 +341,8 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             the share of its variance that comes from there. A missing value needs none. None: X is
             exact.
         """
-        return self.fitted_.predict(*self._uncertain(X, X_std))
+        rows = self._uncertain(X, X_std)
+        return self.fitted_.predict(*rows)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
@@ -352,8 +352,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         if not return_std:
             return np.concatenate([part.mean for part in self.fitted_.parts(*rows)])
         moments = [(part.mean, part.std) for part in self.fitted_.parts(*rows)]
-        mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
-        return mean, std
+        return tuple(np.concatenate(column) for column in zip(*moments, strict=True))
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = 0.9, *, X_std: ArrayLike | None = None
@@ -477,7 +476,8 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
         X, X_std
             As `BayesianRegressor.predict_dist` takes them; shares are of the entropy.
         """
-        return self.fitted_.predict(*self._uncertain(X, X_std))
+        rows = self._uncertain(X, X_std)
+        return self.fitted_.predict(*rows)
 
     def predict_proba(
         self, X: ArrayLike, *, X_std: ArrayLike | None = None
