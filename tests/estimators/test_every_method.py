@@ -119,16 +119,19 @@ def test_a_fit_that_is_asked_to_end_keeps_what_it_has_and_says_so(fitted, tmp_pa
     if hasattr(model, "n_warmup"):
         quick.set_params(n_warmup=2)  # so that there are draws before half of the steps
 
+    # The last step of a search by `max_steps` may go from a third of the way to the end.
+    early = 0.3 if hasattr(model, "max_steps") else 0.45
+
     def ask(share, _where):
         shares.append(share)
-        if 0.45 <= share < 0.95:
+        if early <= share < 0.95:
             going.stop.set()
 
     with following(replace(going, show=ask)):
         part = silently(quick.fit, X, targets(task))
     advice = part.fit_report_.warnings
     assert any("stopped by an interrupt after" in one for one in advice) == going.stop.is_set()
-    assert going.stop.is_set() or len(set(shares)) < 3 or max(shares) < 0.45  # ended in a leap
+    assert going.stop.is_set() or len(set(shares)) < 3
     part.save(tmp_path / "model")
     loaded = bayesprop.load(tmp_path / "model")
     np.testing.assert_array_equal(predicted(loaded, X), predicted(part, X))

@@ -266,7 +266,7 @@ def maximise(
     is_bound: bool = True,
     max_steps: int = 200,
     tolerance: float = 1e-2,
-    told: Callable[[float], bool] = lambda _: False,
+    on_step: Callable[[float], bool] = lambda _: False,
 ) -> Maximised:
     """Maximise the evidence over precisions, which the logits share.
 
@@ -279,7 +279,7 @@ def maximise(
     tolerance
         Largest derivative of the log evidence by a log precision at the end, nats a weight of the
         largest group; the posterior errs by more where its own search ends early.
-    told
+    on_step
         As `ascend` takes it.
     """
     k, c = data.x.shape[1], n_logits
@@ -292,7 +292,7 @@ def maximise(
         max_steps=max_steps,
         tolerance=enough,
         slack=_SLACK if is_bound else np.inf,
-        told=told,
+        on_step=on_step,
     )
     fitted, prec = ascent.point.fitted, ascent.point.prec[:k]
     return Maximised(fitted, prec, ascent, int(np.sum((groups != FIXED) & (prec <= LEAST))))
@@ -344,7 +344,7 @@ def logit_moments(q: Gaussian, phi: Float[np.ndarray, "n k"]) -> Logits:
 def monte_carlo(weights: Float[np.ndarray, "s p"], phi: Float[np.ndarray, "n k"]) -> ClassMoments:
     """Average over draws of the weights, (1/S) sum_s p(y | x, w_s); memory is a block of rows'.
 
-    All draws will do, from a Gaussian or from a Markov chain. (The lecture leaves out 1/S.)
+    The draws may come from a Gaussian or a Markov chain. (The lecture leaves out 1/S.)
     """
     n_classes = max(weights.shape[1] // phi.shape[1], 2)
     proba, entropy = np.zeros((len(phi), n_classes)), np.zeros(len(phi))

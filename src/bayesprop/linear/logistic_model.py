@@ -93,7 +93,7 @@ class LogisticModel:
         del rng
         approximate = self._approximate(progress)
 
-        def told(share: float) -> bool:
+        def on_step(share: float) -> bool:
             progress.report(share, 1.0, "evidence")
             return progress.is_over
 
@@ -117,7 +117,7 @@ class LogisticModel:
                     self.n_logits,
                     is_bound=self.posterior == _VI,
                     max_steps=self.max_steps,
-                    told=told,
+                    on_step=on_step,
                 )
                 found, prec = best.fitted, best.prior_prec
         except np.linalg.LinAlgError as error:

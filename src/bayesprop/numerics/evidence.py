@@ -182,7 +182,7 @@ def ascend(
     max_steps: int,
     tolerance: float,
     slack: float = 1e-10,
-    told: Callable[[float], bool] = lambda _: False,
+    on_step: Callable[[float], bool] = lambda _: False,
 ) -> Ascent:
     """Go uphill from given precisions until the gradient is below the tolerance.
 
@@ -193,7 +193,7 @@ def ascend(
         nats but for a constant, and its `weights`, a part for each precision.
     slack
         What a step may lose, relative to the log evidence; infinite where it need not rise.
-    told
+    on_step
         Called before every step with the share that is done, as if the gradient fell at one rate;
         whether to end there.
     """
@@ -205,7 +205,7 @@ def ascend(
         if step.gradient < tolerance:
             break
         share = np.log(first / step.gradient) / np.log(first / tolerance)
-        if told(max(float(share), 0.0)):
+        if on_step(max(float(share), 0.0)):
             break
         further, last = None, moved
         if len(step.prec) <= _FEW_PARTS and slack < np.inf:

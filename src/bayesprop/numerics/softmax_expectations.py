@@ -129,7 +129,8 @@ def expected_entropy(
     """E[entropy of softmax(a)], nats, from `moments`.
 
     E[lse(a)] - sum_k E[p_k a_k], and E[p_k a_k] = m_k E[p_k] + v_k E[p_k (1 - p_k)] by Stein's
-    identity. All less the largest m, since the sum of `proba` is 1 but for the quadrature's error.
+    identity. The largest m is subtracted first: the probabilities add up to 1 only up to the error
+    of the quadrature, which a large common part of m would multiply.
     """
     top = jnp.max(m)
     mean_chosen = jnp.sum((m - top) * expected.proba) + jnp.sum(v * expected.slope)
