@@ -15,7 +15,7 @@ from models import command, figures, file_of, model_of, predict
 from situations import (
     BLOCK,
     FACTORS,
-    FAST,
+    FAMILIES,
     REFUSED,
     WITHOUT_JAX,
     has,
@@ -49,8 +49,8 @@ class Arrays:
 
 
 arrays = cache(Arrays)
-SLOW = tuple(method for method in METHODS if method not in FAST)
-TOGETHER = [*((method,) for method in WITHOUT_JAX), FAST[len(WITHOUT_JAX) :], SLOW]
+OTHERS = tuple(method for method in METHODS if method not in (*WITHOUT_JAX, *FAMILIES))
+TOGETHER = [*((method,) for method in WITHOUT_JAX), FAMILIES, OTHERS]
 """Those whose programs compile for a second take turns."""
 
 
@@ -77,22 +77,23 @@ TRIED = {
 
 
 def pytest_generate_tests(metafunc):
-    """Situations of each method; slow ones are not even listed where `make test` runs."""
+    """Situations of each method; `make test` lists every second one of those without JAX."""
     name = metafunc.function.__name__
     is_quick = metafunc.config.getoption("markexpr") == "not exhaustive"
     if name not in TRIED:
         return
-    together = TOGETHER[:-1] if is_quick else TOGETHER
+    together = TOGETHER[: len(WITHOUT_JAX)] if is_quick else TOGETHER
     if name == "test_every_triple":
         together = [] if is_quick else [("default",)]
     situations = [s for methods in together for s in TRIED[name](*methods)]
+    situations = situations[::2] if is_quick else situations
     metafunc.parametrize(
         "s",
         [
             pytest.param(
                 s,
                 id="; ".join(s.values()),
-                marks=[] if s["method"] in FAST else pytest.mark.exhaustive,
+                marks=[] if s["method"] in WITHOUT_JAX else pytest.mark.exhaustive,
             )
             for s in situations
         ],
@@ -200,6 +201,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(s, tmp_path):
     assert len(str(refusal.value)) < 600
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("methods", TOGETHER, ids=lambda methods: methods[0])
 def test_every_pair_is_covered(methods):
     """By situations that have a meaning; of these, most pairs are good in one."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from invariants import alike, same
 from models import n_rows, unfitted
-from situations import CHAOTIC, FAST, TASKS_OF_CLASSES, task_of
+from situations import CHAOTIC, TASKS_OF_CLASSES, WITHOUT_JAX, task_of
 
 from bayesprop.catalogue import METHODS
 from method_settings import silently
@@ -19,7 +19,7 @@ CASES = [
         method,
         task,
         id=f"{method}; {task}",
-        marks=[] if method in FAST else pytest.mark.exhaustive,
+        marks=[] if method in WITHOUT_JAX else pytest.mark.exhaustive,
     )
     for method in METHODS
     for task in ("numbers", "two classes", "many classes")
