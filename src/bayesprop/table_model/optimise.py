@@ -127,6 +127,8 @@ class Optimiser:
         self.outputs = [one for one in dict.fromkeys(names) if not Path(one).is_file()]
         if target in self.outputs:
             raise InputError(Message.of("requires.target", target))
+        if self.outputs:
+            current_listener().note(Message.of("requires.outputs", *self.outputs))
         self._candidates, self._make = candidates, MADE if make is None else int(make)
         drop = settings.get("drop", ())
         drop = [*((drop,) if isinstance(drop, str | int) else drop), *self.outputs]
