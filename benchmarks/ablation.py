@@ -194,6 +194,7 @@ PARTS = {
     "twins": Part(CLASSIFICATION, {"twins:Twins.fit": constantly(None)}),
     "rows counted eight times": Part(CLASSIFICATION, {WEIGHTS: without(1, 3)}),
     "ramps, classes": Part(CLASSIFICATION, {WEIGHTS: without(2, 3)}),
+    "power": Part(CLASSIFICATION, {"tabular_default.stack:power": constantly(1.0)}),
     "surprise": Part(
         CLASSIFICATION,
         {"experts:ClassState.predict": lambda old: lambda s, x: old(s._replace(surprise=0.0), x)},

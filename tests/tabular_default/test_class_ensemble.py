@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from class_networks import OF_CLASSES as SETTINGS
 from class_networks import mean_outputs, slopes_for_classes, widened
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from bayesprop import codec
 from bayesprop.numerics import softmax_expectations
@@ -151,6 +151,37 @@ def test_shares_are_the_most_probable():
     assert stacking.mixture_weights(likelihood[:, :0], weight[:0]) == pytest.approx(1.0 / 3.0)
 
 
+@pytest.mark.parametrize("log_power", [-0.5, 0.0, 0.6])
+def test_the_power_is_the_nearest_to_one_that_rows_allow(log_power):
+    """Oracle: the powers at which labels were drawn, and SciPy's best one, of weighted rows."""
+    rng = np.random.default_rng(5)
+    drawn = special.softmax(2.0 * rng.standard_normal((4_000, 3)), axis=1)
+    codes = (rng.random((4_000, 1)) > np.cumsum(drawn, axis=1)).sum(axis=1)
+    proba = stacking.normalised(drawn, np.exp(-log_power))
+    known = Rows(np.zeros((4_000, 0)), codes, rng.uniform(0.5, 2.0, 4_000))
+
+    def losses(log_power):
+        return -np.log(special.softmax(np.exp(log_power) * np.log(proba), axis=1))[
+            np.arange(4_000), codes
+        ]
+
+    def loss(log_power):
+        return np.average(losses(log_power), weights=known.weight)
+
+    best = optimize.minimize_scalar(loss, bounds=(-1.0, 1.0), method="bounded").x
+    chosen = np.log(stacking.power(known, proba))
+    assert abs(best - log_power) < 0.1
+    assert abs(chosen) <= abs(best) + stacking.LOG_STEP / 2.0
+    error = np.std(losses(chosen) - losses(best)) / np.sqrt(4_000)
+    assert loss(chosen) - loss(best) < 3.0 * error + 2e-3
+
+
+def test_a_power_of_rows_that_are_all_right_has_a_bound():
+    known = Rows(np.zeros((50, 0)), np.arange(50) % 2, np.ones(50))
+    proba = np.where(np.eye(2)[known.y] > 0.0, 0.9, 0.1)
+    assert stacking.power(known, proba) == pytest.approx(np.e)
+
+
 def test_folds_are_stratified_and_keep_groups_together():
     rng = np.random.default_rng(6)
     codes = np.repeat([0, 1, 2], [50, 10, 1])
@@ -219,6 +250,17 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_expert_does():
         assert job.table.n_total == pytest.approx(times * weight[kept].sum(), rel=1e-6)
 
 
+def test_a_power_leaves_the_share_of_the_doubt_that_data_would_remove(fitted):
+    x, _, (state, _) = fitted
+    plain, raised = (state._replace(power=p, surprise=0.0).predict(x) for p in (1.0, 2.0))
+    square = plain.proba**2
+    np.testing.assert_allclose(raised.proba, square / square.sum(axis=1, keepdims=True))
+    share, other = (
+        one.expected_entropy / stats.entropy(one.proba, axis=1) for one in (plain, raised)
+    )
+    np.testing.assert_allclose(share, other)
+
+
 def test_what_data_would_tell_grows_with_the_distance(fitted):
     x, _, (state, _) = fitted
     near, far = (state.predict(scale * x) for scale in (1.0, 20.0))
@@ -246,6 +288,7 @@ def test_a_state_comes_back_from_its_arrays(fitted):
         ({"constant": np.ones(3)}, "constant must be 3 numbers"),
         ({"points": np.zeros((0, 3), np.float32)}, "points must have rows"),
         ({"surprise": 1.0}, "surprise must be from 0 to 1"),
+        ({"power": 0.0}, "power must be > 0"),
         ({"points": np.zeros((4, 2), np.float32)}, "points must be"),
         ({"ramps": ramps._replace(n_knots=np.zeros(2, int))}, "knots and centres"),
         ({"experts": (broken, *others)}, r"experts\.0\.members\.0\.mean\.0\.w"),

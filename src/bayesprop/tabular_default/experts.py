@@ -192,6 +192,8 @@ class ClassState(NamedTuple):
         The number that fixed the starts, the folds and the order of the rows.
     neighbours
         What moves the mixture; None where held-out rows want nothing.
+    power
+        Inverse temperature that the mixture is raised to, before twins.
     surprise
         Weight of the constant beside all that: n rows without a surprise leave one in n + 2 (the
         rule of succession, Laplace 1774).
@@ -208,6 +210,7 @@ class ClassState(NamedTuple):
     neighbours: LocalLogits | None = None
     surprise: float = 0.0
     twins: Twins | None = None
+    power: float = 1.0
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""
@@ -218,6 +221,8 @@ class ClassState(NamedTuple):
                 raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
         if not 0.0 <= self.surprise < 1.0:
             raise ValueError("surprise must be from 0 to 1")
+        if not self.power > 0.0:
+            raise ValueError("power must be > 0")
         if not len(self.points) or self.points.shape[1] != n_classes:
             raise ValueError(f"points must have rows, and {n_classes} columns")
         near = self.neighbours
@@ -252,12 +257,13 @@ class ClassState(NamedTuple):
                 proba += share * each[0]
                 entropy += share * each[1]
         moved = proba if self.neighbours is None else self.neighbours.moved(views[0], proba)
+        moved = stacking.normalised(moved, self.power)
         moved = moved if self.twins is None else self.twins.moved(x, moved)
         before, after = (special.entr(p).sum(axis=1) for p in (proba, moved))
         entropy *= after / np.maximum(before, stacking.LEAST_PROBA)
         own, share = special.entr(self.constant).sum(), self.surprise
         return ClassPredictive.of_codes(
-            (1.0 - share) * stacking.normalised(moved) + share * self.constant,
+            (1.0 - share) * moved + share * self.constant,
             (1.0 - share) * entropy + share * own,
         )
 

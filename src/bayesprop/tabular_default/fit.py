@@ -10,9 +10,9 @@ piecewise-linear ramps beside them; beside each stands a Gaussian process on the
 Classes: a categorical likelihood. Two choices that no fixed value serves are made four ways at
 once: whether inputs have ramps beside them, and how often the posterior believes it saw every row.
 Each of the four experts is several networks, each trained without its part of the rows, which give
-the experts their mixture weights. In the end the shares of the classes get a weight of one in
-n + 2, for a surprise among n rows. Of ordered classes there are further experts, whose likelihood
-is cumulative: where their order says nothing, their weights are small.
+the experts their mixture weights, and the mixture a power. In the end the shares of the classes get
+a weight of one in n + 2, for a surprise among n rows. Of ordered classes there are further experts,
+whose likelihood is cumulative: where their order says nothing, their weights are small.
 
 The recipe, what it was chosen from and what it does not do well: docs/records/default-notebook.md.
 """
@@ -205,16 +205,16 @@ class Classes:
             likelihood = np.maximum(proba[:, np.arange(len(out)), known.y], stacking.LEAST_PROBA)
             weights = stacking.mixture_weights(likelihood, known.weight)
             mixture = np.tensordot(weights, proba, 1)
-            near = known._replace(x=bounded(known.x).astype(np.float32))
-            state = state._replace(weights=weights)
-            found = LocalLogits.fit(rng, near, mixture) if asks_neighbours else None
-            if found is not None:
+            near, logits = known._replace(x=bounded(known.x).astype(np.float32)), None
+            if asks_neighbours and (found := LocalLogits.fit(rng, near, mixture)) is not None:
                 logits, own, mixture = found
-                state, known = state._replace(neighbours=logits), known.at(own)
+                known = known.at(own)
+            power = stacking.power(known, mixture)
+            state = state._replace(weights=weights, neighbours=logits, power=power)
+            mixture = stacking.normalised(mixture, power)
             if settings.learns_processes and are_exchangeable:
                 state = state._replace(twins=twins.Twins.fit(given, known, mixture))
-            losses_out = stacking.log_loss(mixture, known.y)
-            loss = float(np.average(losses_out, weights=known.weights))
+            loss = float(np.average(stacking.log_loss(mixture, known.y), weights=known.weights))
         guards = _guards(experts, settings, [state.neighbours])
         return state, FitInfo(losses, guards, [], loss)
 

@@ -7,7 +7,7 @@ Weights of a mixture are those under which held-out rows are most likely (stacki
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,8 +126,8 @@ PSEUDO_ROWS = 1.0
 """Rows that every prediction is taken to have explained alone: a pull to equal weights."""
 LEAST_PROBA = 1e-12
 
-LOG_STEP, MOST_STEPS = 0.25, 16
-"""Of the logarithm of the factor of the noise variance."""
+LOG_STEP, MOST_STEPS, MOST_OF_A_POWER = 0.25, 16, 4
+"""Of the logarithm of the factor of the noise variance, and of the power of probabilities."""
 
 MOST_MEASUREMENTS = 8192
 """Held-out measurements that are scored, at most."""
@@ -164,9 +164,9 @@ def weights_of(
     return mixture_weights(np.exp(log_p - log_p.max(axis=0)), weight)
 
 
-def normalised(proba: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
-    """Return probabilities that sum to one, those below LEAST_PROBA taken for that."""
-    p = np.maximum(proba, LEAST_PROBA)
+def normalised(proba: Float[np.ndarray, "n c"], power: float = 1.0) -> Float[np.ndarray, "n c"]:
+    """Return powers of probabilities, LEAST_PROBA or more, that sum to one."""
+    p = np.maximum(proba, LEAST_PROBA) ** power
     return p / p.sum(axis=1, keepdims=True)
 
 
@@ -190,10 +190,35 @@ def noise_factor(
 ) -> tuple[float, Float[np.ndarray, " g"]]:
     """Log of the factor of the noise that held-out measurements want, and their scores with it.
 
-    Climb from 0, then come back as far as is within some standard errors of the top.
-
     components
         Of one output, at every measurement.
+    """
+
+    def scores_with(log_factor: float) -> Float[np.ndarray, " g"]:
+        return scores(measured, components.predictive(log_factor).log_prob(measured.y))
+
+    return least_change(scores_with, n_errors)
+
+
+def power(known: Rows, proba: Float[np.ndarray, "n c"]) -> float:
+    """Power of the probabilities of classes that held-out rows want: an inverse temperature."""
+    known = known if known.group is not None else known._replace(group=np.arange(len(known.y)))
+
+    def scores_with(log_power: float) -> Float[np.ndarray, " g"]:
+        return scores(known, -log_loss(normalised(proba, np.exp(log_power)), known.y))
+
+    return float(np.exp(least_change(scores_with, most_steps=MOST_OF_A_POWER)[0]))
+
+
+def least_change(
+    scores_with: Callable[[float], Float[np.ndarray, " g"]],
+    n_errors: float = 1.0,
+    most_steps: int = MOST_STEPS,
+) -> tuple[float, Float[np.ndarray, " g"]]:
+    """Return the logarithm of the factor that scores want, as near to 0 as they allow, and them.
+
+    Climb from 0, then come back as far as is within some standard errors of the top.
+
     n_errors
         Standard errors of the best score within which the factor stays next to 1.
     """
@@ -201,13 +226,12 @@ def noise_factor(
 
     def at(step: int) -> Float[np.ndarray, " g"]:
         if step not in tried:
-            log_p = components.predictive(step * LOG_STEP).log_prob(measured.y)
-            tried[step] = scores(measured, log_p)
+            tried[step] = scores_with(step * LOG_STEP)
         return tried[step]
 
     best = 0
     for way in (-1, 1):
-        while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
+        while abs(best) < most_steps and at(best + way).mean() > at(best).mean():
             best += way
     steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
     nearest = next((step for step in steps if is_no_more(at(best) - at(step), n_errors)), best)
