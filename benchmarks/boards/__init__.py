@@ -1,0 +1,1 @@
+"""Public boards: wrappers as they ask for them, and their protocols on tables that are at hand."""
