@@ -171,9 +171,11 @@ def _read(kind: Part, stored: Json, path: str, arrays: Arrays, axes: dict[str, i
     names = _field_names(kind if isinstance(kind, type) else type(kind))
     if names is not None:
         # A file of before a part was thought of is without it.
-        later = {n: a for n, a in getattr(kind, "_field_defaults", {}).items() if a is None}
-        entries = _named(later | _checked(dict, stored, path), names, path)
         is_type = isinstance(kind, type)
+        own = kind if is_type else type(kind)
+        defaults = getattr(own, "_field_defaults", vars(own))
+        later = {n: None for n in names if defaults.get(n, _ARRAY) is None}
+        entries = _named(later | _checked(dict, stored, path), names, path)
         sizes = {} if path and is_type else axes
         kinds = hints(kind) if is_type else {n: getattr(kind, n) for n in names}
         parts = {n: _read(kinds[n], entries[n], _at(path, n), arrays, sizes) for n in names}
@@ -339,5 +341,5 @@ def _read_labels(stored: Json, path: str) -> np.ndarray:
     for name, kind in _LABELS.items():
         if list(entries) == [name]:
             values = [_checked(kind, value, path) for value in _checked(list, entries[name], path)]
-            return np.asarray(values, object if name == "object" else kind)
+            return np.asarray(values, object if name == "object" or not values else kind)
     raise ValueError(f"{path} must hold labels of a kind in {list(_LABELS)}")

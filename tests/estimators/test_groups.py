@@ -9,6 +9,7 @@ from bayesprop import (
     BayesianRegressor,
     PBPClassifier,
 )
+from bayesprop.store import load_model
 
 
 def patients(n: int, per: int, seed: int):
@@ -80,3 +81,78 @@ def test_what_groups_cannot_be_is_refused():
     for other, target in ((BayesianLinearRegressor(), y), (PBPClassifier(n_epochs=1), y > 0.0)):
         with pytest.raises(ValueError, match=r"groups must be None for .* holds out no rows"):
             other.fit(X, target, groups=who)
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Return a small fit, the rows that it has learnt, and others of the same groups."""
+    X, y, who = patients(20, 14, 3)
+    names = np.array([f"P{k:02d}" for k in who])
+    is_new = np.arange(len(y)) % 7 == 0
+    model = BayesianRegressor((5,), n_epochs=60, n_members=2, random_state=0)
+    model.fit(X[~is_new], y[~is_new], groups=names[~is_new])
+    return model, X[is_new], y[is_new], names[is_new]
+
+
+def test_a_known_group_is_predicted_by_what_was_learnt_of_it(known):
+    model, X, y, names = known
+    as_new, as_known = model.predict_dist(X), model.predict_dist(X, groups=names)
+    assert as_known.log_prob(y).mean() > as_new.log_prob(y).mean() + 0.3
+    assert (as_known.std < as_new.std).all()
+    np.testing.assert_array_equal(model.predict(X, groups=names), as_known.mean)
+    mean, std = model.predict(X, return_std=True, groups=names)
+    np.testing.assert_array_equal(np.stack([mean, std]), [as_known.mean, as_known.std])
+    interval, bounds = model.predict_interval(X, groups=names), model.predict_quantiles(X, [0.05])
+    np.testing.assert_array_equal(interval, as_known.interval(0.9))
+    np.testing.assert_array_equal(bounds, as_new.quantile([0.05]))
+
+
+def test_doubt_splits_into_group_function_and_noise(known):
+    model, X, _, names = known
+    stranger = np.where(np.arange(len(X)) % 2, "Q", names)
+    predicted = model.predict_dist(X, groups=stranger)
+    is_new = stranger == "Q"
+    np.testing.assert_array_equal(predicted.var[is_new], model.predict_dist(X).var[is_new])
+    assert (predicted.group_share[is_new] > 0.5).all()
+    assert (predicted.group_share[~is_new] < 0.2).all()
+    parts = predicted.epistemic_var, predicted.group_var, predicted.noise_var - predicted.group_var
+    assert np.min(parts) >= 0.0
+    np.testing.assert_allclose(sum(parts), predicted.var)
+    assert (model.predict_dist(X).group_share == 0.0).all()
+
+
+def test_missing_values_files_and_weights_keep_the_groups(known, tmp_path):
+    model, X, y, names = known
+    gappy = X.copy()
+    gappy[::2, 4] = np.nan
+    np.testing.assert_allclose(
+        model.predict(gappy, groups=names)[1::2], model.predict(X, groups=names)[1::2]
+    )
+    assert model.predict_dist(gappy, groups=names).log_prob(y).mean() > (
+        model.predict_dist(gappy).log_prob(y).mean() + 0.3
+    )
+    model.save(tmp_path / "m")
+    fitted = load_model(tmp_path / "m").fitted
+    again = fitted.predict(X, groups=names)
+    np.testing.assert_array_equal(again.mean, model.predict(X, groups=names))
+    own = BayesianRegressor((5,), n_epochs=2, n_members=2, random_state=0)
+    own.fit(X, np.column_stack([y, -y]), groups=names, sample_weight=names != "P00")
+    assert own.predict(X, groups=names).shape == (len(X), 2)
+    assert own.encoding_.groups is not None
+    assert len(own.encoding_.groups) == len({*names}) - 1
+
+
+def test_labels_that_are_not_those_of_the_fit_are_refused(known):
+    model, X, y, names = known
+    for groups, says in (
+        (names[1:], "one label a row, 40, got"),
+        (np.arange(len(X)), r"labels as those of the fit, \['P00', 'P01', 'P02'\], got 0"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            model.predict(X, groups=groups)
+    for other in (
+        BayesianLinearRegressor().fit(X, y),
+        BayesianRegressor((5,), n_epochs=2, n_members=2).fit(X, y),
+    ):
+        with pytest.raises(ValueError, match="groups must be None for a model that keeps no"):
+            other.predict(X, groups=names)

@@ -122,7 +122,7 @@ class Learning(WithSeed, OfTable):
     )
     group: str | None = column(
         "Column that names groups (patient, site, machine), not used as a feature: whole groups "
-        "are held out, and error bars are for new groups."
+        "are held out, and error bars are for new groups; known groups have effects of their own."
     )
     time: str | None = column(
         "Column of times, as numbers or dates (2024-01-31): the latest rows are held out."

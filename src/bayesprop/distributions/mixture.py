@@ -114,6 +114,8 @@ class MixturePredictive(Predictive):
         Expected log variance of the noise, nats.
     gap_var
         Part of `noise_var` that knowing the missing or uncertain inputs would remove, y².
+    group_var
+        Part of `noise_var` that knowing the effects of the row's group would remove, y².
     share, means, noise_vars
         Of the Gaussian members, (c, n) or (c, n, o), in 1, y and y². Shares sum to 1 with those of
         the others.
@@ -123,6 +125,7 @@ class MixturePredictive(Predictive):
 
     mean_log_noise_var: Moments = field(metadata=IN_LOG_Y_SQUARED)
     gap_var: Moments = field(metadata=IN_Y_SQUARED)
+    group_var: Moments = field(metadata=IN_Y_SQUARED)
     share: Members = field(metadata=BY_MEMBER)
     means: Members = field(metadata=BY_MEMBER | IN_Y)
     noise_vars: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
@@ -145,7 +148,8 @@ class MixturePredictive(Predictive):
         mean, share = means.mean(axis=0), np.full(means.shape, 1.0 / len(means))
         moments = mean, means.var(axis=0), noise_vars.mean(axis=0), mean_log_noise_var
         students = [np.zeros((0, *mean.shape))] * len(_STUDENTS)
-        return cls(*moments, np.zeros_like(mean), share, means, noise_vars, *students)
+        zero = np.zeros_like(mean)
+        return cls(*moments, zero, zero, share, means, noise_vars, *students)
 
     @classmethod
     def of_networks(
@@ -180,7 +184,7 @@ class MixturePredictive(Predictive):
             np.sum(share * f_var_of_all, axis=0),
             np.sum(share * (1.0 - unknown_share) * noise_var, axis=0),
             np.sum(share * (log_noise_mean + np.log(of_t) + known), axis=0),
-            np.zeros_like(mean),
+            *[np.zeros_like(mean)] * 2,
         )
         gaussians = [np.full((1, *mean.shape), number) for number in (BROAD_SHARE, 0.0, 1.0)]
         share = (1.0 - BROAD_SHARE) * share
@@ -214,6 +218,21 @@ class MixturePredictive(Predictive):
             t_share=rest * self.t_share,
         )
 
+    def in_groups(self, shift: Moments, factor: Moments, noise_share: Moments) -> Self:
+        """Move rows by the effects of their groups.
+
+        shift
+            In standard deviations of the prediction.
+        factor
+            By which variances are multiplied.
+        noise_share
+            What would be left of the noise before, as of the variance, were the effects known.
+        """
+        scale = np.sqrt(factor)
+        moved = self.rescaled(self.mean + shift * self.std - scale * self.mean, scale)
+        of_group = np.maximum(1.0 - noise_share / factor, 0.0)
+        return replace(moved, group_var=of_group * (moved.noise_var - moved.gap_var))
+
     def over_completions(self, n_completions: int, n_members: int) -> Self:
         """Mix the predictions of all completions of a row in equal shares.
 
@@ -228,7 +247,7 @@ class MixturePredictive(Predictive):
         with np.errstate(divide="ignore"):  # noise of zero
             log_noise_var = np.log(noise_var)
         mean = means.mean(axis=1)
-        moments = mean, epistemic_var.mean(axis=1), noise_var, log_noise_var, gap_var
+        moments = mean, epistemic_var.mean(axis=1), noise_var, log_noise_var, gap_var, 0.0 * mean
         some, members = self._some_members(n_members, n_completions), []
         for name in _GAUSSIANS + _STUDENTS:
             part = getattr(some, name)
@@ -257,6 +276,11 @@ class MixturePredictive(Predictive):
     def gap_share(self) -> Moments:
         """Share of the variance that knowing all inputs exactly would remove on average."""
         return self.gap_var / self.var
+
+    @property
+    def group_share(self) -> Moments:
+        """Share of the variance that knowing the effects of a row's group would remove."""
+        return self.group_var / self.var
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
@@ -378,7 +402,7 @@ def as_mixture(one: Predictive) -> MixturePredictive:
     if isinstance(one, MixturePredictive):
         return one
     share, zero = np.ones((1, *np.shape(one.mean))), np.zeros(np.shape(one.mean))
-    moments = one.mean, one.epistemic_var, one.noise_var, zero, zero
+    moments = one.mean, one.epistemic_var, one.noise_var, zero, zero, zero
     if isinstance(one, StudentTPredictive):
         parts = one.mean, zero, 2.0 * np.log(one.scale), zero, one.dof
         gaussians, students = [share[:0]] * 3, [share, *(part[None] for part in parts)]

@@ -67,6 +67,19 @@ class PooledPredictive(Predictive):
         """Share of the variance that knowing all inputs exactly would remove on average."""
         return self._each(lambda part: part.gap_share)
 
+    @property
+    def group_share(self) -> Moments:
+        """Share of the variance that knowing the effects of a row's group would remove."""
+        return self._each(lambda part: part.group_share)
+
+    def in_groups(self, *of_rows: Moments) -> Any:
+        """Move rows by the effects of their groups, as mixtures do."""
+        order, ends = np.argsort(self.at), np.cumsum([len(part) for part in self.parts])
+        rows = np.split(order, ends[:-1])
+        parts: Any = zip(self.parts, rows, strict=True)
+        moved = [part.in_groups(*(one[own] for one in of_rows)) for part, own in parts]
+        return _of_parts(moved, self.at)
+
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to where the target can lie."""
         return self.parts[0].limited(interval)

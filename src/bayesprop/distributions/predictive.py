@@ -175,6 +175,11 @@ class Predictive(Prediction):
         return np.zeros(np.shape(self.mean))
 
     @property
+    def group_share(self) -> Moments:
+        """Share of the variance that knowing the effects of a row's group would remove."""
+        return np.zeros(np.shape(self.mean))
+
+    @property
     def is_finite(self) -> Bool[np.ndarray, " n"]:
         """Whether a row has a finite mean and variances of at least zero."""
         parts = np.stack([self.epistemic_var, self.noise_var])

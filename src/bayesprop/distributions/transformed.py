@@ -93,6 +93,11 @@ class TransformedPredictive(Predictive):
         return self.latent.gap_share
 
     @property
+    def group_share(self) -> Moments:
+        """That of the variance of z."""
+        return self.latent.group_share
+
+    @property
     def slope(self) -> Moments:
         """Mean derivative dg/df over the distribution of the function f; there are kinks in g."""
         var = np.maximum(self.latent.epistemic_var, _LEAST_STD**2 * self.latent.var)

@@ -18,7 +18,7 @@ from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Shaped
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -29,9 +29,18 @@ from sklearn.utils.validation import (
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import filled_as_learnt
-from bayesprop.estimators.shell import EstimatorBase, Seed, validated
+from bayesprop.estimators.shell import EstimatorBase, Seed
+from bayesprop.estimators.validation import validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
-from bayesprop.model.method import Drafts, Learned, LeavesGroupsOut, Merges, Resumes, Streams
+from bayesprop.model.method import (
+    Drafts,
+    KnowsGroups,
+    Learned,
+    LeavesGroupsOut,
+    Merges,
+    Resumes,
+    Streams,
+)
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.model.task import (
     REGRESSION,
@@ -44,6 +53,7 @@ from bayesprop.model.task import (
     check_exposures,
     checked_std,
     classes_of,
+    group_labels,
     with_log,
 )
 from bayesprop.numerics.machine import forget_when_crowded
@@ -104,7 +114,11 @@ def fit(
         )
     start, rows, gap = checked_rows(estimator, X, y, sample_weight, before)
     if groups is not None:
-        rows = rows._replace(group=_groups_of_rows(estimator, groups, len(rows.x)))
+        groups = _groups_of_rows(estimator, groups, len(rows.x))
+        rows = rows._replace(group=np.unique(groups, return_inverse=True)[1])
+        if isinstance(start.method, KnowsGroups):
+            known = groups if rows.weight is None else groups[rows.weight > 0.0]
+            start = replace(start, encoding=replace(start.encoding, groups=np.unique(known)))
     std = None
     if X_std is not None:
         if gap is not None:
@@ -431,8 +445,8 @@ def _is_of_each(y: np.ndarray, labels: np.ndarray, at: np.ndarray) -> Bool[np.nd
 
 def _groups_of_rows(
     estimator: EstimatorBase, groups: ArrayLike, n_rows: int
-) -> Int[np.ndarray, " n"]:
-    """Return numbers of groups; ValueError unless one a row, for a method that they change."""
+) -> Shaped[np.ndarray, " n"]:
+    """Return labels of groups; ValueError unless one a row, for a method that they change."""
     if not issubclass(estimator.method_class, LeavesGroupsOut):
         raise ValueError(
             f"groups must be None for {type(estimator).__name__}, which holds out no rows"
@@ -442,9 +456,10 @@ def _groups_of_rows(
     if len(groups) != n_rows:
         raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(groups)}")
     try:
-        return np.unique(groups, return_inverse=True)[1]
+        np.unique(groups)
     except TypeError as error:
         raise ValueError("groups must hold labels of one kind: turn them all into text") from error
+    return group_labels(groups)
 
 
 def _exposure(estimator: EstimatorBase, n: int, names: np.ndarray | None) -> int | None:

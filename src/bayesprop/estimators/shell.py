@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -29,6 +29,7 @@ from bayesprop.estimators.params import (
     hyper_parameters,
     one_of,
 )
+from bayesprop.estimators.validation import validated
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.task import (
@@ -41,7 +42,6 @@ from bayesprop.model.task import (
     Standardiser,
     Task,
 )
-from bayesprop.numerics.forks import check_not_forked
 from bayesprop.targets.bijectors import NUMBERS
 from bayesprop.targets.kinds import KINDS
 
@@ -224,7 +224,8 @@ class EstimatorBase(ABC, BaseEstimator):
             (n,), not negative: each row's log-likelihood is multiplied by it.
         groups
             (n,) labels of what belongs together, such as the patient of every row: error bars are
-            then those of new groups. For methods that judge themselves by rows left out.
+            then those of new groups. For methods that judge themselves by rows left out;
+            `BayesianRegressor` learns the groups' effects, too, by which it predicts known groups.
         """
         from bayesprop.estimators import fitting
 
@@ -237,10 +238,12 @@ class EstimatorBase(ABC, BaseEstimator):
         check_is_fitted(self)
         return validated(self, X, reset=False)[0]
 
-    def _uncertain(self, X: ArrayLike, X_std: ArrayLike | None) -> tuple:
-        """Return rows to predict at, and their standard deviations, by name those of a frame."""
+    def _uncertain(
+        self, X: ArrayLike, X_std: ArrayLike | None, groups: ArrayLike | None = None
+    ) -> tuple:
+        """Return rows to predict at, their standard deviations, by name of a frame, and groups."""
         rows, is_frame = self.checked_inputs(X), hasattr(X_std, "columns")
-        return rows, self.checked_inputs(cast("ArrayLike", X_std)) if is_frame else X_std
+        return rows, self.checked_inputs(cast("ArrayLike", X_std)) if is_frame else X_std, groups
 
     def to_inference_data(
         self,
@@ -329,7 +332,9 @@ class RegressorBase(EstimatorBase, RegressorMixin):
 
         return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life))
 
-    def predict_dist(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Predictive:
+    def predict_dist(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Predictive:
         """Predictive distribution of every row: epistemic variance, noise variance, and the rest.
 
         X
@@ -340,31 +345,51 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             one a value (n, d). The prediction is then a mixture over what X may be, and `gap_share`
             the share of its variance that comes from there. A missing value needs none. None: X is
             exact.
+        groups
+            (n,) labels as of `fit`, where `BayesianRegressor` was fitted with groups: the
+            prediction of a known one is moved by what was learnt of it, and `group_share` is the
+            share of the variance that more rows of a row's group would remove. None: all are new.
         """
-        rows = self._uncertain(X, X_std)
+        rows = self._uncertain(X, X_std, groups)
         return self.fitted_.predict(*rows)
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        *,
+        X_std: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
-        """Predictive mean, and with `return_std` total std, in y; X_std as of `predict_dist`."""
-        rows = self._uncertain(X, X_std)
+        """Predictive mean, and with `return_std` total std, in y; the rest as of `predict_dist`."""
+        rows = self._uncertain(X, X_std, groups)
         if not return_std:
             return np.concatenate([part.mean for part in self.fitted_.parts(*rows)])
         moments = [(part.mean, part.std) for part in self.fitted_.parts(*rows)]
         return tuple(np.concatenate(column) for column in zip(*moments, strict=True))
 
     def predict_interval(
-        self, X: ArrayLike, coverage: float = 0.9, *, X_std: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        *,
+        X_std: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new y with probability `coverage`; (n, [o,] 2)."""
-        return self.predict_dist(X, X_std=X_std).interval(coverage)
+        return self.predict_dist(X, X_std=X_std, groups=groups).interval(coverage)
 
     def predict_quantiles(
-        self, X: ArrayLike, alpha: ArrayLike = (0.05, 0.5, 0.95), *, X_std: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        alpha: ArrayLike = (0.05, 0.5, 0.95),
+        *,
+        X_std: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
-        return self.predict_dist(X, X_std=X_std).quantile(np.atleast_1d(alpha))
+        predicted = self.predict_dist(X, X_std=X_std, groups=groups)
+        return predicted.quantile(np.atleast_1d(alpha))
 
     def sample_y(
         self,
@@ -384,7 +409,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         """
         from sklearn.utils import check_random_state
 
-        rows, std = self._uncertain(X, X_std)
+        rows, std, _ = self._uncertain(X, X_std)
         check_int("n_samples", n_samples)
         asked: Any = {"include_noise": include_noise, "X_std": std}
         drawn = self.fitted_.draw(rows, check_random_state(random_state), n_samples, **asked)
@@ -522,79 +547,3 @@ class PixelClassifier(ClassifierBase):
     """Classifier that can take its inputs as they are."""
 
     standardise: bool = True
-
-
-@runtime_checkable
-class _Frame(Protocol):
-    """A table of pandas or Polars."""
-
-    columns: Iterable[str]
-
-    def __getitem__(self, name: str) -> ArrayLike: ...
-
-
-def validated(
-    estimator: EstimatorBase, *data: ArrayLike, reset: bool, **how: bool | int
-) -> list[np.ndarray]:
-    """Check X, or X and y, as `validate_data` of scikit-learn does: float64, NaN allowed.
-
-    reset
-        Whether the estimator learns the names and the number of columns.
-    how
-        What else `validate_data` takes.
-
-    ValueError names a column of text or dates.
-    """
-    if not reset and _is_plain(estimator, *data):
-        return [np.asarray(each) for each in data]  # the checks take longer than one row
-    from sklearn.utils.validation import validate_data
-
-    if any(type(each).__module__.startswith("polars") for each in data):
-        check_not_forked("Polars")
-    X, check = data[0], cast("Callable[..., Sequence[np.ndarray]]", validate_data)
-    try:
-        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
-            raise TypeError("dates would be taken for nanoseconds")
-        checked = check(
-            estimator,
-            *data,
-            reset=reset,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite="allow-nan",
-            **how,
-        )
-    except (TypeError, ValueError) as error:
-        columns = X.columns if isinstance(X, _Frame) else ()
-        name = next((one for one in columns if not _are_numbers(cast(_Frame, X)[one])), None)
-        if name is None:
-            raise
-        raise ValueError(
-            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
-            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
-        ) from error
-    return [np.asarray(checked)] if len(data) == 1 else [*checked]
-
-
-def _is_plain(estimator: EstimatorBase, X: ArrayLike, *y: ArrayLike) -> bool:
-    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
-    return (
-        isinstance(X, np.ndarray)
-        and all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
-        and X.ndim == 2
-        and X.flags.c_contiguous
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
-        and not hasattr(estimator, "feature_names_in_")
-        and not np.isinf(X).any()
-        and all(np.shape(each) == (len(X),) and np.isfinite(each).all() for each in y)
-    )
-
-
-def _are_numbers(column: ArrayLike) -> bool:
-    values = np.asarray(column)
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return values.dtype.kind != "M"

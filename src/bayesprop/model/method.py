@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
@@ -114,6 +114,21 @@ class Drafts(Protocol):
 
 class LeavesGroupsOut:
     """A method that holds out rows in its fit, or whole groups if rows have groups."""
+
+
+@runtime_checkable
+class KnowsGroups(Protocol):
+    """Learns effects of groups, by which the prediction of a known group's rows is moved."""
+
+    def in_groups(
+        self,
+        state: PyTree,
+        predicted: Any,
+        group: Int[np.ndarray, " n"],
+        x: Float[np.ndarray, "n d"],
+    ) -> Any:
+        """Return the prediction of rows of groups, by their numbers in the fit; -1: a new one."""
+        ...
 
 
 @runtime_checkable

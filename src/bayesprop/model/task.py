@@ -25,7 +25,14 @@ from bayesprop.distributions.gaussian_copula import (
 from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, over_gaps
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
-from bayesprop.model.method import MOST_ROWS, DrawsFunctions, Features, Learned, Method
+from bayesprop.model.method import (
+    MOST_ROWS,
+    DrawsFunctions,
+    Features,
+    KnowsGroups,
+    Learned,
+    Method,
+)
 from bayesprop.model.progress import current
 from bayesprop.numerics.rows import codes_of
 from bayesprop.targets.bijectors import AS_THEY_ARE, NUMBERS, TargetMap
@@ -284,6 +291,12 @@ def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarra
     return np.concatenate([X[:, :column], np.log(X[:, [column]]), X[:, column + 1 :]], axis=1)
 
 
+def group_labels(groups: ArrayLike) -> np.ndarray:
+    """Return labels as numbers, truth values or text, as a file holds them."""
+    labels = np.asarray(groups)
+    return labels if labels.dtype.kind in "biuf" else labels.astype(str)
+
+
 def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: int = 0) -> None:
     """Raise ValueError that names the first row whose exposure is no number > 0, or a wild one."""
     if column is None:
@@ -379,18 +392,44 @@ class Encoding:
 
     exposure
         Column whose log is the input; None: there is none.
+    groups
+        Labels of the groups whose effects were learnt, sorted; None: the model knows none.
     """
 
     scaler: Standardiser
     names: Labels | None = None
     exposure: int | None = None
+    groups: Labels | None = None
 
     def validate(self) -> None:
         """Raise ValueError unless names and exposure are those of the columns."""
         n = len(self.scaler.mean)
         is_named = self.names is None or len(self.names) == n
+        if self.groups is not None and not np.array_equal(np.unique(self.groups), self.groups):
+            raise ValueError("the labels of groups must differ and be sorted")
         if not is_named or not (self.exposure is None or 0 <= self.exposure < n):
             raise ValueError(f"names and exposure must be those of {n} columns")
+
+    def group_numbers(self, groups: ArrayLike, n_rows: int) -> Int[np.ndarray, " n"]:
+        """Return the places of labels among those known, -1 for a new one.
+
+        ValueError where the model knows no groups, or there is not one label a row.
+        """
+        if self.groups is None:
+            raise ValueError(
+                "groups must be None for a model that keeps no effects of groups: BayesianRegressor"
+                " learns them, fitted with groups=... to a table that fits into memory"
+            )
+        groups = group_labels(groups)
+        if groups.shape != (n_rows,):
+            raise ValueError(f"groups must hold one label a row, {n_rows}, got {groups.shape}")
+        if (groups.dtype.kind == "U") != (self.groups.dtype.kind == "U"):
+            known = self.groups[:3].tolist()
+            raise ValueError(
+                f"groups must be labels as those of the fit, {known}, got {groups.tolist()[0]!r}"
+            )
+        at = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
+        return np.where(self.groups[at] == groups, at, -1)
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""
@@ -445,12 +484,20 @@ class Fitted:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)
 
-    def parts(self, X: Float[np.ndarray, "n d"], X_std: ArrayLike | None = None) -> Iterator[Any]:
+    def parts(
+        self,
+        X: Float[np.ndarray, "n d"],
+        X_std: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Iterator[Any]:
         """Predict some rows at a time, in the units of y or by its labels.
 
         X_std
             As `checked_std` takes it. None: all values are exact.
+        groups
+            Label of every row's group, whose effects move its prediction. None: all are new ones.
         """
+        number = None if groups is None else self.encoding.group_numbers(groups, len(X))
         if X_std is not None:
             X_std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
         has_gaps = X_std is not None or bool(np.isnan(X).any())
@@ -463,6 +510,9 @@ class Fitted:
             ask: Callable[..., Any] = self.method.predict
             std = None if X_std is None else X_std[first : first + step]
             of_some = self._over_gaps(ask, some, std) if has_gaps else ask(self.learned.state, x)
+            if number is not None:
+                own, move = number[first : first + step], cast(KnowsGroups, self.method).in_groups
+                of_some = move(self.learned.state, of_some, own, x)
             if step < len(X):
                 current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task_of(some).decode(of_some)
@@ -485,9 +535,14 @@ class Fitted:
             raise ValueError(NO_INPUT_MODEL)
         return self.inputs.model
 
-    def predict(self, X: Float[np.ndarray, "n d"], X_std: ArrayLike | None = None) -> Any:
-        """Predictive distribution of every row; X_std as of `parts`."""
-        parts = list(self.parts(X, X_std))
+    def predict(
+        self,
+        X: Float[np.ndarray, "n d"],
+        X_std: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Any:
+        """Predictive distribution of every row; X_std and groups as of `parts`."""
+        parts = list(self.parts(X, X_std, groups))
         return type(parts[0]).joined(parts)
 
     def filled(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

@@ -134,7 +134,7 @@ class Division(NamedTuple):
 
         The former as `cross_fitted` has them.
         """
-        features, remarks, _ = encoding.encode(self.frame)
+        features, remarks, *_ = encoding.encode(self.frame)
         train = ~self.is_test
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.errors import Message, StrayError, TableError, listing, quoted
 from bayesprop.table.values import (
@@ -35,11 +35,14 @@ class Encoded(NamedTuple):
 
     X_std
         Of the error of every value, 0 where it is exact or missing. None: all are exact.
+    group
+        Labels of the rows' groups, "" of a row without one. None: the model knows none.
     """
 
     X: Float[np.ndarray, "n k"]
     warnings: list[Message]
     X_std: Float[np.ndarray, "n k"] | None = None
+    group: Shaped[np.ndarray, " n"] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class EncodedColumn(ABC):
         for _ in range(_ROUNDS):
             try:
                 check_dtype(known)
-                X, others, _ = self.encode(known)
+                X, others, *_ = self.encode(known)
                 return known, Encoded(X, [*remarks, *others])
             except StrayError as error:
                 known = known.set(error.stray, None)
@@ -117,7 +120,7 @@ class EncodedColumn(ABC):
             except TableError as error:
                 remarks = [error.first.within("column.all_missing")]
                 known = pl.Series(series.name, [None] * len(series), pl.String)
-        X, others, _ = self.encode(known)
+        X, others, *_ = self.encode(known)
         return known, Encoded(X, [*remarks, *others])
 
     def with_gaps(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
-GAP_SHARE = "gap_share"
+SHARES = GAP_SHARE, GROUP_SHARE = "gap_share", "group_share"
 DIGITS, DIGITS_OF_STD = 7, 4
 """Significant digits of predictions as text, and to which digit of its std a number is given."""
 
@@ -44,7 +44,7 @@ def rounded(values: np.ndarray, std: np.ndarray) -> np.ndarray:
 def _rounded(predicted: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     floats = [name for name in names if predicted.schema[name].is_float()]
     rounded = predicted.with_columns(pl.col(floats).round_sig_figs(DIGITS))
-    return rounded.with_columns(pl.col(name).round(DIGITS) for name in floats if name == GAP_SHARE)
+    return rounded.with_columns(pl.col(name).round(DIGITS) for name in floats if name in SHARES)
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class NumberAnswers:
 
     stretches
         How many std each interval reaches from the mean; None: as the predictive has it.
-    has_gaps
-        Whether to say of every row what its missing inputs cost.
+    shares
+        Which of SHARES to say of every row: what its missing inputs, or its group, cost.
     form
         In which durations are written; None: numbers are none.
     """
@@ -62,8 +62,8 @@ class NumberAnswers:
     intervals: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     stretches: tuple[float, ...] | None = None
-    doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std", GAP_SHARE)
-    has_gaps: bool = False
+    doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std", *SHARES)
+    shares: tuple[str, ...] = ()
     form: str | None = None
 
     def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
@@ -73,7 +73,7 @@ class NumberAnswers:
             "std": predictive.std,
             "epistemic_std": np.sqrt(predictive.epistemic_var),
             "noise_std": np.sqrt(predictive.noise_var),
-            **({GAP_SHARE: predictive.gap_share} if self.has_gaps else {}),
+            **{name: getattr(predictive, name) for name in self.shares},
         }
         for place, level in enumerate(self.intervals):
             if self.stretches is None:
@@ -93,7 +93,7 @@ class NumberAnswers:
 
     def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
         """Round predictions to digits that mean something: DIGITS, and more for small errors."""
-        own = set(predicted.columns) - {"std", "epistemic_std", "noise_std", GAP_SHARE}
+        own = set(predicted.columns) - {"std", "epistemic_std", "noise_std", *SHARES}
         own = [name for name in own if name in self.names]
         std = predicted["std"].to_numpy()
         return _rounded(predicted, self.names).with_columns(
@@ -105,7 +105,7 @@ class NumberAnswers:
         if self.form is None:
             return predicted
         std = predicted["std"].to_numpy()
-        own = [name for name in predicted.columns if name in {*self.names} - {GAP_SHARE}]
+        own = [name for name in predicted.columns if name in {*self.names} - {*SHARES}]
         return predicted.with_columns(
             durations_as(self.form, predicted[name], std).alias(name) for name in own
         )
@@ -137,7 +137,7 @@ class ClassAnswers:
 
     positive, rule
         Of two classes, how to decide; None: the likeliest class is all that is said.
-    has_gaps
+    shares
         As of `NumberAnswers`.
     order, ordered
         Places of ordered classes from the lowest to the highest, and intervals and quantiles of
@@ -149,7 +149,7 @@ class ClassAnswers:
     positive: Positive | None = None
     rule: Rule | None = None
     doubts: tuple[str, ...] = ("entropy", "mutual_information", GAP_SHARE)
-    has_gaps: bool = False
+    shares: tuple[str, ...] = ()
     order: tuple[int, ...] | None = None
     ordered: NumberAnswers | None = None
 
@@ -194,7 +194,7 @@ class ClassAnswers:
                 columns[f"p_{rank}"] = proba[np.arange(len(proba)), codes]
         columns |= {"entropy": predictive.entropy}
         columns |= {"mutual_information": predictive.mutual_information}
-        return columns | ({GAP_SHARE: predictive.gap_share} if self.has_gaps else {})
+        return columns | {name: getattr(predictive, name) for name in self.shares}
 
     def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
         """Round predictions to digits that mean something: DIGITS of them."""

@@ -53,7 +53,9 @@ def beside(
     model: TableModel, rows: EncodedRows, baselines: Baselines | None
 ) -> dict[str, Distribution]:
     """Predict some rows by a table's model, under "model", and by baselines."""
-    predictive, inputs = predictive_of(model, rows.X, rows.numbers), model.saved.fitted.inputs
+    group = None if model.known_group is None else rows.group
+    predictive = predictive_of(model, rows.X, rows.numbers, group=group)
+    inputs = model.saved.fitted.inputs
     others = {} if baselines is None else baselines.predict(rows.X, predictive, inputs)
     return {"model": predictive, **others}
 

@@ -105,7 +105,8 @@ def fit(
     drop
         Columns to leave out.
     group
-        Column of what belongs together (patient, site): whole groups are held out.
+        Column of what belongs together (patient, site): whole groups are held out. The default
+        learns their effects on numbers, by which it predicts tables that have the column.
     time
         Column of numbers or dates: the latest rows are held out.
     missing

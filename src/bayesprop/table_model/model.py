@@ -17,6 +17,7 @@ from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message
 from bayesprop.table.read import Check
+from bayesprop.table.values import as_levels
 from bayesprop.table_model.deciding import Asked, Positive
 from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
@@ -87,6 +88,11 @@ class TableModel:
     def positive(self) -> Positive | None:
         """The positive one of two classes."""
         return self.notes.positive
+
+    @property
+    def known_group(self) -> str | None:
+        """Column of the groups whose effects the model has learnt; None: there is none."""
+        return None if self.saved.fitted.encoding.groups is None else self.notes.group
 
     @property
     def remarks(self) -> list[str]:
@@ -189,14 +195,17 @@ class TableModel:
         model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
         return model._predicted(table)[2]
 
-    def _predicted(self, table: Table) -> tuple[pl.DataFrame, Encoded, Distribution]:
-        """Read, encode and predict a table."""
+    def _predicted(
+        self, table: Table, *, by_group: bool = True
+    ) -> tuple[pl.DataFrame, Encoded, Distribution]:
+        """Read, encode and predict a table, every row as one of its group, or of a new one."""
         frame = self.read(table)
         encoded = self.encode(frame)
+        group = encoded.group if by_group else None
         if not len(encoded.X):
             raise InputError(Message.of("predict.no_rows", what=table_name(table)))
         numbers = range(1, 1 + len(encoded.X))
-        predictive = predictive_of(self, encoded.X, numbers, encoded.X_std)
+        predictive = predictive_of(self, encoded.X, numbers, encoded.X_std, group)
         current_listener().warn(encoded.warnings)
         return frame, encoded, predictive
 
@@ -214,7 +223,7 @@ class TableModel:
         from bayesprop.table_model.explain import explained
 
         model = replace(self, allow_absent=allow_missing_columns)
-        frame, encoded, predictive = model._predicted(table)
+        frame, encoded, predictive = model._predicted(table, by_group=False)
         with current_listener().doing(f"explaining {len(frame)} rows"):
             return explained(model, frame, encoded.X, predictive, table)
 
@@ -431,8 +440,14 @@ class TableModel:
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""
-        allow, std_of = self.allow_absent, self.std_of
-        return self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
+        allow, std_of, group = self.allow_absent, self.std_of, self.known_group
+        encoded = self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
+        if group is None:
+            return encoded
+        labels = np.full(len(frame), "")
+        if group in frame.columns:
+            labels = as_levels(frame[group]).fill_null("").to_numpy().astype(str)
+        return encoded._replace(group=labels)
 
     def rows_of(self, frame: pl.DataFrame, source: Table | None) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""

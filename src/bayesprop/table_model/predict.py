@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from bayesprop.abstention import scores_for, uncertainty_of
 from bayesprop.datasets import registry
@@ -28,6 +28,8 @@ from bayesprop.table.errors import Message, close_to, listing, one_line
 from bayesprop.table.values import names_in
 from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answers import (
+    GAP_SHARE,
+    GROUP_SHARE,
     Answers,
     ClassAnswers,
     NumberAnswers,
@@ -182,9 +184,11 @@ class Answering(NamedTuple):
         abstained = [] if self.abstaining is None else [ABSTAINED]
         return [*self.answers.names, *([WHY] if self.why else []), *abstained]
 
-    def of_table(self, *, has_gaps: bool) -> Answering:
-        """Say of every row what its missing or uncertain inputs cost, where a table has some."""
-        return self._replace(answers=replace(self.answers, has_gaps=has_gaps))
+    def of_table(self, *, has_gaps: bool, has_groups: bool) -> Answering:
+        """Say of every row what its missing or uncertain inputs cost, and what its group does."""
+        is_said = {GAP_SHARE: has_gaps, GROUP_SHARE: has_groups}
+        shares = tuple(name for name, is_asked in is_said.items() if is_asked)
+        return self._replace(answers=replace(self.answers, shares=shares))
 
     def frame(self, predictive: Any, why: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the predictions of some rows as columns, with the reasons, if there are any."""
@@ -288,7 +292,10 @@ def write_predictions(
     if not looked.n_rows:
         raise InputError(Message.of("predict.no_rows", what=what))
     listener.warn(looked.warnings)
-    answering = answering.of_table(has_gaps=looked.has_gaps)
+    has_groups = model.known_group is not None and request.calibrate is None
+    answering = answering.of_table(has_gaps=looked.has_gaps, has_groups=has_groups)
+    if has_groups and model.known_group not in table.columns:
+        listener.note(Message.of("group.absent", str(model.known_group)))
     with listener.doing(f"predicting {looked.n_rows} rows"):
         parts = _predicted(model, table, answering, columns, is_numbered=out is not None)
         if out is not None and Path(out).suffix.lower() not in PARQUET:
@@ -331,18 +338,22 @@ def _predicted(
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     going = current()
-    for frame, (x, _, x_std), place in table:
+    for frame, (x, _, x_std, group), place in table:
+        group = group if GROUP_SHARE in answering.answers.shares else None
         for start in range(0, len(x), CHUNK_ROWS):
             part = x[start : start + CHUNK_ROWS]
-            std = None if x_std is None else x_std[start : start + CHUNK_ROWS]
-            first = place + start + 1
+            std, own = (
+                None if one is None else one[start : start + CHUNK_ROWS] for one in (x_std, group)
+            )
+            first, why = place + start + 1, None
+            numbers = range(first, first + len(part))
             with following(going.part(start / len(x), (start + len(part)) / len(x))):
-                predictive = predictive_of(model, part, range(first, first + len(part)), std)
-            why = None
+                predictive = predictive_of(model, part, numbers, std, own)
             if answering.why:
                 from bayesprop.table_model.explain import explained
 
-                why = explained(model, frame.slice(start, len(part)), part, predictive).why
+                of_inputs = predictive if own is None else predictive_of(model, part, numbers)
+                why = explained(model, frame.slice(start, len(part)), part, of_inputs).why
             predicted = answering.frame(predictive, why)
             if columns:
                 yield frame.select(columns).slice(start, len(part)).hstack(predicted)
@@ -400,8 +411,9 @@ def predictive_of(
     X: Float[np.ndarray, "n k"],
     numbers: Sequence[int] | np.ndarray,
     X_std: Float[np.ndarray, "n k"] | None = None,
+    group: Shaped[np.ndarray, " n"] | None = None,
 ) -> Distribution:
     """Predict some encoded rows by a table's model, as `predict_rows` does."""
     place = model.positive and model.positive.place
-    predict = partial(model.saved.fitted.predict, X_std=X_std)
+    predict = partial(model.saved.fitted.predict, X_std=X_std, groups=group)
     return predict_rows(predict, X, model.encoding, numbers, place)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
+from jaxtyping import Float, Float32, Float64, Int
 from scipy import special
 
 from bayesprop.distributions.categorical import ClassPredictive
@@ -15,9 +15,11 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE_VAR,
     MixturePredictive,
 )
+from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.gaussian_process import GaussianProcess
+from bayesprop.tabular_default.group_effects import GroupEffects, some_rows
 from bayesprop.tabular_default.neighbours import KernelDensity, LocalLogits
 from bayesprop.tabular_default.networks import (
     Networks,
@@ -86,6 +88,8 @@ class NumberState(NamedTuple):
         none.
     seed
         The number that fixed the start and the order of the rows.
+    groups
+        Effects of groups on every output, None where these gain nothing; None without groups.
     """
 
     experts: tuple[Networks | Processes, ...]
@@ -93,6 +97,7 @@ class NumberState(NamedTuple):
     ramps: Ramps
     density: tuple[KernelDensity | None, ...]
     seed: int
+    groups: tuple[GroupEffects | None, ...] | None = None
 
     @property
     def networks(self) -> Networks:
@@ -122,6 +127,11 @@ class NumberState(NamedTuple):
             raise ValueError(f"all that belongs to an output must be there {o} times")
         if any(one is not None and one.x.shape[1] != d for one in self.density):
             raise ValueError(f"what knows rows must know {d} inputs of each")
+        effects = [one for one in self.groups or () if one is not None]
+        if len(self.groups or self.density) != o or len({len(one.mean) for one in effects}) > 1:
+            raise ValueError(f"effects must be of the same groups, of each of {o} outputs")
+        if any(len(one.line) not in (0, d) or max(one.columns, default=0) >= d for one in effects):
+            raise ValueError(f"effects must be of {d} inputs")
 
     def components(self, x: Float[np.ndarray, "n d"]) -> Components:
         """Return the mixture of all experts; their noise is as held-out rows want it."""
@@ -140,6 +150,29 @@ class NumberState(NamedTuple):
         if not any(self.density):
             return predicted
         return predicted.with_gaussians(*neighbours.gaussians(self.density, x, predicted.std))
+
+    def with_groups(self, rows: Rows, n_at_once: int, rng: np.random.Generator) -> NumberState:
+        """Learn the effects of the rows' groups from what is left of their targets, (n, o)."""
+        n_groups, some = rows.group.max() + 1, rows.at(some_rows(rows.group, rng))
+        parts = range(0, len(some.x), n_at_once)
+        predicted = MixturePredictive.joined(
+            [self.predict(some.x[first : first + n_at_once]) for first in parts]
+        )
+        left = (some.y - predicted.mean) / predicted.std
+        effects = (GroupEffects.fit(some._replace(y=one), n_groups) for one in left.T)
+        return self._replace(groups=tuple(effects))
+
+    def in_groups(
+        self, predicted: Any, group: Int[np.ndarray, " n"], x: Float[np.ndarray, "n d"]
+    ) -> Any:
+        """Move a prediction of rows by the effects of their groups; -1: a new group."""
+        shape = predicted.mean.shape
+        shift, factor, noise_share = np.zeros(shape), np.ones(shape), np.ones(shape)
+        for o, effects in enumerate(self.groups or ()):
+            if effects is not None:
+                shift[:, o], factor[:, o] = effects.at(group, np.nan_to_num(x))
+                noise_share[:, o] = effects.noise_var
+        return predicted.in_groups(shift, factor, noise_share)
 
     def draw(
         self,

@@ -195,6 +195,34 @@ class NetworkEnsemble(Settable):
 
         return Numbers()
 
+    def fit(
+        self,
+        rows: Rows,
+        rng: np.random.RandomState,
+        progress: Progress,
+        parts: Parts | None = None,
+    ) -> Learned:
+        """Train all networks, ask rows left out, and learn the effects of groups."""
+        learned = super().fit(rows, rng, progress, parts)
+        if rows.group is None or parts is not None:
+            return learned
+        if progress.is_over:
+            progress.cut("no effects of groups")
+            return learned
+        draws = np.random.default_rng([learned.state.seed % 2**32, 9])
+        state = learned.state.with_groups(rows.counted, self.rows_at_once, draws)
+        return learned._replace(state=state)
+
+    def in_groups(
+        self,
+        state: NumberState,
+        predicted: Any,
+        group: Int[np.ndarray, " n"],
+        x: Float[np.ndarray, "n d"],
+    ) -> Any:
+        """Move the prediction of rows by the effects of their groups."""
+        return state.in_groups(predicted, group, x)
+
     def predict(self, state: NumberState, x: np.ndarray) -> MixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
         return state.predict(x)

@@ -1,0 +1,172 @@
+"""Effects of groups: the exact mixed model by dense matrices, what it chooses, whom it moves."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.distributions.imputed import completed
+from bayesprop.distributions.mixture import MixturePredictive
+from bayesprop.distributions.pooled import pooled
+from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default.group_effects import GroupEffects, _Sums, by_group, some_rows
+
+N_GROUPS = 12
+
+
+def rows_of(seed, *, slope=0.0, within=0.0, weight=None, n=150):
+    """Return residuals with an intercept a group, and a slope of input 1 and a line of input 0."""
+    rng = np.random.default_rng(seed)
+    group, x = rng.integers(N_GROUPS, size=n), rng.standard_normal((n, 3))
+    x[:, 0] += rng.standard_normal(N_GROUPS)[group]
+    own, steep = 0.7 * rng.standard_normal(N_GROUPS), slope * rng.standard_normal(N_GROUPS)
+    z = own[group] + steep[group] * x[:, 1] + within * x[:, 0] + 0.5 * rng.standard_normal(n)
+    return Rows(x, z, weight, group)
+
+
+def dense(rows, columns, variances):
+    """Return the covariance of all residuals, and of these with the line and with the effects."""
+    s, *t, tau_line = variances
+    h = np.column_stack([np.ones(len(rows.x)), rows.x[:, columns]])
+    same = np.equal.outer(np.arange(N_GROUPS), rows.group)
+    of_effects = np.einsum("gn,nq,q->gqn", same, h, t)
+    among = np.einsum("nq,gqn->gn", h, of_effects)
+    own = among[rows.group, np.arange(len(h))]
+    assert own.shape == (len(h),)
+    everything = np.einsum("mq,q,nq->mn", h, t, h) * np.equal.outer(rows.group, rows.group)
+    everything += tau_line * rows.x @ rows.x.T + np.diag(s / rows.weights)
+    return everything, tau_line * rows.x.T, of_effects
+
+
+@pytest.mark.parametrize("columns", [[], [1], [1, 2]])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_evidence_and_posterior_are_those_of_dense_matrices(columns, is_weighted):
+    rng = np.random.default_rng(1)
+    weight = rng.uniform(0.2, 2.0, 150) if is_weighted else None
+    rows, columns = rows_of(0, slope=0.4, within=0.5, weight=weight), np.array(columns, int)
+    variances = np.array([0.3, *rng.uniform(0.2, 1.0, 1 + len(columns)), 0.6])
+    found = _Sums.of(rows, columns, N_GROUPS).solved(variances)
+    cov, with_line, with_effects = dense(rows, columns, variances)
+    expected = stats.multivariate_normal(np.zeros(len(cov)), cov).logpdf(rows.y)
+    constant = 0.5 * np.sum(np.log(rows.weights)) - 0.5 * len(cov) * np.log(2.0 * np.pi)
+    np.testing.assert_allclose(found.log_evidence, expected - constant, rtol=1e-9)
+    explained = np.linalg.solve(cov, rows.y)
+    np.testing.assert_allclose(found.line, with_line @ explained, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.mean, with_effects @ explained, rtol=1e-7, atol=1e-9)
+    given_line, *_ = dense(rows, columns, [*variances[:-1], 0.0])
+    gain = np.linalg.solve(given_line, np.moveaxis(with_effects, 2, 1))
+    var = np.diag(variances[1:-1]) - with_effects @ gain
+    np.testing.assert_allclose(found.cov, var, rtol=1e-7, atol=1e-9)
+
+
+def test_variances_are_the_most_likely_ones():
+    rows = rows_of(2, slope=0.5)
+    sums = _Sums.of(rows, np.array([1]), N_GROUPS)
+    best = sums.most_likely()
+    prior_var = best.mean.var(axis=0) + best.cov.mean(axis=0).diagonal()
+    for factor in (0.8, 1.25):
+        for k in range(2):
+            tried = np.array([best.noise_var, *prior_var, 1e-5])
+            tried[k] *= factor
+            assert sums.solved(tried).log_evidence < best.log_evidence
+    assert best.noise_var == pytest.approx(0.25, rel=0.35)
+
+
+def test_slopes_and_lines_come_where_they_are_and_nowhere_else():
+    alone, sloped, within = (
+        GroupEffects.fit(rows_of(3, **how, n=600), N_GROUPS)
+        for how in ({}, {"slope": 0.5}, {"within": 0.8})
+    )
+    assert alone is not None
+    assert sloped is not None
+    assert within is not None
+    assert [*alone.columns] == []
+    assert [*sloped.columns] == [1]
+    assert np.abs(alone.line).max() < 0.05
+    assert within.line[0] == pytest.approx(0.8, abs=0.1)
+    rng = np.random.default_rng(4)
+    for seed in range(5):
+        rows = rows_of(seed)._replace(y=rng.standard_normal(150))
+        found = GroupEffects.fit(rows, N_GROUPS)
+        assert found is None or not len(found.columns)
+    alone = rows_of(5, n=40)._replace(group=np.arange(40))
+    assert GroupEffects.fit(alone, 40) is None
+
+
+def test_order_of_rows_and_numbers_of_groups_do_not_matter():
+    rows = rows_of(6, slope=0.4)
+    rng = np.random.default_rng(0)
+    order, called = rng.permutation(150), rng.permutation(N_GROUPS)
+    other = rows.at(order)._replace(group=called[rows.group[order]])
+    one, two = (GroupEffects.fit(each, N_GROUPS) for each in (rows, other))
+    assert one is not None
+    assert two is not None
+    np.testing.assert_allclose(two.mean[called], one.mean, rtol=1e-3, atol=1e-4)
+    assert two.noise_var == pytest.approx(one.noise_var, rel=1e-3)
+
+
+def test_a_group_of_many_rows_keeps_the_noise_and_new_groups_stay():
+    rows = rows_of(7, n=6000)
+    found = GroupEffects.fit(rows, N_GROUPS)
+    assert found is not None
+    shift, factor = found.at(np.array([0, -1]), np.zeros((2, 3)))
+    assert found.noise_var < factor[0] < 1.01 * found.noise_var
+    assert (shift[1], factor[1]) == (0.0, 1.0)
+    level = np.mean(rows.y[rows.group == 0])
+    assert shift[0] == pytest.approx(level, abs=0.01)
+
+
+def test_an_outlier_moves_its_group_by_no_more_than_five():
+    rows = rows_of(8)
+    wild, clipped = rows.y.copy(), rows.y.copy()
+    wild[0], clipped[0] = 1e6, 5.0
+    one, two = (GroupEffects.fit(rows._replace(y=y), N_GROUPS) for y in (wild, clipped))
+    assert one is not None
+    assert two is not None
+    np.testing.assert_array_equal(one.mean, two.mean)
+
+
+def test_some_rows_have_every_group_before_a_second_of_any():
+    group = np.repeat(np.arange(5), [1, 2, 30, 40, 50])
+    counts = np.bincount(group[some_rows(group, np.random.default_rng(0), 14)])
+    assert counts.sum() == 14
+    assert [*counts[:2]] == [1, 2]
+    assert np.ptp(counts[2:]) <= 1
+    values = np.random.default_rng(1).random((len(group), 2))
+    np.testing.assert_allclose(
+        by_group(values, group, 6)[:5], [values[group == k].sum(axis=0) for k in range(5)]
+    )
+
+
+def test_a_moved_mixture_is_the_same_shape_around_another_mean():
+    rng = np.random.default_rng(2)
+    k, n = 3, 4
+    mixture = MixturePredictive.of_networks(
+        f_mean=rng.standard_normal((k, n, 1)),
+        f_var=rng.uniform(0.1, 0.4, (k, n, 1)),
+        log_noise_mean=rng.standard_normal((k, n, 1)) - 1.0,
+        log_noise_var=np.full((k, n, 1), 0.1),
+        dof=np.full((k, n, 1), 6.0),
+    )
+    shift, factor = rng.standard_normal((n, 1)), np.array([0.3, 0.6, 1.0, 0.45])[:, None]
+    share = np.full((n, 1), 0.25)
+    moved = mixture.in_groups(shift, factor, share)
+    np.testing.assert_allclose(moved.var, factor * mixture.var)
+    np.testing.assert_allclose(moved.mean, mixture.mean + shift * mixture.std)
+    y = rng.standard_normal((n, 1))
+    before = mixture.mean + (y - moved.mean) / np.sqrt(factor)
+    np.testing.assert_allclose(moved.cdf(y), mixture.cdf(before), atol=1e-9)
+    log_p = mixture.log_prob(before) - 0.5 * np.log(factor)
+    np.testing.assert_allclose(moved.log_prob(y), log_p, rtol=1e-9)
+    known = mixture.in_groups(shift, share, share)
+    assert (known.group_share == 0.0).all()
+    left = moved.noise_var - moved.group_share * moved.var
+    np.testing.assert_allclose(left, known.noise_var)
+    assert (mixture.group_share == 0.0).all()
+    parts = [completed(mixture[:2], 2), mixture[2:]]
+    places = [np.array([2]), np.array([0, 1])]
+    own = [one[np.array([2, 3, 0])] for one in (shift, factor, share)]
+    together = pooled(parts, places).in_groups(*own)
+    assert isinstance(together.group_share, np.ndarray)
+    np.testing.assert_allclose(together.mean[:2], moved.mean[2:])
+    np.testing.assert_allclose(together.var[:2], moved.var[2:])
+    np.testing.assert_allclose(together.var[2], factor[0] * parts[0].var[0])
