@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.validation import validate_data
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
-from bayesprop.estimators.validation import validated
+from bayesprop.estimators.shell import validated
 
 X = np.random.default_rng(0).standard_normal((20, 3))
 LABELS = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(float)

@@ -29,8 +29,7 @@ from sklearn.utils.validation import (
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import filled_as_learnt
-from bayesprop.estimators.shell import EstimatorBase, Seed
-from bayesprop.estimators.validation import validated
+from bayesprop.estimators.shell import EstimatorBase, Seed, validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.method import (
     Drafts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -29,7 +29,7 @@ from bayesprop.estimators.params import (
     hyper_parameters,
     one_of,
 )
-from bayesprop.estimators.validation import validated
+from bayesprop.estimators.validation import Frame, are_numbers, are_plain
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.task import (
@@ -42,6 +42,7 @@ from bayesprop.model.task import (
     Standardiser,
     Task,
 )
+from bayesprop.numerics.forks import check_not_forked
 from bayesprop.targets.bijectors import NUMBERS
 from bayesprop.targets.kinds import KINDS
 
@@ -547,3 +548,46 @@ class PixelClassifier(ClassifierBase):
     """Classifier that can take its inputs as they are."""
 
     standardise: bool = True
+
+
+def validated(
+    estimator: EstimatorBase, *data: ArrayLike, reset: bool, **how: bool | int
+) -> list[np.ndarray]:
+    """Check X, or X and y, as `validate_data` of scikit-learn does: float64, NaN allowed.
+
+    reset
+        Whether the estimator learns the names and the number of columns.
+    how
+        What else `validate_data` takes.
+
+    ValueError names a column of text or dates.
+    """
+    if not reset and are_plain(estimator, *data):
+        return [np.asarray(each) for each in data]  # the checks take longer than one row
+    from sklearn.utils.validation import validate_data
+
+    if any(type(each).__module__.startswith("polars") for each in data):
+        check_not_forked("Polars")
+    X, check = data[0], cast("Callable[..., Sequence[np.ndarray]]", validate_data)
+    try:
+        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
+            raise TypeError("dates would be taken for nanoseconds")
+        checked = check(
+            estimator,
+            *data,
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan",
+            **how,
+        )
+    except (TypeError, ValueError) as error:
+        columns = X.columns if isinstance(X, Frame) else ()
+        name = next((one for one in columns if not are_numbers(cast(Frame, X)[one])), None)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
+            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
+        ) from error
+    return [np.asarray(checked)] if len(data) == 1 else [*checked]
