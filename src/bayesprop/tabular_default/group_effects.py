@@ -27,8 +27,8 @@ from bayesprop.numerics.rows import Rows
 MOST_ROWS = 2**14
 """Rows that effects are learnt from, of every group as many as of any other if it has them."""
 MOST_COLUMNS = 100
-"""Inputs beyond which there is no line."""
-MOST_SLOPES = 2
+"""Inputs beyond which there is no line, and no slope."""
+MOST_SLOPES = 4
 LEAST_GAIN = 3.0
 """In nats of all rows, which effects, and every slope, must gain."""
 FURTHEST = 5.0
