@@ -58,6 +58,18 @@ def test_known_groups_are_evaluated_as_known(model, table):
     assert known["linear"] == new["linear"]
 
 
+def test_a_table_of_known_groups_judges_the_fit_as_later(model, table):
+    early = table.filter(pl.col("time") < 9)
+    late = table.filter(pl.col("time") >= 9)
+    settings = {"hidden_layer_sizes": (5,), "n_epochs": 5, "n_members": 2}
+    fitted = bayesprop.fit(early, target="milk", group="cow", test=late, **settings)
+    held_out = fitted.notes.held_out
+    assert held_out is not None
+    assert held_out["model"] == fitted.evaluate(late)["model"]
+    without = fitted.evaluate(late.drop("cow"))["model"]
+    assert held_out["model"]["log_likelihood"] > without["log_likelihood"]
+
+
 def test_explanations_and_calibrated_intervals_are_those_of_new_groups(model, table):
     some = table[:3]
     explained = model.explain(some)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -204,7 +205,10 @@ def _predicted(
     begun = _BASELINES[with_peers]
     going.report(begun, 1.0, "predictions")
     with following(going.part(begun, _PREDICTED)):
-        model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
+        knows_groups = estimator.encoding_.groups is not None
+        groups = {"groups": test.group} if knows_groups else {}
+        predict = partial(estimator.predict_dist, **groups)
+        model = predict_rows(predict, test.X, encoding, test.numbers, positive)
     going.report(_PREDICTED, 1.0, "scores")
     beside = baselines.predict(test.X, model, estimator.fitted_.inputs)
     return Judged(baselines, test, {"model": model, **beside})
