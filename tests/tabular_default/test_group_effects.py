@@ -104,6 +104,17 @@ def test_order_of_rows_and_numbers_of_groups_do_not_matter():
     assert two.noise_var == pytest.approx(one.noise_var, rel=1e-3)
 
 
+def test_the_unit_of_weights_does_not_matter():
+    weight = np.random.default_rng(9).uniform(0.5, 2.0, 150)
+    one, two = (
+        GroupEffects.fit(rows_of(6, weight=unit * weight), N_GROUPS) for unit in (1.0, 2.0**20)
+    )
+    assert one is not None
+    assert two is not None
+    np.testing.assert_allclose(two.mean, one.mean, rtol=1e-6)
+    assert two.noise_var == pytest.approx(one.noise_var)
+
+
 def test_a_group_of_many_rows_keeps_the_noise_and_new_groups_stay():
     rows = rows_of(7, n=6000)
     found = GroupEffects.fit(rows, N_GROUPS)

@@ -60,7 +60,8 @@ class GroupEffects(NamedTuple):
     def fit(cls, rows: Rows, n_groups: int) -> Self | None:
         """Learn them from residuals, the targets of the rows; None where these gain nothing."""
         x = rows.x if rows.x.shape[1] <= MOST_COLUMNS else rows.x[:, :0]
-        rows = rows._replace(x=x, y=np.clip(rows.y, -FURTHEST, FURTHEST))
+        weight = rows.weights / rows.weights.mean()
+        rows = Rows(x, np.clip(rows.y, -FURTHEST, FURTHEST), weight, rows.group)
         n, columns = len(rows.y), np.empty(0, np.int64)
         of_all = np.average(np.square(rows.y), weights=rows.weights)
         if n_groups == n or of_all == 0.0:
