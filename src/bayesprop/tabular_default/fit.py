@@ -1,11 +1,11 @@
 """The fit of the default, for numbers and for classes: experts learn, held-out rows mix them.
 
 Experts are networks with Gaussian weights, whose moments pass through every layer in closed form
-(Roth & Pernkopf 2016), with adaptive priors. What differs by task is a head: what experts there
-are, their likelihood, and how held-out rows mix them.
+(Roth & Pernkopf 2016), with adaptive priors. What differs by task is a
+head: what experts there are, their likelihood, and how held-out rows mix them.
 
-Numbers: Student-t noise whose scale depends on the input. One expert is given the inputs, one also
-piecewise-linear ramps; beside each stands a Gaussian process on the targets.
+Numbers: Student-t noise whose scale depends on the input. One expert is given the inputs, and one
+piecewise-linear ramps beside them; beside each stands a Gaussian process on the targets.
 
 Classes: a categorical likelihood. Two choices that no fixed value serves are made four ways at
 once: whether inputs have ramps beside them, and how often the posterior believes it saw every row.
@@ -529,20 +529,20 @@ def _densities(
 def _folded(
     rows: Rows, n_folds: int, rng: np.random.Generator, *, are_exchangeable: bool
 ) -> tuple[Rows, Int[np.ndarray, " n"]]:
-    """Deal rows out to folds, those of the same inputs to one, unless they are crossed levels.
+    """Deal rows out to folds, those of the same inputs to one fold unless they are exchangeable.
 
-    Exchangeable rows of a fold get no group: no network of it knows them, so that they may tell.
+    Nor of a table of cells, where no input can be missed whole.
     """
     x, codes, _, groups = rows
     if groups is None:
         distinct = Distinct.of(Rows(x.astype(np.float32), codes[:, None], rows.weights))
-        if n_folds > 1 and distinct.has_cells:
+        is_dealt = len(distinct.once.x) < len(x) and (are_exchangeable or distinct.has_cells)
+        if n_folds > 1 and is_dealt:
             rows, fold = stacking.dealt(x, codes, rows.weights, n_folds)
             return rows._replace(group=np.unique(bits(rows.x), return_inverse=True)[1]), fold
         groups = distinct.number
     groups = np.unique(groups, return_inverse=True)[1]
-    fold = stacking.folds(groups, codes, n_folds, rng)
-    return Rows(x, codes, rows.weights, None if are_exchangeable else groups), fold
+    return Rows(x, codes, rows.weights, groups), stacking.folds(groups, codes, n_folds, rng)
 
 
 def _class_starts(
