@@ -121,6 +121,18 @@ def test_doubt_splits_into_group_function_and_noise(known):
     assert (model.predict_dist(X).group_share == 0.0).all()
 
 
+def test_where_the_function_is_unsure_a_known_group_is_unsure_too(known):
+    model, X, _, names = known
+    far = X + np.array([0.0, 0.0, 0.0, 40.0, -40.0])
+    as_new, near = model.predict_dist(far), model.predict_dist(X)
+    ratio = model.predict_dist(far, groups=names).var / as_new.var
+    assert (model.predict_dist(X, groups=names).var / near.var).max() < 0.5
+    share = as_new.epistemic_var / as_new.var
+    assert share.min() > 0.6
+    usual = model.state_.groups[0].usual_share
+    assert (ratio > share - usual).all()
+
+
 def test_missing_values_files_and_weights_keep_the_groups(known, tmp_path):
     model, X, y, names = known
     gappy = X.copy()

@@ -159,7 +159,11 @@ class NumberState(NamedTuple):
             [self.predict(some.x[first : first + n_at_once]) for first in parts]
         )
         left = (some.y - predicted.mean) / predicted.std
-        effects = (GroupEffects.fit(some._replace(y=one), n_groups) for one in left.T)
+        usual = np.quantile(predicted.epistemic_var / predicted.var, 0.9, axis=0)
+        effects = (
+            GroupEffects.fit(some._replace(y=one), n_groups, float(share))
+            for one, share in zip(left.T, usual, strict=True)
+        )
         return self._replace(groups=tuple(effects))
 
     def in_groups(
@@ -170,8 +174,11 @@ class NumberState(NamedTuple):
         shift, factor, noise_share = np.zeros(shape), np.ones(shape), np.ones(shape)
         for o, effects in enumerate(self.groups or ()):
             if effects is not None:
-                shift[:, o], factor[:, o] = effects.at(group, np.nan_to_num(x))
-                noise_share[:, o] = effects.noise_var
+                shift[:, o], own = effects.at(group, np.nan_to_num(x))
+                share = predicted.epistemic_var[:, o] / predicted.var[:, o]
+                beyond = np.maximum(share - effects.usual_share, 0.0)
+                factor[:, o] = own + beyond * (1.0 - own)
+                noise_share[:, o] = effects.noise_var * factor[:, o] / own
         return predicted.in_groups(shift, factor, noise_share)
 
     def draw(

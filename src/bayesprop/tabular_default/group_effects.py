@@ -9,9 +9,11 @@ with h(x) one and some inputs: intercepts and slopes (Laird & Ware 1982). The li
 function where inputs act within groups otherwise than between them. Variances maximise the exact
 marginal likelihood, in which every group is one small block; a slope enters where that gains by it.
 
-A row of a known group is moved by c and b_g, and its variance becomes s and that of b_g times what
-it was. Rows of a new group stay as they are predicted: held-out groups calibrate these. Of their
-variance 1 - s is that of the group, what knowing its effects would remove.
+A row of a known group is moved by c and b_g, and its variance is multiplied by s and that of b_g;
+not that share of it by which the function is less certain there than at nine of ten rows learnt,
+which the group's rows do not explain. Rows of a new group stay as they are predicted, because
+held-out groups calibrate these. Of their noise the share 1 - s is the group's: what knowing its
+effects would remove.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class GroupEffects(NamedTuple):
         Of the intercept and the slopes of every group.
     noise_var
         The variance s.
+    usual_share
+        Epistemic share of the variance that nine of ten rows learnt do not exceed.
     """
 
     columns: Int64[np.ndarray, " k"]
@@ -55,9 +59,10 @@ class GroupEffects(NamedTuple):
     mean: Float64[np.ndarray, "g q"]
     cov: Float64[np.ndarray, "g q q"]
     noise_var: float
+    usual_share: float
 
     @classmethod
-    def fit(cls, rows: Rows, n_groups: int) -> Self | None:
+    def fit(cls, rows: Rows, n_groups: int, usual_share: float = 1.0) -> Self | None:
         """Learn them from residuals, the targets of the rows; None where these gain nothing."""
         x = rows.x if rows.x.shape[1] <= MOST_COLUMNS else rows.x[:, :0]
         weight = rows.weights / rows.weights.mean()
@@ -80,7 +85,8 @@ class GroupEffects(NamedTuple):
         if best is None:
             return None
         columns, found = best
-        return cls(columns, found.line, found.mean, found.cov, float(found.noise_var))
+        noise_var = float(found.noise_var)
+        return cls(columns, found.line, found.mean, found.cov, noise_var, usual_share)
 
     def at(
         self, group: Int[np.ndarray, " n"], x: Float[np.ndarray, "n d"]
