@@ -40,7 +40,7 @@ def test_a_fit_report_keeps_its_chains():
     stored = json.loads(json.dumps(codec.to_json(report, FitReport)))
     assert codec.from_json(FitReport, stored) == report
     with pytest.raises(ValueError, match=r"chains\.a must hold"):
-        codec.from_json(FitReport, stored | {"chains": {"a": {"values": 1}}})
+        codec.from_json(FitReport, stored | {"chains": {"a": {"value": 1}}})
 
 
 def test_names_in_words():
