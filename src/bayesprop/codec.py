@@ -12,7 +12,10 @@ else that a file says is believed.
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from inspect import isabstract
@@ -25,6 +28,7 @@ from jaxtyping import AbstractArray, Shaped
 UNBOUNDED = "unbounded"
 """Annotates an array that may hold NaN and infinities: all others must be finite."""
 
+_WHOLE = re.compile(r"-?\d+\.0+")
 Labels = Shaped[np.ndarray, " c"]
 """Text, truth values or numbers, all of one kind; in the header, not among the arrays."""
 
@@ -343,3 +347,40 @@ def _read_labels(stored: Json, path: str) -> np.ndarray:
             values = [_checked(kind, value, path) for value in _checked(list, entries[name], path)]
             return np.asarray(values, object if name == "object" or not values else kind)
     raise ValueError(f"{path} must hold labels of a kind in {list(_LABELS)}")
+
+
+def label_text(label: object) -> str:
+    """Write one label of a group, the same whatever its type: 1.0 as 1, a date; "" of none."""
+    if label is None or _is_missing(label):
+        return ""
+    if isinstance(label, np.datetime64):
+        label = label.astype("datetime64[us]").item()
+    if isinstance(label, datetime.datetime) and label.time() == datetime.time():
+        label = label.date()
+    text = str(label).strip()
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def label_texts(labels: Iterable[object]) -> Shaped[np.ndarray, " n"]:
+    """Write labels of groups as text, each by itself."""
+    known: dict[tuple[type, object], str] = {}
+    keys = [(type(label), label) for label in labels]
+    for key in dict.fromkeys(keys):
+        known[key] = label_text(key[1])
+    return np.array([known[key] for key in keys], str)
+
+
+def are_numbers(labels: Iterable[object]) -> bool:
+    """Whether all labels are numbers in their plain form, as a table of numbers has them."""
+    texts = label_texts(labels).tolist()
+    try:
+        return all(label_text(float(text)) == text for text in texts)
+    except ValueError:
+        return False
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas' NA
+        return True

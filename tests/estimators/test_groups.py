@@ -1,6 +1,7 @@
 """Groups of rows: what `fit(X, y, groups=...)` makes of them, and what it refuses."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayesprop import (
@@ -118,7 +119,9 @@ def test_doubt_splits_into_group_function_and_noise(known):
     parts = predicted.epistemic_var, predicted.group_var, predicted.noise_var - predicted.group_var
     assert np.min(parts) >= 0.0
     np.testing.assert_allclose(sum(parts), predicted.var)
-    assert (model.predict_dist(X).group_share == 0.0).all()
+    np.testing.assert_array_equal(
+        model.predict_dist(X).group_share[is_new], predicted.group_share[is_new]
+    )
 
 
 def test_where_the_function_is_unsure_a_known_group_is_unsure_too(known):
@@ -157,14 +160,40 @@ def test_missing_values_files_and_weights_keep_the_groups(known, tmp_path):
 def test_labels_that_are_not_those_of_the_fit_are_refused(known):
     model, X, y, names = known
     for groups, says in (
-        (names[1:], "one label a row, 40, got"),
-        (np.arange(len(X)), r"labels as those of the fit, \['P00', 'P01', 'P02'\], got 0"),
+        (names[1:], "one label a row, 40, got 39"),
+        ("P00", "one label a row, 40, got 1"),
     ):
         with pytest.raises(ValueError, match=says):
             model.predict(X, groups=groups)
+    for absent in (np.nan, None):
+        groups = np.where(names == "P00", absent, np.arange(len(X)).astype(object))
+        with pytest.raises(ValueError, match="groups must hold"):
+            BayesianRegressor((5,), n_epochs=2).fit(X, y, groups=groups)
     for other in (
         BayesianLinearRegressor().fit(X, y),
         BayesianRegressor((5,), n_epochs=2, n_members=2).fit(X, y),
     ):
         with pytest.raises(ValueError, match="groups must be None for a model that keeps no"):
             other.predict(X, groups=names)
+
+
+def test_a_label_is_the_same_whatever_its_type(known):
+    X, y = known[1:3]
+    day = np.datetime64("2020-01-01")
+    days = np.repeat(day + np.arange(8), 5)
+    for fitted, same, other in (
+        (days, [*map(pd.Timestamp, days)], days + 100),
+        (days.astype("datetime64[ns]"), days.astype(object), [None] * 40),
+        (np.repeat(np.arange(8), 5), np.repeat([*"01234567"], 5), np.full(40, np.nan)),
+        (np.repeat(np.arange(8.0), 5), np.repeat(np.arange(8), 5), np.full(40, 0.5)),
+        (np.repeat([*"abcdefgh"], 5), pd.Series(np.repeat([*"abcdefgh"], 5)), np.full(40, "A")),
+        (
+            np.repeat(2**60 + np.arange(8), 5),
+            np.repeat(2**60 + np.arange(8, dtype="u8"), 5),
+            X[:, 0],
+        ),
+    ):
+        model = BayesianRegressor((5,), n_epochs=2, n_members=2).fit(X, y, groups=fitted)
+        numbers = model.encoding_.group_numbers
+        np.testing.assert_array_equal(numbers(same, 40), np.repeat(np.arange(8), 5))
+        assert (numbers(other, 40) == -1).all()

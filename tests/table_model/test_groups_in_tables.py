@@ -91,3 +91,35 @@ def test_classes_and_other_methods_know_no_groups(table):
     ):
         assert other.known_group is None
         assert "group_share" not in other.predict(table).columns
+
+
+@pytest.mark.parametrize(
+    ("labels", "later"),
+    [
+        ([f"{k:02d}" for k in range(N - 1)] + ["A2"], [f"{k:02d}" for k in range(N)]),
+        (range(N), [k if k < N - 1 else 3.5 for k in range(N)]),
+        ([k / 2 for k in range(N)], [k / 2 if k < N - 1 else 99.0 for k in range(N)]),
+    ],
+    ids=["zeros in front", "a fraction among integers", "halves"],
+)
+def test_a_label_is_read_alone_and_together(labels, later, table, tmp_path):
+    settings = {"hidden_layer_sizes": (5,), "n_epochs": 2, "n_members": 2, "test_fraction": 0.0}
+    named = table.with_columns(cow=pl.Series(np.repeat(list(labels), PER)))
+    named.write_csv(tmp_path / "t.csv")
+    model = bayesprop.fit(str(tmp_path / "t.csv"), target="milk", group="cow", **settings)
+    new = table[::PER].with_columns(cow=pl.Series(list(later), strict=False))
+    new.write_csv(tmp_path / "new.csv")
+    numbers = model.estimator.encoding_.group_numbers
+    for frame in (model.read(str(tmp_path / "new.csv")), new):
+        at = numbers(model.encode(frame).group, N)
+        alone = [numbers(model.encode(frame[k : k + 1]).group, 1)[0] for k in range(N)]
+        np.testing.assert_array_equal(at, alone)
+        assert (at >= 0).tolist() == [True] * (N - 1) + [False]
+        assert len({*at[:-1]}) == N - 1
+
+
+def test_a_row_without_a_name_is_evaluated_as_of_a_new_group(model, table):
+    some = table.with_columns(cow=pl.when(pl.col("time") > 5).then(pl.col("cow")))
+    with pytest.warns(UserWarning, match="fitted on"):
+        partly, whole = model.evaluate(some), model.evaluate(table)
+    assert partly["model"]["log_likelihood"] < whole["model"]["log_likelihood"]

@@ -72,6 +72,11 @@ class PooledPredictive(Predictive):
         """Share of the variance that knowing the effects of a row's group would remove."""
         return self._each(lambda part: part.group_share)
 
+    @property
+    def group_var(self) -> Moments:
+        """Part of `noise_var` that knowing the effects of a row's group would remove, y²."""
+        return self.group_share * self.var
+
     def in_groups(self, *of_rows: Moments) -> Any:
         """Move rows by the effects of their groups, as mixtures do."""
         order, ends = np.argsort(self.at), np.cumsum([len(part) for part in self.parts])

@@ -98,6 +98,11 @@ class TransformedPredictive(Predictive):
         return self.latent.group_share
 
     @property
+    def group_var(self) -> Moments:
+        """Share of the variance of a new observation, in y²."""
+        return self.group_share * self.var
+
+    @property
     def slope(self) -> Moments:
         """Mean derivative dg/df over the distribution of the function f; there are kinks in g."""
         var = np.maximum(self.latent.epistemic_var, _LEAST_STD**2 * self.latent.var)

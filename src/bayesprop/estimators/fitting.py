@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from bayesprop.codec import label_texts
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import filled_as_learnt
 from bayesprop.estimators.shell import EstimatorBase, Seed, validated
@@ -458,6 +459,12 @@ def _groups_of_rows(
         np.unique(groups)
     except TypeError as error:
         raise ValueError("groups must hold labels of one kind: turn them all into text") from error
+    absent = np.flatnonzero(label_texts(groups) == "")
+    if len(absent):
+        raise ValueError(
+            f"groups must hold a label in every row, got {groups.tolist()[absent[0]]!r} in row "
+            f"{absent[0]}: give each single row a name of its own"
+        )
     return group_labels(groups)
 
 

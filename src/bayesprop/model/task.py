@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from bayesprop.codec import Labels
+from bayesprop.codec import Labels, label_text, label_texts
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.gaussian_copula import (
     NO_INPUT_MODEL,
@@ -294,7 +294,7 @@ def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarra
 def group_labels(groups: ArrayLike) -> np.ndarray:
     """Return labels as numbers, truth values or text, as a file holds them."""
     labels = np.asarray(groups)
-    return labels if labels.dtype.kind in "biuf" else labels.astype(str)
+    return labels if labels.dtype.kind in "biuf" else label_texts(labels)
 
 
 def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: int = 0) -> None:
@@ -420,16 +420,11 @@ class Encoding:
                 "groups must be None for a model that keeps no effects of groups: BayesianRegressor"
                 " learns them, fitted with groups=... to a table that fits into memory"
             )
-        groups = group_labels(groups)
-        if groups.shape != (n_rows,):
-            raise ValueError(f"groups must hold one label a row, {n_rows}, got {groups.shape}")
-        if (groups.dtype.kind == "U") != (self.groups.dtype.kind == "U"):
-            known = self.groups[:3].tolist()
-            raise ValueError(
-                f"groups must be labels as those of the fit, {known}, got {groups.tolist()[0]!r}"
-            )
-        at = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
-        return np.where(self.groups[at] == groups, at, -1)
+        labels = list(np.ravel(np.asarray(groups)))
+        if len(labels) != n_rows:
+            raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(labels)}")
+        known = {text: k for k, text in enumerate(label_texts(self.groups).tolist())}
+        return np.array([known.get(text, -1) for text in map(label_text, labels)], np.int64)
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""
@@ -497,7 +492,11 @@ class Fitted:
         groups
             Label of every row's group, whose effects move its prediction. None: all are new ones.
         """
-        number = None if groups is None else self.encoding.group_numbers(groups, len(X))
+        number = None
+        if groups is not None:
+            number = self.encoding.group_numbers(groups, len(X))
+        elif self.encoding.groups is not None:
+            number = np.full(len(X), -1)
         if X_std is not None:
             X_std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
         has_gaps = X_std is not None or bool(np.isnan(X).any())

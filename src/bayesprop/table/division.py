@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
+from bayesprop.codec import label_texts
 from bayesprop.table.columns import Schema, finite, infinities, understood
 from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.durations import with_durations
@@ -40,7 +41,7 @@ from bayesprop.table.target import (
     target_numbers,
 )
 from bayesprop.table.totals import totals
-from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of, names_in
+from bayesprop.table.values import as_numbers, cleaned, column_of, names_in
 
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
 
@@ -311,11 +312,11 @@ def _check_classes(target: pl.Series, is_test: Bool[np.ndarray, " n"]) -> None:
 
 def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
     """Return a column's values as labels of groups; TableError where one is missing."""
-    levels = as_levels(column)
-    if levels.null_count():
-        where = at_rows(levels, levels.is_null())
+    labels = label_texts(column)
+    if (labels == "").any():
+        where = at_rows(column, pl.Series(labels == ""))
         raise TableError(Message.of("group.missing", column.name, where=where))
-    return levels.to_numpy().astype(str)
+    return labels
 
 
 def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:

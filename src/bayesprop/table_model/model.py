@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from bayesprop.codec import are_numbers, label_texts
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
@@ -17,7 +18,6 @@ from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message
 from bayesprop.table.read import Check
-from bayesprop.table.values import as_levels
 from bayesprop.table_model.deciding import Asked, Positive
 from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
@@ -434,9 +434,10 @@ class TableModel:
 
     def read(self, table: Table, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
-        return read_any(
-            table, self.encoding.text_columns, check or self.encode, self.encoding.missing
-        )
+        text, labels = self.encoding.text_columns, self.saved.fitted.encoding.groups
+        if self.known_group is not None and not are_numbers(() if labels is None else labels):
+            text = (*text, self.known_group)
+        return read_any(table, text, check or self.encode, self.encoding.missing)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""
@@ -446,7 +447,7 @@ class TableModel:
             return encoded
         labels = np.full(len(frame), "")
         if group in frame.columns:
-            labels = as_levels(frame[group]).fill_null("").to_numpy().astype(str)
+            labels = label_texts(frame[group])
         return encoded._replace(group=labels)
 
     def rows_of(self, frame: pl.DataFrame, source: Table | None) -> EncodedRows:

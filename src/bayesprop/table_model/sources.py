@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 
+from bayesprop.codec import label_texts
 from bayesprop.datasets import registry
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
-from bayesprop.table.division import Division, divide, groups_of
+from bayesprop.table.division import Division, divide
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import Message, listing, one_line
 from bayesprop.table.headers import column_names
@@ -229,10 +230,15 @@ def column(frame: pl.DataFrame, name: str, source: Table | None) -> pl.Series:
 
 
 def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: str | None) -> EncodedRows:
-    """Label rows of a table by the column that groups those learnt, where the table has it."""
+    """Label rows of a table by the column that groups those learnt, where the table has it.
+
+    Rows without a label are groups of their own.
+    """
     if group is None or group not in frame.columns:
         return rows
-    return rows._replace(group=groups_of(frame[group])[rows.numbers - 1])
+    labels = label_texts(frame[group])
+    alone = np.char.add(" row ", np.arange(1, len(labels) + 1).astype(str))
+    return rows._replace(group=np.where(labels == "", alone, labels)[rows.numbers - 1])
 
 
 def read_to_learn(request: RowRequest, table: Table) -> pl.DataFrame:
