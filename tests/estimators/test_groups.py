@@ -197,3 +197,16 @@ def test_a_label_is_the_same_whatever_its_type(known):
         numbers = model.encoding_.group_numbers
         np.testing.assert_array_equal(numbers(same, 40), np.repeat(np.arange(8), 5))
         assert (numbers(other, 40) == -1).all()
+
+
+def test_every_kind_of_prediction_has_the_variance_of_groups(known):
+    model, X, y, names = known
+    positive = BayesianRegressor((5,), n_epochs=2, n_members=2, target_kind="positive")
+    positive.fit(X, np.exp(y), groups=names)
+    for predicted in (
+        model.predict_dist(np.where(np.eye(len(X), X.shape[1]) > 0, np.nan, X), groups=names),
+        model.predict_dist(X, X_std=0.1, groups=names),
+        positive.predict_dist(X, groups=names),
+    ):
+        np.testing.assert_allclose(predicted.group_var, predicted.group_share * predicted.var)
+        assert (predicted.group_var <= predicted.noise_var).all()
