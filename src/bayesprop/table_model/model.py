@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bayesprop.codec import are_numbers, label_texts
+from bayesprop.codec import are_plain_numbers, label_texts
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
@@ -435,7 +435,7 @@ class TableModel:
     def read(self, table: Table, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
         text, labels = self.encoding.text_columns, self.saved.fitted.encoding.groups
-        if self.known_group is not None and not are_numbers(() if labels is None else labels):
+        if self.known_group is not None and not are_plain_numbers(() if labels is None else labels):
             text = (*text, self.known_group)
         return read_any(table, text, check or self.encode, self.encoding.missing)
 

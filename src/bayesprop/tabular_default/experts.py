@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int
@@ -15,6 +15,8 @@ from bayesprop.distributions.mixture import (
     MOST_LOG_NOISE_VAR,
     MixturePredictive,
 )
+from bayesprop.distributions.pooled import PooledPredictive
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import stack as stacking
@@ -167,8 +169,11 @@ class NumberState(NamedTuple):
         return self._replace(groups=tuple(effects))
 
     def in_groups(
-        self, predicted: Any, group: Int[np.ndarray, " n"], x: Float[np.ndarray, "n d"]
-    ) -> Any:
+        self,
+        predicted: MixturePredictive | PooledPredictive,
+        group: Int[np.ndarray, " n"],
+        x: Float[np.ndarray, "n d"],
+    ) -> Predictive:
         """Move a prediction of rows by the effects of their groups; -1: a new group."""
         shape = predicted.mean.shape
         shift, factor, noise_share = np.zeros(shape), np.ones(shape), np.ones(shape)

@@ -24,6 +24,8 @@ from bayesprop.tabular_default.settings import EnsembleSettings, Priors
 
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
+    from bayesprop.distributions.pooled import PooledPredictive
+    from bayesprop.distributions.predictive import Predictive
     from bayesprop.tabular_default.experts import ClassState, NumberState
     from bayesprop.tabular_default.fit import Classes, Numbers
 
@@ -216,10 +218,10 @@ class NetworkEnsemble(Settable):
     def in_groups(
         self,
         state: NumberState,
-        predicted: Any,
+        predicted: MixturePredictive | PooledPredictive,
         group: Int[np.ndarray, " n"],
         x: Float[np.ndarray, "n d"],
-    ) -> Any:
+    ) -> Predictive:
         """Move the prediction of rows by the effects of their groups."""
         return state.in_groups(predicted, group, x)
 
