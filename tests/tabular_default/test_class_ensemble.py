@@ -288,7 +288,7 @@ def test_a_state_comes_back_from_its_arrays(fitted):
         ({"constant": np.ones(3)}, "constant must be 3 numbers"),
         ({"points": np.zeros((0, 3), np.float32)}, "points must have rows"),
         ({"surprise": 1.0}, "surprise must be from 0 to 1"),
-        ({"power": 0.0}, "power must be > 0"),
+        *(({"power": p}, "power must be between") for p in (0.0, 1e3, np.inf, np.nan)),
         ({"points": np.zeros((4, 2), np.float32)}, "points must be"),
         ({"ramps": ramps._replace(n_knots=np.zeros(2, int))}, "knots and centres"),
         ({"experts": (broken, *others)}, r"experts\.0\.members\.0\.mean\.0\.w"),

@@ -266,8 +266,8 @@ class ClassState(NamedTuple):
                 raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
         if not 0.0 <= self.surprise < 1.0:
             raise ValueError("surprise must be from 0 to 1")
-        if not self.power > 0.0:
-            raise ValueError("power must be > 0")
+        if not 0.1 < self.power < 10.0:
+            raise ValueError("power must be between 0.1 and 10")
         if not len(self.points) or self.points.shape[1] != n_classes:
             raise ValueError(f"points must have rows, and {n_classes} columns")
         near = self.neighbours
