@@ -14,8 +14,7 @@ from bayesprop.cli import add_command, new_app, run_app
 from bayesprop.cli.actions import WithJson, WithRemarks
 from bayesprop.cli.console import note, print_json, print_table
 from bayesprop.cli.options import argument, option, repeated, switch
-from bayesprop.table.errors import did_you_mean, listing, one_line
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError, did_you_mean, listing, one_line
 
 if TYPE_CHECKING:
     from papers.registry import Entry

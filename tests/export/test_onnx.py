@@ -24,7 +24,7 @@ from bayesprop.distributions.gaussian_copula import GaussianCopula
 from bayesprop.export.onnx_file import _ABLE, _mixed, check
 from bayesprop.model.method import WritesGraph
 from bayesprop.numerics import graphs, softmax_expectations
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesprop.table import read as tables
+from bayesprop.table.delimited import Header, unique_names
 from bayesprop.table.errors import TableWarning
-from bayesprop.table.headers import Header, unique_names
 
 
 def read(table, **kwargs):

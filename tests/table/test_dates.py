@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesprop.table.columns import fit_column
+from bayesprop.table.columns import DateColumn, fit_column, fit_dates
 from bayesprop.table.date_forms import Dated, check_dates, dated, parsed
-from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, TableError
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesprop.table.dates import DateColumn
+from bayesprop.table.columns import DateColumn
+from bayesprop.table.date_forms import DURATION, DURATION_FORMS, durations_as, form_of
 from bayesprop.table.division import HoldOut, divide
-from bayesprop.table.durations import DURATION, FORMS, durations_as, form_of
 from bayesprop.table.errors import TableError
 from bayesprop.table.values import as_numbers
 
@@ -31,7 +31,7 @@ def fitted(values, name="x", **asked):
 @given(
     st.lists(st.integers(-(10**14), 10**14), min_size=1),
     st.integers(0, 6),
-    st.sampled_from(FORMS),
+    st.sampled_from(DURATION_FORMS),
 )
 def test_what_is_written_is_read_back(micro, n_decimals, form):
     seconds = np.round(np.array(micro) / 1e6, n_decimals)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesprop.table.missing import decided, is_missing
-from bayesprop.table.values import MARKS, MISSING
+from bayesprop.table.values import MARKS, MISSING, decided, is_missing
 
 NUMBERS = ["1", "2.5", "3"]
 WORDS, CODES = ["brick", "stone"], ["EU", "AS", "OC"]

@@ -11,7 +11,7 @@ from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message
-from bayesprop.table.nominal_numbers import (
+from bayesprop.table.supervised import (
     explained_by_curve,
     is_nominal,
     may_be_nominal,
@@ -57,7 +57,7 @@ def by_hand(x, y):
     ("spread", "possible"), [(0.2, {False}), (0.4, {False, True}), (1.0, {True})]
 )
 def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkeypatch):
-    monkeypatch.setattr("bayesprop.table.nominal_numbers._MOST_KNOTS", 2)  # a line
+    monkeypatch.setattr("bayesprop.table.supervised._MOST_KNOTS", 2)  # a line
     answers = set()
     for seed in range(10):
         x, y = plots(seed, spread)

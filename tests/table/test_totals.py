@@ -4,8 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop.table.division import HoldOut, divide
-from bayesprop.table.totals import totals
+from bayesprop.table.division import HoldOut, divide, totals
 
 SALES = pl.DataFrame(
     {

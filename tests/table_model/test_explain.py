@@ -17,7 +17,7 @@ from scipy import stats
 import bayesprop
 from bayesprop import TableClassifier
 from bayesprop.evaluation.shapley import Explainer
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError
 
 N = 400
 

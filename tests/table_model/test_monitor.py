@@ -12,9 +12,9 @@ import pytest
 
 import bayesprop
 from bayesprop import TableRegressor
+from bayesprop.table.errors import InputError
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.refusals import InputError
 
 N = 600
 

@@ -8,8 +8,7 @@ import pytest
 
 import bayesprop
 from bayesprop import TableClassifier, TableRegressor
-from bayesprop.table.errors import TableError
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError, TableError
 
 RNG = np.random.default_rng(0)
 N = 80

@@ -7,13 +7,13 @@ from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import TerminalListener, ask, listening, print_json, print_table
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import rows_asked
+from bayesprop.table.errors import InputError
 from bayesprop.table_model.compare import (
     Compared,
     InterruptedComparison,
     check_picture,
     compare,
 )
-from bayesprop.table_model.refusals import InputError
 
 
 def run(options: Compare) -> None:

@@ -16,12 +16,11 @@ from bayesprop.cli.console import (
 )
 from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import rows_asked, settings_of
-from bayesprop.table.errors import for_terminal
+from bayesprop.table.errors import InputError, for_terminal
 from bayesprop.table_model.deciding import choice_in_words
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.refusals import InputError
 
 
 def run(options: Fit) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bayesprop.cli.console import listening, note, print_json
 from bayesprop.cli.further_rows import Merge
 from bayesprop.cli.options import check_output
+from bayesprop.table.errors import InputError
 from bayesprop.table_model.merge import merged
 from bayesprop.table_model.model import open_model
-from bayesprop.table_model.refusals import InputError
 
 
 def run(options: Merge) -> None:

@@ -14,12 +14,11 @@ from bayesprop.cli.further_rows import Optimise
 from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.cli.suggest import goal_of, show
 from bayesprop.codec import Json, JsonObject
-from bayesprop.table.errors import one_line
-from bayesprop.table.lines import separator_of
+from bayesprop.table.delimited import separator_of
+from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.read import SEPARATORS
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.optimise import Optimiser
-from bayesprop.table_model.refusals import InputError
 
 
 def run(options: Optimise) -> None:

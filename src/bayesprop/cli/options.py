@@ -12,7 +12,7 @@ from typing import Any
 from typer import Argument, Option
 
 from bayesprop.cli import completion
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError
 
 _BYTES = {"M": 2**20, "G": 2**30}
 Declared = Any

@@ -9,10 +9,9 @@ from pathlib import Path
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.console import ask, listening
 from bayesprop.cli.options import check_output
-from bayesprop.table.errors import Message, one_line
+from bayesprop.table.errors import InputError, Message, one_line
 from bayesprop.table.write import check_kind
 from bayesprop.table_model.model import open_model
-from bayesprop.table_model.refusals import InputError
 
 
 def run(options: Predict) -> None:

@@ -8,8 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from bayesprop.cli.actions import Fit, Learning
-from bayesprop.table.errors import OPTIONS, one_line
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import OPTIONS, InputError, one_line
 
 if TYPE_CHECKING:
     from bayesprop.codec import Json, JsonObject

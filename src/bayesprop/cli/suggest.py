@@ -7,12 +7,11 @@ from bayesprop.cli.actions import Suggest
 from bayesprop.cli.console import ask, listening, note, print_json, print_table, wrapped
 from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.codec import Json
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.suggest import Suggestions
 
 MAX_SHOWN_COLUMNS = 5

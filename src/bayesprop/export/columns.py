@@ -19,15 +19,16 @@ from bayesprop.numerics.graphs import (
     variable,
     where_less,
 )
-from bayesprop.table.columns import CategoryColumn, NumericColumn
-from bayesprop.table.dates import (
+from bayesprop.table.columns import (
     DAY_SECONDS,
     HOUR,
     SEASON,
     WEEKDAY,
     YEAR_SECONDS,
     YEARS,
+    CategoryColumn,
     DateColumn,
+    NumericColumn,
 )
 from bayesprop.table.encoded import EncodedColumn, LevelsColumn
 from bayesprop.table.values import DURATION, MARKS

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
+from bayesprop.table.delimited import column_names
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import Message, TableError, one_line, quoted, rows_called
 from bayesprop.table.files import differences, parquet_files, same_schema
-from bayesprop.table.headers import column_names
 from bayesprop.table.supervised import MAX_LEVELS
 from bayesprop.table.target import MAX_CLASSES
 

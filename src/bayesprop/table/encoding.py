@@ -24,12 +24,11 @@ from bayesprop.table.errors import (
     together,
     warn,
 )
-from bayesprop.table.missing import is_missing
-from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.supervised import (
     Target,
     levels_if_nominal,
     marked_where_telling,
+    nominal_columns_of,
     numbers_of,
     question_if_informative,
     target_encoded_if_many,
@@ -46,7 +45,7 @@ from bayesprop.table.target import (
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, folds_of
 from bayesprop.table.unmeasured import stand_in
-from bayesprop.table.values import as_levels, column_of
+from bayesprop.table.values import as_levels, column_of, is_missing
 
 T = TypeVar("T")
 

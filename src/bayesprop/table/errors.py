@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 if TYPE_CHECKING:
     import polars as pl
 
+
 MOST_PROBLEMS = 20
 """That one error lists; of more it says how many."""
 OPTIONS = {
@@ -410,3 +411,18 @@ def left_out_rows(n: int, target: str, n_limits: int = 0) -> list[Message]:
     """Return remarks on rows without a target, and on those of a wider limit, if any."""
     counts = {"left_out.no_target": n, "left_out.wider_limit": n_limits}
     return [Message.of(code, target, n=rows) for code, rows in counts.items() if rows]
+
+
+class InputError(TableError):
+    """What the user asked for or gave cannot be used; the message is one line."""
+
+
+@contextmanager
+def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
+    """Tell the refusals of an estimator (a bad hyper-parameter) from failures of the program."""
+    try:
+        yield
+    except TableError:
+        raise
+    except kinds as error:
+        raise InputError(one_line(str(error))) from error

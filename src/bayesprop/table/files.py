@@ -27,8 +27,8 @@ from typing import IO, NamedTuple
 import polars as pl
 import polars.selectors as cs
 
+from bayesprop.table.delimited import check_number, column_names
 from bayesprop.table.errors import Message, TableError, listed, listing, one_line, quoted
-from bayesprop.table.headers import check_number, column_names
 from bayesprop.table.values import as_integers
 
 PART = "::"

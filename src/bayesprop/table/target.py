@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from bayesprop.table.date_forms import check_dates, dated
-from bayesprop.table.durations import FORMS, form_of
+from bayesprop.table.date_forms import DURATION_FORMS, check_dates, dated, form_of
 from bayesprop.table.errors import Message, TableError, at_rows, counted, listed, row_name
 from bayesprop.table.unmeasured import (
     FEW_LEVELS,
@@ -213,7 +212,7 @@ class Marks:
     """How the numbers of a target are written, and their unit, such as "$".
 
     written
-        One of `WRITTEN`, or of durations of `FORMS`.
+        One of `WRITTEN`, or of durations of `DURATION_FORMS`.
     low, high
         The limits below and above which numbers are not told apart, as by "<0.5"; None: none.
     remarks
@@ -234,7 +233,7 @@ class Marks:
     def validate(self) -> None:
         """Raise ValueError unless they are of a form that is known, and the limits in order."""
         ends = self.limits
-        if self.written not in (*WRITTEN, *FORMS) or ends != sorted(set(ends)):
+        if self.written not in (*WRITTEN, *DURATION_FORMS) or ends != sorted(set(ends)):
             raise ValueError(f"the marks of a target must be a form and its limits, got {self}")
         if not all(map(math.isfinite, ends)):
             raise ValueError(f"the limits of a target must be finite, got {ends}")
@@ -243,7 +242,7 @@ class Marks:
 def known_values(target: pl.Series, marks: Marks | None = None) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
-    is_duration = marks is not None and marks.written in FORMS and is_text(target)
+    is_duration = marks is not None and marks.written in DURATION_FORMS and is_text(target)
     if is_duration or target.dtype == pl.Duration:
         return as_numbers(target, DURATION)
     if target.dtype in (pl.Categorical, pl.Enum):

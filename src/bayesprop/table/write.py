@@ -17,7 +17,7 @@ import polars as pl
 import polars.selectors as cs
 
 from bayesprop.atomic import write_atomically
-from bayesprop.table.durations import HOURS, durations_as
+from bayesprop.table.date_forms import HOURS, durations_as
 from bayesprop.table.errors import Message, TableError, quoted
 from bayesprop.table.read import SEPARATORS
 from bayesprop.table.values import as_numbers

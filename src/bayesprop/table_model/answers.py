@@ -12,7 +12,7 @@ import polars as pl
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive
 from bayesprop.evaluation.thresholds import Rule
-from bayesprop.table.durations import DURATION, FORMS, HOURS, durations_as
+from bayesprop.table.date_forms import DURATION, DURATION_FORMS, HOURS, durations_as
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Positive
@@ -251,7 +251,7 @@ def answers_of(
     """Return how what a table's model predicts is written; `label` is the column of a class."""
     classes = tuple(map(class_text, encoding.classes))
     if not classes:
-        if (marks := encoding.marks) is not None and marks.written in FORMS:
+        if (marks := encoding.marks) is not None and marks.written in DURATION_FORMS:
             return replace(numbers, form=marks.written)
         return numbers
     ordered = None if order is None else numbers

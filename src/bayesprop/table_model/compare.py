@@ -27,14 +27,21 @@ from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message, Said, counted, did_you_mean, for_terminal, one_line
+from bayesprop.table.errors import (
+    InputError,
+    Message,
+    Said,
+    counted,
+    did_you_mean,
+    for_terminal,
+    one_line,
+)
 from bayesprop.table_model.deciding import Positive, choice_in_words, positive_of
 from bayesprop.table_model.evaluate import Judged, JudgedAgain, judged_again, learn, scored
 from bayesprop.table_model.learning import own_rows
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predict_rows
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import (
     FitRequest,
     check_method,

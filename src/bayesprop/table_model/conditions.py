@@ -18,12 +18,11 @@ from bayesprop.active_learning.goal import Goal, log_probability, score
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.estimators.any_estimator import predictives_of
 from bayesprop.table.date_forms import DAY, dated, extents, parsed, read_dates
-from bayesprop.table.errors import Message, one_line
+from bayesprop.table.errors import InputError, Message, one_line
 from bayesprop.table.target import Label, class_of, class_text
 from bayesprop.table.values import MARKS, cleaned, unmarked, without
 from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.predict import refusals_by_name
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import Table, column
 
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")

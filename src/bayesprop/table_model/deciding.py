@@ -10,10 +10,16 @@ import numpy as np
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.thresholds import AtThreshold, Costs, Rate, Rule
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message, close_to, listed, one_line
+from bayesprop.table.errors import (
+    InputError,
+    Message,
+    close_to,
+    listed,
+    one_line,
+    refusals_of_estimator,
+)
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 if TYPE_CHECKING:
     from bayesprop.codec import Json, JsonObject

@@ -24,7 +24,7 @@ from bayesprop.evaluation.scores import Comparison
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.table.column_checks import likely_group
-from bayesprop.table.dates import YEARS, DateColumn
+from bayesprop.table.columns import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message, counted, for_terminal, quoted

@@ -20,10 +20,10 @@ from bayesprop.evaluation.shapley import (
 )
 from bayesprop.evaluation.words import join, label, number, percent, value, with_unit
 from bayesprop.model.progress import current
-from bayesprop.table.durations import FORMS, HOURS, durations_as
+from bayesprop.table.date_forms import DURATION_FORMS, HOURS, durations_as
+from bayesprop.table.errors import refusals_of_estimator
 from bayesprop.table.target import class_text
 from bayesprop.table.values import is_number
-from bayesprop.table_model.refusals import refusals_of_estimator
 from bayesprop.table_model.sources import Table, like
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class _Words:
     @property
     def _unit(self) -> str:
         marks = self.model.encoding.marks
-        is_duration = marks is not None and marks.written in FORMS
+        is_duration = marks is not None and marks.written in DURATION_FORMS
         return "s" if is_duration else self.model.notes.unit
 
     def _of_doubt(self, k: int, name: str, words: str, cells: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.codec import JsonObject
 from bayesprop.model.task import ORDERED
 from bayesprop.store import SavedModel, load_model
-from bayesprop.table.errors import Message, TableWarning
+from bayesprop.table.errors import InputError, Message, TableWarning
 from bayesprop.table.target import Label
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
@@ -25,7 +25,6 @@ from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.plain_values import plain
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
 from bayesprop.table_model.sources import (
     Table,

@@ -20,8 +20,7 @@ from bayesprop.scale.large_table import LargeTable, Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message
-from bayesprop.table_model.refusals import InputError
+from bayesprop.table.errors import InputError, Message
 from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.sources import Table, from_frame, target_of, to_learn
 

@@ -15,7 +15,15 @@ from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import OPTIONS, Message, Said, for_terminal, one_line
+from bayesprop.table.errors import (
+    OPTIONS,
+    InputError,
+    Message,
+    Said,
+    for_terminal,
+    one_line,
+    refusals_of_estimator,
+)
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.evaluate import (
@@ -29,7 +37,6 @@ from bayesprop.table_model.evaluate import (
 )
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.request import FitRequest, make_estimator, method_of
 from bayesprop.table_model.sources import (
     Table,

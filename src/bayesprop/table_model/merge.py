@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from bayesprop.codec import JsonObject
 from bayesprop.scale.merging import merge
 from bayesprop.store import SavedModel
-from bayesprop.table.errors import Message
+from bayesprop.table.errors import InputError, Message, refusals_of_estimator
 from bayesprop.table_model.evaluate import UNJUDGED
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.update import noted
 
 _SHARED = {

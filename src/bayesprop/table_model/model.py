@@ -16,14 +16,13 @@ from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message
+from bayesprop.table.errors import InputError, Message, refusals_of_estimator
 from bayesprop.table.read import Check
 from bayesprop.table_model.deciding import Asked, Positive
 from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import (
     Table,
     column,

@@ -12,15 +12,14 @@ from jaxtyping import Bool, Float, Shaped
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.shift import Check, Learnt, least, proportions, with_alarms, worse
 from bayesprop.evaluation.words import label
-from bayesprop.table.dates import YEARS, DateColumn
+from bayesprop.table.columns import YEARS, DateColumn
 from bayesprop.table.encoded import EncodedColumn, LevelsColumn
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message, one_line
+from bayesprop.table.errors import InputError, Message, one_line, refusals_of_estimator
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import Table, table_name
 
 if TYPE_CHECKING:

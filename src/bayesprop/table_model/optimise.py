@@ -16,13 +16,12 @@ from bayesprop.active_learning.goal import Direction, Goal
 from bayesprop.catalogue import REGRESSION
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import Message, one_line
+from bayesprop.table.errors import InputError, Message, one_line
 from bayesprop.table.values import WRITTEN, as_integers, as_written, cleaned, typed
 from bayesprop.table_model.conditions import Condition, Needed, meets, one_or_several, requirements
 from bayesprop.table_model.from_python import fit
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import Table, column, like, read_any
 from bayesprop.table_model.suggest import Suggestions, SuggestRequest, scores_of, suggest
 from bayesprop.targets.bijectors import NUMBERS

@@ -24,7 +24,14 @@ from bayesprop.model.progress import current, following
 from bayesprop.model.task import ExposureError, FarInputError
 from bayesprop.scale.large_table import EncodedTables, large_table
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message, close_to, listing, one_line
+from bayesprop.table.errors import (
+    InputError,
+    Message,
+    close_to,
+    listing,
+    one_line,
+    refusals_of_estimator,
+)
 from bayesprop.table.values import names_in
 from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answers import (
@@ -40,7 +47,6 @@ from bayesprop.table_model.deciding import Asked, check_two_classes
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import Table, table_name
 
 if TYPE_CHECKING:

@@ -15,10 +15,16 @@ from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
-from bayesprop.table.errors import OPTIONS, Message, close_to, one_line
+from bayesprop.table.errors import (
+    OPTIONS,
+    InputError,
+    Message,
+    close_to,
+    one_line,
+    refusals_of_estimator,
+)
 from bayesprop.table.target import class_text
 from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 if TYPE_CHECKING:
     from bayesprop.estimators.shell import EstimatorBase

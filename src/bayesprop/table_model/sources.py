@@ -14,14 +14,13 @@ from bayesprop.codec import label_texts
 from bayesprop.datasets import registry
 from bayesprop.numerics.forks import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
+from bayesprop.table.delimited import column_names
 from bayesprop.table.division import Division, divide
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message, listing, one_line
-from bayesprop.table.headers import column_names
+from bayesprop.table.errors import InputError, Message, listing, one_line
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.target import class_of, class_text
 from bayesprop.table.values import column_of
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from bayesprop.distributions.predictive import Predictive
 from bayesprop.report.effects import features_of
 from bayesprop.report.unsure import unlike_training
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message, at_rows, close_to, one_line
+from bayesprop.table.errors import InputError, Message, at_rows, close_to, one_line
 from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.conditions import Requirement, log_probability_of_all, meets
@@ -41,7 +41,6 @@ from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of, refusals_by_name
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import Table, column, like, table_name
 
 FAR_STDS = 2.0

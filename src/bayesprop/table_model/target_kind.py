@@ -11,10 +11,9 @@ import polars as pl
 from bayesprop.catalogue import CLASSIFICATION, Params
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser, Task
 from bayesprop.table.encoding import EncodedRows, TableEncoding
-from bayesprop.table.errors import Message, listing, one_line
+from bayesprop.table.errors import InputError, Message, listing, one_line
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
 from bayesprop.targets.bijectors import (
     CENSORED,

@@ -13,11 +13,17 @@ import numpy as np
 from bayesprop.store import SavedModel
 from bayesprop.table.division import Division, groups_of, weights_of
 from bayesprop.table.encoding import EncodedRows
-from bayesprop.table.errors import Message, Said, listing, one_line
+from bayesprop.table.errors import (
+    InputError,
+    Message,
+    Said,
+    listing,
+    one_line,
+    refusals_of_estimator,
+)
 from bayesprop.table_model.evaluate import Judged, evaluation, judge, learn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.plain_values import plain
-from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import Table, column, divided, fingerprint, table_name
 
 if TYPE_CHECKING:
