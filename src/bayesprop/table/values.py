@@ -35,7 +35,7 @@ DOUBTFUL = (
 )  # fmt: skip
 """Missing values among numbers and dates, levels among words: "None", "Some", "Marked"."""
 MARKS = (*MISSING, *DOUBTFUL)
-_CODE = r"^[0-9]{4,}$"
+_CODE, _LONG_CODE = r"^[0-9]{4,}$", r"^[0-9]{20,}$"
 _UNIT = r"[^\d\s_+-]{0,6}"
 _CURRENCY = (
     r"(?:\p{Sc}|R\$|Rs\.?|kr\.?|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
@@ -200,7 +200,7 @@ def without(text: pl.Series, words: Collection[str]) -> pl.Series:
 def typed(text: pl.Series) -> pl.Series:
     """Turn cleaned text into integers, floats or booleans if every value is one, else leave it.
 
-    Codes of one length that may begin with 0, as of post, stay text.
+    Codes stay text: see `are_codes`.
     """
     known = text.drop_nulls()
     if known.is_empty() or are_codes(known):
@@ -214,12 +214,16 @@ def typed(text: pl.Series) -> pl.Series:
 
 
 def are_codes(known: pl.Series) -> bool:
-    """Whether text is digits of one length, some with a leading 0."""
-    return bool(
-        known.str.contains(_CODE).all()
-        and known.str.starts_with("0").any()
-        and known.str.len_chars().n_unique() == 1
-    )
+    """Whether text is digits: of one length, some with a leading 0, or so many that floats merge.
+
+    Postal codes are the one, identifiers of 20 digits and more the other.
+    """
+    if not known.str.contains(_CODE).all():
+        return False
+    if known.str.starts_with("0").any():
+        return known.str.len_chars().n_unique() == 1
+    are_long = bool(known.str.contains(_LONG_CODE).any())
+    return are_long and known.cast(pl.Float64).n_unique() < known.n_unique()
 
 
 def are_big_names(series: pl.Series, most_unique: float) -> bool:
