@@ -10,7 +10,7 @@ import pytest
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
-from bayesprop.estimators.imputation import filled_as_learnt
+from bayesprop.estimators.imputation import drawn_as_learnt
 from bayesprop.model.progress import Progress, following
 from bayesprop.numerics.rows import Rows
 from method_settings import X
@@ -102,7 +102,7 @@ def test_training_gaps_are_drawn_from_their_posterior(line):
     X, y = line
     model = BayesianLinearRegressor().fit(X, y)
     gap = np.column_stack([np.zeros(N, bool), np.ones(N, bool)])
-    drawn = filled_as_learnt(model.fitted_, Rows(X, y[:, None]), gap, None)
+    drawn = drawn_as_learnt(model.fitted_, Rows(X, y[:, None]), gap, None, None)
     np.testing.assert_array_equal(drawn[:, 0], X[:, 0])
     # x2 | x1, y: prior N(rho x1, 1 - rho²), likelihood N(y - x1; x2, 1/4). Without the likelihood
     # its variance is .64 and the slope in y 0.

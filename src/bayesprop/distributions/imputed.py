@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import special
 
 from bayesprop.distributions.categorical import ClassPredictive
@@ -26,8 +26,13 @@ LEAST_DRAWS = 64
 """Drawn of a row with uncertain values that is to be predicted, at least."""
 
 
+def _drawn_errors(X_std: Float[np.ndarray, "n d *k"]) -> Bool[np.ndarray, "n _"]:
+    """Return which normals each row needs, one a value or one a root's column."""
+    return X_std > 0.0 if X_std.ndim == 2 else (X_std != 0.0).any(axis=1)
+
+
 def n_ways(
-    X: Float[np.ndarray, "n d"], X_std: Float[np.ndarray, "n d"] | None
+    X: Float[np.ndarray, "n d"], X_std: Float[np.ndarray, "n d *k"] | None
 ) -> Int[np.ndarray, " n"]:
     """Return how many draws stand for each row: 1 where its inputs are known exactly.
 
@@ -38,7 +43,7 @@ def n_ways(
     of_gaps = np.where(n_gaps > 0, COMPLETIONS, 1)
     if X_std is None:
         return of_gaps
-    n_uncertain = np.sum(X_std > 0.0, axis=1)
+    n_uncertain = np.sum(_drawn_errors(X_std), axis=1)
     pairs = np.ceil(np.log2(np.maximum(n_gaps + n_uncertain, LEAST_DRAWS // 2)))
     return np.where(n_uncertain > 0, 2 ** (1 + pairs.astype(int)), of_gaps)
 
@@ -47,7 +52,7 @@ def over_gaps(
     predict: Callable[[Float[np.ndarray, "m d"]], Any],
     X: Float[np.ndarray, "n d"],
     inputs: GaussianCopula | None,
-    X_std: Float[np.ndarray, "n d"] | None = None,
+    X_std: Float[np.ndarray, "n d *k"] | None = None,
 ) -> Any:
     """Predict rows, those with gaps (NaN) or a std by a mixture over draws of their inputs.
 
@@ -59,7 +64,8 @@ def over_gaps(
     inputs
         How the columns go together; None: there are no gaps.
     X_std
-        Standard deviations of the values, 0 where they are exact or missing. None: all are.
+        Standard deviations of the values, 0 where they are exact or missing; or roots of each
+        row's covariance. None: all are exact.
     """
     ways, d = n_ways(X, X_std), X.shape[1]
     # Together those with as many gaps, which `inputs` fills at once.
@@ -83,7 +89,7 @@ def over_gaps(
 
 def input_draws(
     X: Float[np.ndarray, "n d"],
-    X_std: Float[np.ndarray, "n d"],
+    X_std: Float[np.ndarray, "n d *k"],
     n: int,
     inputs: GaussianCopula | None,
 ) -> Float[np.ndarray, "n c d"]:
@@ -95,8 +101,11 @@ def input_draws(
     if not X_std.any():
         return drawn
     # The first columns of the same points have filled the gaps.
-    place = gap.sum(axis=1, keepdims=True) + np.cumsum(X_std > 0.0, axis=1) - 1
-    return drawn + X_std[:, None] * np.moveaxis(even_normals(n, d)[:, place], 0, 1)
+    place = gap.sum(axis=1, keepdims=True) + np.cumsum(_drawn_errors(X_std), axis=1) - 1
+    normals = np.moveaxis(even_normals(n, d)[:, place], 0, 1)
+    if X_std.ndim == 2:
+        return drawn + X_std[:, None] * normals
+    return drawn + normals @ X_std.mT
 
 
 def completed(each: Predictive | ClassPredictive | np.ndarray, n_completions: int) -> Any:

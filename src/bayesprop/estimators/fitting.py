@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -29,13 +29,14 @@ from sklearn.utils.validation import (
 
 from bayesprop.codec import label_texts
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
-from bayesprop.estimators.imputation import filled_as_learnt
+from bayesprop.estimators.imputation import checked_std, drawn_as_learnt, expected, with_population
 from bayesprop.estimators.shell import EstimatorBase, Seed, validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.method import (
     Drafts,
     KnowsGroups,
     Learned,
+    LearnsMeasured,
     LeavesGroupsOut,
     Merges,
     Resumes,
@@ -51,7 +52,6 @@ from bayesprop.model.task import (
     Numbers,
     Standardiser,
     check_exposures,
-    checked_std,
     classes_of,
     group_labels,
     with_log,
@@ -62,7 +62,8 @@ from bayesprop.targets.bijectors import COUNT, NUMBERS
 from bayesprop.targets.kinds import learnt_map
 
 ONE_ROUND = (
-    "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
+    "the time was over before missing or uncertain inputs could be drawn by what was learnt and a "
+    "second round be fitted"
 )
 _DRAFT = 0.4
 """Share of the time that a draft takes."""
@@ -101,7 +102,7 @@ def fit(
     """Fit from scratch, or go on from an earlier fit where `warm_start` says so.
 
     X_std
-        Of methods that have `fit_measured`, as `checked_std` takes it.
+        As `measured.checked_std` takes it. None: all values are exact.
     """
     forget_when_crowded()
     estimator.check_params()
@@ -119,18 +120,18 @@ def fit(
         if isinstance(start.method, KnowsGroups):
             known = groups if rows.weight is None else groups[rows.weight > 0.0]
             start = replace(start, encoding=replace(start.encoding, groups=np.unique(known)))
-    std = None
-    if X_std is not None:
-        if gap is not None:
-            raise ValueError("X must hold no missing values (NaN) where X_std is given: fill them")
-        std = checked_std(rows.x, X_std, start.encoding, start.method.furthest_input)
+    known = rows.x if gap is None else np.where(gap, np.nan, rows.x)
+    std, learned = None if X_std is None else checked_std(start, X, X_std, known), None
     if std is not None:
-        rng = check_random_state(estimator.random_state)
-        data, x_std = standardise(start, rows, rng), std / start.encoding.scaler.scale
-        learned = cast(Any, start.method).fit_measured(data, x_std, rng)
-    elif before is None and gap is not None:
-        learned = _learned_in_two_rounds(estimator, start, rows, gap)
-    else:
+        if before is not None:
+            raise ValueError("X_std must be None to go on with warm_start: fit all rows together")
+        start, rng = with_population(start, rows, std), check_random_state(estimator.random_state)
+        if gap is None and isinstance(start.method, LearnsMeasured):
+            data, inputs = standardise(start, rows, rng), start.encoding.true_inputs(rows.x, std)
+            learned = start.method.fit_measured(data, inputs, rng)
+    if learned is None and before is None and (gap is not None or std is not None):
+        learned = _learned_in_two_rounds(estimator, start, rows, gap, std)
+    elif learned is None:
         learned = _learned(estimator, start, rows)
     return advised(estimator, rows, replace(start, learned=learned), is_first=True)
 
@@ -277,21 +278,25 @@ def _learned_in_two_rounds(
     estimator: EstimatorBase,
     start: Fitted,
     rows: Rows,
-    gap: Bool[np.ndarray, "n d"],
+    gap: Bool[np.ndarray, "n d"] | None,
+    std: Float[np.ndarray, "n d"] | None,
 ) -> Learned:
-    """Learn from rows with gaps, and once more with these drawn by what was learnt, in time.
+    """Learn from rows with gaps or errors, and once more with inputs drawn by what was learnt.
 
-    Where time has no limit the first round is a draft.
+    In time; where it has no limit the first round is a draft. This takes measured inputs to be what
+    they are on average (Carroll et al. 2006, section 4.2, "regression calibration").
     """
     progress, started = current(), time.monotonic()
     as_draft = bool(np.isinf(progress.seconds_left))
     share = _DRAFT if as_draft else 0.5
     with following(progress.part(0.0, share, "round 1 of 2")):
-        first = _learned(estimator, start, rows, as_draft=as_draft)
+        first = rows if std is None else rows._replace(x=expected(start.encoding, rows.x, std))
+        first = _learned(estimator, start, first, as_draft=as_draft)
     if progress.seconds_left < time.monotonic() - started or progress.is_over:
         return _noted(first, [ONE_ROUND])
-    with following(progress.part(share, share, "gaps")):
-        x = filled_as_learnt(replace(start, learned=first), rows, gap, estimator.random_state)
+    with following(progress.part(share, share, "gaps" if std is None else "inputs")):
+        seed = estimator.random_state
+        x = drawn_as_learnt(replace(start, learned=first), rows, gap, std, seed)
     try:
         with following(progress.part(share, 1.0, "round 2 of 2")):
             second = _learned(estimator, start, rows._replace(x=x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from scipy import special
@@ -28,9 +28,6 @@ from bayesprop.linear.linear_model import LinearModel
 from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.model.task import Numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _CONJUGATE, _INTEGRATED = "conjugate", "integrated"
 _MOST_COLUMNS = 20_000
@@ -216,29 +213,6 @@ class BayesianLinearRegressor(RegressorBase):
         if not isinstance(self.noise, str):
             return float(self.noise) / task.scaler.scale**2
         return NoisePrior(*self.noise_prior) if self.noise == _CONJUGATE else None
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        *,
-        X_std: ArrayLike | None = None,
-    ) -> Self:
-        """Fit from scratch; X, y and sample_weight as `BayesianRegressor.fit` takes them.
-
-        X_std
-            Standard deviations of the errors of X, as `predict_dist` takes them: slopes and noise
-            are then those of exact inputs. Needs basis=None, another noise than "conjugate", one
-            target, and no missing values.
-        """
-        from bayesprop.estimators import fitting
-
-        names = getattr(X_std, "columns", None)
-        if names is not None and [*names] != [*getattr(X, "columns", ())]:
-            raise ValueError(f"X_std must have the columns of X in their order, got {[*names]}")
-        return self.keep(fitting.fit(self, X, y, sample_weight, groups, X_std))
 
     posterior_ = of_fitted("learned.state.posterior")
     statistics_ = of_fitted("learned.state.statistics")

@@ -212,6 +212,8 @@ class EstimatorBase(ABC, BaseEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        *,
+        X_std: ArrayLike | None = None,
     ) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
@@ -227,10 +229,13 @@ class EstimatorBase(ABC, BaseEstimator):
             (n,) labels of what belongs together, such as the patient of every row: error bars are
             then those of new groups. For methods that judge themselves by rows left out;
             `BayesianRegressor` learns the groups' effects, too, by which it predicts known groups.
+        X_std
+            Standard deviations of the errors of X, as of `predict_dist`: what is learnt is then of
+            exact inputs, and new rows with an X_std come from the same population.
         """
         from bayesprop.estimators import fitting
 
-        return self.keep(fitting.fit(self, X, y, sample_weight, groups))
+        return self.keep(fitting.fit(self, X, y, sample_weight, groups, X_std))
 
     def checked_inputs(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""

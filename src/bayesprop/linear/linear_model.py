@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import codec
+from bayesprop.distributions.measured import TrueInputs
 from bayesprop.distributions.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
-from bayesprop.linear.measured import TrueInputs, true_inputs
 from bayesprop.linear.regression import LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
@@ -86,9 +86,11 @@ class LinearModel:
         return self.absorb(rows, None, rng, progress)
 
     def fit_measured(
-        self, rows: Rows, x_std: Float[np.ndarray, "n d"], rng: np.random.RandomState
-    ) -> Learned:
+        self, rows: Rows, inputs: TrueInputs, rng: np.random.RandomState
+    ) -> Learned | None:
         """Learn from inputs with errors: y | measured ~ N(w' mean, noise_var + w' cov w).
+
+        None where that does not hold: with a basis, several targets or conjugate noise.
 
         The moments are of the true inputs given the measured ones. Rows are divided by the root of
         their variance over the mean one, until that stays: for equal errors the maximum of the
@@ -96,11 +98,8 @@ class LinearModel:
         """
         basis = self.learn_basis(rows.x, rows.weight, rng)
         if self.n_outputs > 1 or isinstance(self.noise, NoisePrior) or basis is not None:
-            raise ValueError(
-                "X_std must be None at fit unless basis=None, noise is not 'conjugate' and y has "
-                "one output: set these, or leave it out"
-            )
-        weight, inputs = rows.weights, true_inputs(rows.x, x_std**2, rows.weights)
+            return None
+        weight = rows.weights
         learned, input_var = self._given_noise(rows, inputs, np.ones(len(weight)))
         noise_var = float(learned.state.posterior.noise_var[0])
         noise, growth = np.full(len(weight), noise_var), np.ones(len(weight))
@@ -135,7 +134,7 @@ class LinearModel:
         statistics = statistics._replace(weight_sum=float(rows.weights.sum()))
         learned = self._learned(None, statistics, len(phi), started)
         mean, root = (part[0, 1:] for part in learned.state.posterior[1:3])
-        square = np.outer(mean, mean) + root @ root.T
+        square = (np.outer(mean, mean) + root @ root.T)[np.ix_(inputs.columns, inputs.columns)]
         return learned, np.einsum("mde,de->m", inputs.cov, square)[inputs.kind]
 
     def absorb(

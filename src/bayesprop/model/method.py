@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.distributions.measured import TrueInputs
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.progress import Progress
@@ -105,10 +106,21 @@ class ChecksStates(Protocol):
 
 @runtime_checkable
 class Drafts(Protocol):
-    """Has a quicker version, by which gaps of training rows are drawn before it learns."""
+    """Has a quicker version, by which inputs of training rows are drawn before it learns."""
 
     def draft(self) -> Method:
         """Return a method that learns the same in less time, and less well."""
+        ...
+
+
+@runtime_checkable
+class LearnsMeasured(Protocol):
+    """Learns from inputs with errors itself."""
+
+    def fit_measured(
+        self, rows: Rows, inputs: TrueInputs, rng: np.random.RandomState
+    ) -> Learned | None:
+        """Learn from measured rows and what their true inputs are; None: not with its settings."""
         ...
 
 

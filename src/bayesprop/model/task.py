@@ -23,6 +23,7 @@ from bayesprop.distributions.gaussian_copula import (
     KnownInputs,
 )
 from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, over_gaps
+from bayesprop.distributions.measured import Population, TrueInputs, checked_std
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.method import (
@@ -307,41 +308,6 @@ def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: 
         raise ExposureError(first_row + row, column, float(X[row, column]))
 
 
-def checked_std(
-    X: Float[np.ndarray, "n d"], X_std: ArrayLike | None, encoding: Encoding, furthest: float
-) -> Float[np.ndarray, "n d"] | None:
-    """Return the std of every value, 0 where one is missing; None: all are exact.
-
-    X_std
-        In the units of X: a number, one a column (d,), or one a value (n, d). ValueError where a
-        value has none of at least 0, one beyond a tenth of `furthest`, or is an exposure.
-    """
-    try:
-        std = np.asarray(X_std, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"X_std must hold numbers, got {type(X_std).__name__}") from None
-    if std.shape not in ((), X.shape[1:], X.shape):
-        raise ValueError(
-            f"X_std must be a number, one of each column {X.shape[1:]} or of each value {X.shape}, "
-            f"got the shape {std.shape}"
-        )
-    std = np.where(np.isnan(X), 0.0, std)
-    if encoding.exposure is not None and std[:, encoding.exposure].any():
-        raise ValueError("X_std must be 0 in the column of exposures, which are taken as exact")
-    with np.errstate(over="ignore"):
-        most = 0.1 * furthest * encoding.scaler.scale
-    is_good = np.isfinite(std) & (std >= 0.0) & (std <= most)
-    if not is_good.all():
-        row, column = (int(place) for place in np.argwhere(~is_good)[0])
-        name = column if encoding.names is None else encoding.names[column]
-        raise ValueError(
-            "X_std must be a standard deviation in the units of X, 0 where a value is exact and at "
-            f"most {0.1 * furthest:g} of the training rows', got {std[row, column]:g} in row {row},"
-            f" column {name}"
-        )
-    return std if std.any() else None
-
-
 class ExposureError(ValueError):
     """An exposure that is no number > 0, or missing; `row` and `column` are counted from 0."""
 
@@ -394,21 +360,25 @@ class Encoding:
         Column whose log is the input; None: there is none.
     groups
         Labels of the groups whose effects were learnt, sorted; None: the model knows none.
+    population
+        Where training rows had errors, how their true inputs are distributed.
     """
 
     scaler: Standardiser
     names: Labels | None = None
     exposure: int | None = None
     groups: Labels | None = None
+    population: Population | None = None
 
     def validate(self) -> None:
         """Raise ValueError unless names and exposure are those of the columns."""
         n = len(self.scaler.mean)
-        is_named = self.names is None or len(self.names) == n
+        others = (self.names, None if self.population is None else self.population.mean)
+        is_of_all = all(one is None or len(one) == n for one in others)
         if self.groups is not None and not np.array_equal(np.unique(self.groups), self.groups):
             raise ValueError("the labels of groups must differ and be sorted")
-        if not is_named or not (self.exposure is None or 0 <= self.exposure < n):
-            raise ValueError(f"names and exposure must be those of {n} columns")
+        if not is_of_all or not (self.exposure is None or 0 <= self.exposure < n):
+            raise ValueError(f"names, exposure and population must be those of {n} columns")
 
     def group_numbers(self, groups: ArrayLike, n_rows: int) -> Int[np.ndarray, " n"]:
         """Return the places of labels among those known, -1 for a new one.
@@ -429,6 +399,40 @@ class Encoding:
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""
         return self.scaler.transform(with_log(X, self.exposure))
+
+    def checked_std(
+        self, X: Float[np.ndarray, "n d"], X_std: ArrayLike | None, furthest: float
+    ) -> Float[np.ndarray, "n d"] | None:
+        """Check what `measured.checked_std` does, and exposures; None: all values are exact.
+
+        ValueError for a std beyond a tenth of `furthest`, or that of an exposure.
+        """
+        if X_std is None:
+            return None
+        with np.errstate(over="ignore"):
+            most = 0.1 * furthest * self.scaler.scale
+        names = range(X.shape[1]) if self.names is None else self.names
+        std = checked_std(X, X_std, most, names)
+        if self.exposure is not None and std[:, self.exposure].any():
+            raise ValueError("X_std must be 0 in the column of exposures, which are taken as exact")
+        return std if std.any() else None
+
+    def true_inputs(
+        self, X: Float[np.ndarray, "n d"], X_std: Float[np.ndarray, "n d"]
+    ) -> TrueInputs:
+        """Infer the true inputs of measured rows, standardised; where a population was learnt."""
+        error_var = (X_std / self.scaler.scale) ** 2
+        return cast(Population, self.population).given(self.standardised(X), error_var)
+
+    def located(
+        self, X: Float[np.ndarray, "n d"], X_std: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d *k"]]:
+        """Return means and std of the true inputs of measured rows, or roots of covariances."""
+        if self.population is None:
+            return X, X_std
+        inputs, scale = self.true_inputs(X, X_std), self.scaler.scale
+        mean = np.where(X_std > 0.0, X + scale * (inputs.mean - self.standardised(X)), X)
+        return mean, scale[:, None] * inputs.root
 
     def encode(
         self, X: Float[np.ndarray, "n d"], furthest: float, first_row: int = 0
@@ -488,7 +492,7 @@ class Fitted:
         """Predict some rows at a time, in the units of y or by its labels.
 
         X_std
-            As `checked_std` takes it. None: all values are exact.
+            As `measured.checked_std` takes it. None: all values are exact.
         groups
             Label of every row's group, whose effects move its prediction. None: all are new ones.
         """
@@ -497,17 +501,18 @@ class Fitted:
             number = self.encoding.group_numbers(groups, len(X))
         elif self.encoding.groups is not None:
             number = np.full(len(X), -1)
-        if X_std is not None:
-            X_std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
+        X_std = self.encoding.checked_std(X, X_std, self.method.furthest_input)
         has_gaps = X_std is not None or bool(np.isnan(X).any())
         most = min(MOST_ROWS, self.method.rows_at_once)
         most //= n_ways(X, X_std).max(initial=1) if has_gaps else 1
         step = max(1, min(most, len(X)))
         for first in range(0, len(X), step):
-            some = X[first : first + step]
+            some, std = X[first : first + step], None
             x = self.encoded(some, first)
             ask: Callable[..., Any] = self.method.predict
-            std = None if X_std is None else X_std[first : first + step]
+            if X_std is not None:
+                some, std = self.encoding.located(some, X_std[first : first + step])
+                x = self.encoding.standardised(some)
             of_some = self._over_gaps(ask, some, std) if has_gaps else ask(self.learned.state, x)
             if number is not None:
                 own, move = number[first : first + step], cast(KnowsGroups, self.method).in_groups
@@ -574,14 +579,13 @@ class Fitted:
             As of `parts`: each draw is at one of the inputs that a row may have.
         """
         method, task = cast(DrawsFunctions, self.method), cast(Numbers, self.task_of(X))
-        x, std = self.encoded(X), None
-        if X_std is not None:
-            std = checked_std(X, X_std, self.encoding, self.method.furthest_input)
+        x, encoding = self.encoded(X), self.encoding
+        std = encoding.checked_std(X, X_std, self.method.furthest_input)
         ways = int(n_ways(X, std).max(initial=1))
         if ways > 1:
             inputs = self.known_inputs if np.isnan(X).any() else None
-            drawn = input_draws(X, np.zeros_like(X) if std is None else std, ways, inputs)
-            x = self.encoding.standardised(drawn.reshape(-1, X.shape[1]))
+            located = encoding.located(X, np.zeros_like(X) if std is None else std)
+            x = encoding.standardised(input_draws(*located, ways, inputs).reshape(-1, X.shape[1]))
         functions, observations = method.draw(self.learned.state, x, rng, n)
         drawn = observations() if include_noise else functions()
         if ways > 1:
