@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.quantiles import QuantilePredictive
-from bayesprop.evaluation.reference_models import GaussianProcess, QuantileBoosting
+from bayesprop.evaluation.baselines import GaussianProcess, QuantileBoosting
 from papers.arena import Peer, Predict
 from papers.table_models import AS_THEY_ARE, NETWORK, catboost, filling, of_matrix, pytabkit
 from papers.table_splits import TableRows

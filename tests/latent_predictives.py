@@ -8,7 +8,7 @@ from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.predictive import GaussianPredictive, StudentTPredictive
 from bayesprop.targets.bijectors import CENSORED, NONNEGATIVE, SHARE, Arsinh, Identity
 from bayesprop.targets.censoring import CensoredMap
-from bayesprop.targets.counts import CountScores
+from bayesprop.targets.kinds import CountScores
 
 RNG = np.random.default_rng(0)
 N = 4

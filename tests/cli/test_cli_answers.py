@@ -12,7 +12,7 @@ from bayesprop.cli import main
 from bayesprop.cli.console import duration
 from bayesprop.cli.options import seconds_of
 from bayesprop.table_model.answers import rounded
-from bayesprop.table_model.plain_values import figure_beside
+from bayesprop.table_model.listener import figure_beside
 
 
 @pytest.mark.parametrize(

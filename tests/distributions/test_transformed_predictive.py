@@ -16,7 +16,7 @@ from bayesprop.targets.bijectors import (
     SoftplusInverse,
 )
 from bayesprop.targets.censoring import CensoredMap
-from bayesprop.targets.counts import CountScores
+from bayesprop.targets.kinds import CountScores
 from latent_predictives import EPISTEMIC, FEW, LATENTS, MEAN, NOISE, N, from_zero, limited
 
 SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}

@@ -24,7 +24,7 @@ from doc_pages import PAGES, text_of
 import bayesprop
 from bayesprop.cli import action_of, app
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.settings import settings_of
+from bayesprop.cli.fit import settings_of
 from bayesprop.table_model.request import make_estimator, method_of
 from papers.command import app as papers
 

@@ -16,10 +16,10 @@ from bayesprop.evaluation.baselines import (
     Baselines,
     ConstantBaseline,
     FrequencyBaseline,
+    GaussianProcess,
     LinearBaseline,
     LogisticBaseline,
 )
-from bayesprop.evaluation.reference_models import GaussianProcess
 from report_fakes import halves, imbalanced
 
 

@@ -8,11 +8,9 @@ from scipy import stats
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
-from bayesprop.evaluation import reference_models
-from bayesprop.evaluation.advice import side
-from bayesprop.evaluation.baselines import EVERY, Baselines
-from bayesprop.evaluation.reference_models import fit_reference_models, plans
-from bayesprop.evaluation.scores import interval_score, rivals
+from bayesprop.evaluation import baselines
+from bayesprop.evaluation.baselines import EVERY, Baselines, fit_reference_models, plans
+from bayesprop.evaluation.scores import interval_score, rivals, side
 from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from page_reader import Page, plain
@@ -84,11 +82,11 @@ def test_time_is_bounded_and_what_is_left_out_is_stated():
         "GaussianProcess",
     ]
     (boosting,), notes = plans(10**6, 20)
-    assert boosting.n_rows == reference_models.MAX_ROWS
+    assert boosting.n_rows == baselines.MAX_ROWS
     assert "50,000 of the 1,000,000 training rows" in notes[0]
     assert "GaussianProcess is left out beyond 1,000" in notes[1]
     (few,), notes = plans(400_000, 500)
-    assert few.n_rows * 500 * 6 <= reference_models.MAX_VALUES
+    assert few.n_rows * 500 * 6 <= baselines.MAX_VALUES
     for d, classes in ((5, 100), (400, 10)):
         assert plans(1000, d, np.arange(classes)).each == ()
 

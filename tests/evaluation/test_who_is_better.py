@@ -12,8 +12,7 @@ from scipy import stats
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import GaussianPredictive
-from bayesprop.evaluation.advice import advise, compare_in_words
-from bayesprop.evaluation.scores import rivals
+from bayesprop.evaluation.scores import advise, compare_in_words, rivals
 from bayesprop.evaluation.verdict import verdict
 from bayesprop.evaluation.words import percent
 from bayesprop.table.encoding import EncodedRows

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from bayesprop.numerics import beside
+from bayesprop.numerics import machine
 
 SOURCE = """
 import time
@@ -35,13 +35,13 @@ def sleep():
 def programs(tmp_path, monkeypatch):
     (tmp_path / "programs_of_a_test.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(beside, "is_core_idle", lambda: True)
+    monkeypatch.setattr(machine, "is_core_idle", lambda: True)
     monkeypatch.delitem(sys.modules, "programs_of_a_test", raising=False)
     return importlib.import_module("programs_of_a_test")
 
 
 def test_what_another_process_compiled_is_not_compiled_here(programs):
-    with beside.compiled_beside(programs.first, "programs_of_a_test:rehearse"):
+    with machine.compiled_beside(programs.first, "programs_of_a_test:rehearse"):
         assert programs.first(1.0) == 2.0
     assert programs.then(2.0) == 4.0
     assert sum(programs.then.stats.cache_hits.values()) == 1
@@ -52,16 +52,16 @@ def test_what_another_process_compiled_is_not_compiled_here(programs):
 def test_no_process_starts_on_busy_cores_or_for_what_is_compiled(programs, monkeypatch, is_idle):
     if is_idle:
         programs.first(1.0)
-    monkeypatch.setattr(beside, "is_core_idle", lambda: is_idle)
-    monkeypatch.setattr(beside, "_started", lambda _: pytest.fail("a process was started"))
-    with beside.compiled_beside(programs.first, "programs_of_a_test:rehearse"):
+    monkeypatch.setattr(machine, "is_core_idle", lambda: is_idle)
+    monkeypatch.setattr(machine, "_started", lambda _: pytest.fail("a process was started"))
+    with machine.compiled_beside(programs.first, "programs_of_a_test:rehearse"):
         assert programs.first(1.0) == 2.0
 
 
 @pytest.mark.parametrize("executable", ["", "/nowhere/python", sys.executable])
 def test_where_it_fails_this_process_compiles(programs, monkeypatch, executable):
     monkeypatch.setattr(sys, "executable", executable)
-    with beside.compiled_beside(programs.first, "programs_of_a_test:unknown"):
+    with machine.compiled_beside(programs.first, "programs_of_a_test:unknown"):
         assert programs.first(1.0) == 2.0
     assert programs.then(2.0) == 4.0
 
@@ -69,10 +69,10 @@ def test_where_it_fails_this_process_compiles(programs, monkeypatch, executable)
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_process_that_hangs_is_not_waited_for(programs, monkeypatch, fails):
     """An error here ends it at once."""
-    monkeypatch.setattr(beside, "_PATIENCE", 60.0 if fails else 0.5)
+    monkeypatch.setattr(machine, "_PATIENCE", 60.0 if fails else 0.5)
     started = time.monotonic()
     ends = pytest.raises(RuntimeError, match="here") if fails else nullcontext()
-    with ends, beside.compiled_beside(programs.first, "programs_of_a_test:sleep"):
+    with ends, machine.compiled_beside(programs.first, "programs_of_a_test:sleep"):
         programs.first(1.0)
         if fails:
             raise RuntimeError("here")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprop.numerics import gaussian_sums, kernel_sums
-from bayesprop.numerics.gaussian_sums import Components
+from bayesprop.distributions import mixture
+from bayesprop.distributions.mixture import Components
+from bayesprop.numerics import kernel_sums
 
 N, N_PARTS = 4, 11  # not a multiple of the lanes
 
@@ -32,31 +33,31 @@ def root(p: Components, i: int, level: float) -> float:
 def test_distribution_is_the_sum_of_normals(where: float):
     p = parts()
     y = where + np.array([[0.0], [0.1]]) * np.ones(N)
-    got = gaussian_sums.distribution(p, y)
+    got = mixture.distribution(p, y)
     exact = [[below(p, i, y[q, i]) for i in range(N)] for q in range(2)]
     np.testing.assert_allclose(got, exact, rtol=1e-11, atol=1e-140)
 
 
 def test_distribution_ends_at_0_and_1_and_hands_on_nan():
     p, at = parts(), np.full((4, N), [[-np.inf], [np.inf], [np.nan], [0.0]])
-    got = gaussian_sums.distribution(p, at)[:3]
+    got = mixture.distribution(p, at)[:3]
     np.testing.assert_allclose(got, np.full((3, N), [[0.0], [1.0], [np.nan]]), atol=1e-15)
     p.m[1, 2] = p.std[2, 3] = np.nan
-    is_nan = np.isnan(gaussian_sums.distribution(p, at)[3])
+    is_nan = np.isnan(mixture.distribution(p, at)[3])
     assert is_nan.tolist() == [False, True, True, False]
 
 
 def test_quantiles_are_roots_of_the_distribution():
     p, levels = parts(1), np.array([1e-6, 0.05, 0.5, 0.9, 1.0 - 1e-6])
     exact = [[root(p, i, level) for i in range(N)] for level in levels]
-    np.testing.assert_allclose(gaussian_sums.quantiles(p, levels), exact, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(mixture.quantiles(p, levels), exact, rtol=1e-6, atol=1e-7)
 
 
 def test_quantiles_of_one_gaussian_and_of_none_that_is_a_number():
     one = Components(np.ones((1, 1)), np.array([[2.0]]), np.array([[3.0]]))
-    assert gaussian_sums.quantiles(one, np.array([0.9]))[0, 0] == stats.norm.ppf(0.9, 2.0, 3.0)
+    assert mixture.quantiles(one, np.array([0.9]))[0, 0] == stats.norm.ppf(0.9, 2.0, 3.0)
     wrong = one._replace(m=np.array([[np.nan]]))
-    assert np.isnan(gaussian_sums.quantiles(wrong, np.array([0.9]))).all()
+    assert np.isnan(mixture.quantiles(wrong, np.array([0.9]))).all()
 
 
 @pytest.mark.parametrize("shape", [1.05, 3.0, 40.0])
@@ -80,7 +81,7 @@ def test_scale_shares_are_the_density_of_a_log_gamma_less_a_normal(shape: float,
 
 def test_no_other_program_is_compiled_for_rows_that_may_not_be_written_to():
     p, y = parts(), np.zeros((1, N))
-    gaussian_sums.distribution(p, y)
+    mixture.distribution(p, y)
     y.flags.writeable = False
-    gaussian_sums.distribution(p, y)
+    mixture.distribution(p, y)
     assert len(kernel_sums.distribution.signatures) == 1

@@ -11,7 +11,7 @@ from bayesprop import metrics
 from bayesprop.distributions import quantiles as quantile_predictive
 from bayesprop.distributions.predictive import GaussianPredictive
 from bayesprop.distributions.quantiles import QuantilePredictive
-from bayesprop.evaluation.reference_models import GaussianProcess, QuantileBoosting
+from bayesprop.evaluation.baselines import GaussianProcess, QuantileBoosting
 from papers.standing import Field, Score, critical_difference, standings, undominated
 from papers.uci_today import ARENA
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bayesprop import codec
-from bayesprop.targets import counts as count_scores
+from bayesprop.targets import kinds
 from bayesprop.targets.bijectors import COUNT, TargetMap
 from bayesprop.targets.kinds import learnt_map
 
@@ -70,7 +70,7 @@ def test_smooth_counts_have_no_heaps(mean, monkeypatch):
         for seed in range(20)
     ]
     n_knots = [len(learnt(y.astype(float)).knots) for y in tables]
-    monkeypatch.setattr(count_scores, "_LEAST_HEAP", np.inf)
+    monkeypatch.setattr(kinds, "_LEAST_HEAP", np.inf)
     differ = [len(learnt(y.astype(float)).knots) != n for y, n in zip(tables, n_knots, strict=True)]
     assert sum(differ) <= 1
 

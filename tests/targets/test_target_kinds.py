@@ -24,8 +24,7 @@ from bayesprop.targets.bijectors import (
     TargetMap,
 )
 from bayesprop.targets.censoring import CensoredMap, Tendency
-from bayesprop.targets.counts import CountScores
-from bayesprop.targets.kinds import guessed_kind, learnt_map
+from bayesprop.targets.kinds import CountScores, guessed_kind, learnt_map
 from bayesprop.targets.left_out import PRECISIONS, curves
 from bayesprop.targets.left_out import Ridge as WeightedRows
 from latent_predictives import from_zero, limited

@@ -18,17 +18,20 @@ from bayesprop import codec
 from bayesprop.active_learning import acquisition as acquisitions
 from bayesprop.active_learning import batches
 from bayesprop.active_learning.acquisition import CLASSES, NUMBERS, Acquisition, Score
-from bayesprop.active_learning.batches import BATCHES, Batch, Chosen, Query
-from bayesprop.active_learning.doubt import can_be_drawn
-from bayesprop.active_learning.goal import Goal, best_of
-from bayesprop.active_learning.pool import (
+from bayesprop.active_learning.batches import (
+    BATCHES,
     Allowed,
+    Batch,
+    Chosen,
+    Query,
     checked_allowed,
     checked_costs,
     checked_log_met,
     checked_rows,
     named,
 )
+from bayesprop.active_learning.doubt import can_be_drawn
+from bayesprop.active_learning.goal import Goal, best_of
 from bayesprop.active_learning.stopping import Rule, Saved, Step
 from bayesprop.codec import UNBOUNDED, Labels
 from bayesprop.estimators.any_estimator import (

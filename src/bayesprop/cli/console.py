@@ -31,9 +31,8 @@ import typer
 from bayesprop.cli.actions import WithRemarks
 from bayesprop.model.progress import Progress, begun, following, time_limit
 from bayesprop.table.errors import Said, TableError, TableWarning, for_terminal, one_line
-from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.listener import LABELS, Listener, Scores, figure, plain
 from bayesprop.table_model.listener import listening as verbs_tell
-from bayesprop.table_model.plain_values import LABELS, Scores, figure, plain
 
 A = TypeVar("A")
 _PIPE_WIDTH = 120

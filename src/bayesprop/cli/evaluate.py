@@ -12,7 +12,7 @@ from bayesprop.cli.console import (
     wrapped,
 )
 from bayesprop.table.target import class_text
-from bayesprop.table_model.deciding import decided_in_words
+from bayesprop.table_model.answers import decided_in_words
 from bayesprop.table_model.model import open_model
 from bayesprop.table_model.sources import table_name
 

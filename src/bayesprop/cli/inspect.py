@@ -8,8 +8,8 @@ from bayesprop.codec import JsonObject
 from bayesprop.store import load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
+from bayesprop.table_model.listener import figure
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.summary import (
     decision_in_words,
     facts_of,

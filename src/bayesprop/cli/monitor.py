@@ -6,8 +6,8 @@ import typer
 
 from bayesprop.cli.actions import Monitor
 from bayesprop.cli.console import ask, listening, print_json, print_table, wrapped
+from bayesprop.table_model.listener import figure
 from bayesprop.table_model.model import open_model
-from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.sources import table_name
 
 ALARM = 3

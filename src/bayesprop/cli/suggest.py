@@ -10,8 +10,8 @@ from bayesprop.codec import Json
 from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import NumberAnswers, answers_of
+from bayesprop.table_model.listener import figure
 from bayesprop.table_model.model import TableModel, open_model
-from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.suggest import Suggestions
 
 MAX_SHOWN_COLUMNS = 5

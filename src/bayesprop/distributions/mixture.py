@@ -4,7 +4,8 @@ A Gaussian member says y ~ N(mean, var). A Student-t member says f ~ N(f_mean, f
 variance l ~ N(log_noise_mean, log_noise_var), and y = f + exp(l / 2) t, with t a Student-t of dof
 degrees of freedom. A t is a Gaussian whose precision exp(z) has a Gamma distribution, so that y is
 a mixture of N(f_mean, f_var + exp(l - z)): an exact sum over the members, quadrature over the one
-number l - z.
+number l - z. What takes an error function for every Gaussian is compiled (`kernel_sums.py`), and
+loaded when it is asked for.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from bayesprop.distributions.predictive import (
     StudentTPredictive,
     mean_distance,
 )
-from bayesprop.numerics import gaussian_sums
-from bayesprop.numerics.gaussian_sums import Components
+from bayesprop.numerics import LOG_2PI
 
+_LANES = 8
+_FURTHEST_LEVEL = 1e-7
+_LEVELS_OF_CRPS = np.array([_FURTHEST_LEVEL, 0.25, 0.5, 0.75, 1.0 - _FURTHEST_LEVEL])
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 
 BROAD_SHARE = 1e-3
@@ -60,6 +63,65 @@ _LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divid
 _FURTHEST = 1e150  # whose square is a number
 _MOST_COMPONENTS = 2**17
 """Gaussians of all elements that are held at a time: a megabyte an array."""
+
+
+class Components(NamedTuple):
+    """Gaussians of some elements, (n, c); shares sum to 1 over the last axis."""
+
+    share: Float[np.ndarray, "n c"]
+    m: Float[np.ndarray, "n c"]
+    std: Float[np.ndarray, "n c"]
+
+    def in_lanes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return shares, means and inverse standard deviations as compiled code takes them."""
+        more = ((0, 0), (0, -self.m.shape[1] % _LANES))
+        parts = ((self.share, 0.0), (self.m, 0.0), (1.0 / self.std, 1.0))
+        share, m, precision = (
+            np.pad(part, more, constant_values=filler).ravel() for part, filler in parts
+        )
+        return share, m, precision
+
+
+def log_density(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndarray, "q n"]:
+    """Log density of q numbers for every element."""
+    z = (y[..., None] - parts.m) / parts.std
+    with np.errstate(divide="ignore"):
+        log_heights = np.log(parts.share / parts.std) - 0.5 * (LOG_2PI + z * z)
+    largest = log_heights.max(axis=-1)
+    return largest + np.log(np.exp(log_heights - largest[..., None]).sum(axis=-1))
+
+
+def distribution(parts: Components, y: Float[np.ndarray, "q n"]) -> Float[np.ndarray, "q n"]:
+    """Probability of no more than each of q numbers, for every element."""
+    from bayesprop.numerics import kernel_sums
+
+    below = np.empty(y.shape)
+    kernel_sums.distribution(*parts.in_lanes(), np.array(y, order="C"), below)
+    return below
+
+
+def quantiles(parts: Components, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q n"]:
+    """Return all levels of all elements."""
+    from bayesprop.numerics import kernel_sums
+
+    y = np.empty((len(levels), len(parts.m)))
+    kernel_sums.quantiles(*parts.in_lanes(), np.array(levels), special.ndtri(levels), y)
+    return y
+
+
+def crps(
+    parts: Components, y: Float[np.ndarray, "q n"], *, n_nodes: int
+) -> Float[np.ndarray, "q n"]:
+    """CRPS = E|x - y| - integral of F (1 - F), the first in closed form."""
+    from bayesprop.numerics import kernel_sums
+
+    z = (y[..., None] - parts.m) / parts.std
+    density = np.exp(-0.5 * (LOG_2PI + z * z))
+    distance = parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density)
+    spread, z_levels = np.empty(len(parts.m)), special.ndtri(_LEVELS_OF_CRPS)
+    arrays = *parts.in_lanes(), _LEVELS_OF_CRPS, z_levels
+    kernel_sums.spread(*arrays, n_nodes, np.empty(len(z_levels)), spread)
+    return np.sum(parts.share * distance, axis=-1) - spread
 
 
 class Nodes(NamedTuple):
@@ -313,18 +375,18 @@ class MixturePredictive(Predictive):
         if (students := self._students) is not None:
             y = np.broadcast_to(y, self.dof.shape)
             return np.asarray(special.logsumexp(students.log_prob(y), axis=0, b=self.t_share))
-        inside = self._elementwise(gaussian_sums.log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        inside = self._elementwise(log_density, np.clip(y, -_FURTHEST, _FURTHEST))
         return np.where(np.isinf(y), -np.inf, inside)
 
     def _cdfs(self, y: np.ndarray) -> np.ndarray:
         if (students := self._students) is not None:
             return np.sum(self.t_share * students.cdfs(y[:, None]), axis=1)
-        return np.clip(self._elementwise(gaussian_sums.distribution, y), 0.0, 1.0)
+        return np.clip(self._elementwise(distribution, y), 0.0, 1.0)
 
     def _quantiles(self, levels: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         y = np.empty((len(levels), self.mean.size))
         for at in self._pieces():
-            y[:, at] = gaussian_sums.quantiles(self._components(at), levels.ravel())
+            y[:, at] = quantiles(self._components(at), levels.ravel())
         y = y.reshape(len(levels), *self.mean.shape)
         for _ in range(_N_NEWTON if self._students is not None else 0):
             y = y - (self.cdfs(y) - levels) / np.exp(self.log_prob(y))
@@ -337,7 +399,7 @@ class MixturePredictive(Predictive):
         """
         if len(self.dof):
             n_nodes = _N_CRPS * (2 if len(self.share) > 1 else 1)  # of several heights
-            return self._elementwise(partial(gaussian_sums.crps, n_nodes=n_nodes), y)
+            return self._elementwise(partial(crps, n_nodes=n_nodes), y)
         m, v = self.means, self.noise_vars
         distance = np.sum(self.share * mean_distance(m - y, v), axis=0)
         for share, *other in zip(self.share, m, v, strict=True):

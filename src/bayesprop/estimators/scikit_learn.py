@@ -1,4 +1,4 @@
-"""Scikit-learn's class of an estimator, made when it is first asked for.
+"""Scikit-learn's class of an estimator, made when it is first asked for; its checks of rows.
 
 The classes that files define need no scikit-learn, so that a saved model predicts without it.
 """
@@ -6,15 +6,20 @@ The classes that files define need no scikit-learn, so that a saved model predic
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from bayesprop.model.method import DrawsFunctions, Features, Streams
 from bayesprop.model.task import REGRESSION
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from bayesprop.estimators.shell import EstimatorBase
+
 
 _NEEDS = {"partial_fit": Streams, "sample_y": DrawsFunctions, "posterior_features": Features}
 """Which ability a method must have, for an estimator to have a method of that name."""
@@ -70,3 +75,37 @@ def lazily(module: dict[str, Any]) -> Callable[[str], type]:
         return module[name]
 
     return made
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table of pandas or Polars."""
+
+    columns: Iterable[str]
+
+    def __getitem__(self, name: str) -> ArrayLike: ...
+
+
+def are_plain(estimator: EstimatorBase, X: ArrayLike, *y: ArrayLike) -> bool:
+    """Whether `validate_data` has nothing to change, to refuse or to warn of."""
+    return (
+        isinstance(X, np.ndarray)
+        and all(type(each) is np.ndarray and each.dtype == np.float64 for each in (X, *y))
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and not np.isinf(X).any()
+        and all(np.shape(each) == (len(X),) and np.isfinite(each).all() for each in y)
+    )
+
+
+def are_numbers(column: ArrayLike) -> bool:
+    """Whether a column holds numbers, or what reads as such."""
+    values = np.asarray(column)
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind != "M"

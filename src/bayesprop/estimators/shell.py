@@ -29,7 +29,7 @@ from bayesprop.estimators.params import (
     hyper_parameters,
     one_of,
 )
-from bayesprop.estimators.validation import Frame, are_numbers, are_plain
+from bayesprop.estimators.scikit_learn import Frame, are_numbers, are_plain
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.task import (
@@ -42,7 +42,7 @@ from bayesprop.model.task import (
     Standardiser,
     Task,
 )
-from bayesprop.numerics.forks import check_not_forked
+from bayesprop.numerics.machine import check_not_forked
 from bayesprop.targets.bijectors import NUMBERS
 from bayesprop.targets.kinds import KINDS
 

@@ -37,7 +37,7 @@ from bayesprop.model.method import (
 from bayesprop.model.progress import current
 from bayesprop.numerics.rows import codes_of
 from bayesprop.targets.bijectors import AS_THEY_ARE, NUMBERS, TargetMap
-from bayesprop.targets.counts import CountScores
+from bayesprop.targets.kinds import CountScores
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 CLASSES, ORDERED = "classes", "ordered"

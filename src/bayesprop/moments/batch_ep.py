@@ -35,7 +35,6 @@ from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Drawn, Learned
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.activation_moments import erf
 from bayesprop.numerics.filling import padded
-from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import (
     Gaussian,
     Joint,
@@ -47,7 +46,7 @@ from bayesprop.numerics.gaussian import (
     site,
     to_natural,
 )
-from bayesprop.numerics.machine import in_float64
+from bayesprop.numerics.machine import in_float64, random_key
 from bayesprop.numerics.rows import Rows
 
 N_NOISE_NODES, N_UNIT_NODES, N_SCALE_NODES = 7, 24, 24

@@ -21,10 +21,9 @@ from bayesprop.networks.likelihoods import GaussianNoise
 from bayesprop.networks.mlp import Activation, plain_activation
 from bayesprop.networks.training import NetworkState, TrainedNetwork
 from bayesprop.numerics.filling import padded
-from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Update, replay
-from bayesprop.numerics.machine import WIDE_VECTORS
+from bayesprop.numerics.machine import WIDE_VECTORS, random_key
 from bayesprop.numerics.rows import Rows
 
 

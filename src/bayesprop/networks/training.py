@@ -30,8 +30,8 @@ from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
-from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 
 FURTHEST_INPUT = 1e12

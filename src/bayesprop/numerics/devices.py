@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import PyTree
 
-from bayesprop.numerics.forks import check_not_forked
+from bayesprop.numerics.machine import check_not_forked
 
 
 def is_meshed() -> bool:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.numerics.forks import check_not_forked
+from bayesprop.numerics.machine import check_not_forked
 from bayesprop.numerics.rows import Rows
 
 _LEAST_STEP = 64

@@ -1,4 +1,8 @@
-"""What is asked of the machine and of the compiler: threads, memory, vectors, float64.
+"""What is asked of the machine and of the compiler: threads, processes, memory, vectors, float64.
+
+JAX and Polars compute in threads, which `os.fork` does not copy: a forked process that would wait
+for ever is refused. Linux names the threads that run; elsewhere only what this package itself began
+is known.
 
 Every program that JAX compiles on a CPU takes some memory maps, a fit of a new shape several
 hundred. Linux grants a process 65 530 by default (`vm.max_map_count`); beyond that the compiler
@@ -16,20 +20,25 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
+from subprocess import DEVNULL, Popen, TimeoutExpired
 from threading import Lock
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from bayesprop.numerics.forks import check_not_forked
-
 if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Array, PRNGKeyArray
     from threadpoolctl import LibController
 
+
+_THREADS = {"JAX": "tf_", "Polars": "polars-0"}
+"""How the names of a library's threads begin, once it has computed."""
+_begun, _left_behind = set[str](), set[str]()
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -48,6 +57,39 @@ _last_count = [-math.inf]
 _of_blas = Lock()
 _holders: list[list[tuple[LibController, int]]] = []
 """Blocks that hold the process to one BLAS thread, each with the threads that there were before."""
+_PATIENCE = 30.0
+"""Seconds that a fit waits at its end: to compile takes one or two."""
+
+
+def check_not_forked(library: str) -> None:
+    """Raise RuntimeError in a process whose parent had begun to use a library before the fork."""
+    if library in _left_behind:
+        raise RuntimeError(
+            f"{library} cannot be used here, because this process was forked from one where "
+            f"{library} had computed already, and would hang: start worker processes by 'spawn' or "
+            "'forkserver' (gunicorn: without --preload), or load and use models after the fork only"
+        )
+    _begun.add(library)
+
+
+def random_key(seed: int | Array | np.integer) -> PRNGKeyArray:
+    """Return JAX's key of a seed; RuntimeError as `check_not_forked` raises it."""
+    import jax
+
+    check_not_forked("JAX")
+    return jax.random.key(seed)
+
+
+def _look() -> None:
+    """Note the libraries whose threads run."""
+    for task in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # the thread has ended
+            name = task.read_text()
+            _begun.update(library for library, start in _THREADS.items() if name.startswith(start))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_look, after_in_child=lambda: _left_behind.update(_begun))
 
 
 def forget_when_crowded(share: float = 0.5, every: float = 1.0) -> bool:
@@ -183,3 +225,59 @@ def aligned_parts(*sizes: int) -> list[np.ndarray]:
 def round_up(n: int, step: int) -> int:
     """Return the least multiple of `step` that is n or more."""
     return -(-n // step) * step
+
+
+@contextmanager
+def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
+    """Where an entry point is still to be compiled, let an idle core run a function meanwhile.
+
+    What that compiles is kept on disk, where this process finds it, which waits for it; where it
+    fails, or nothing can be kept, this one compiles in its turn.
+
+    rehearsal
+        "module:function", of no arguments.
+    """
+    process = None
+    if _is_still_to_be_kept(entry) and is_core_idle():
+        process = _started(rehearsal)
+    try:
+        yield
+    except BaseException:
+        if process is not None:
+            process.kill()
+        raise
+    finally:
+        if process is not None:
+            _awaited(process)
+
+
+def _is_still_to_be_kept(entry: Any) -> bool:
+    """Whether an entry point is neither compiled nor on disk, and will be there once it is.
+
+    False of a plain function.
+    """
+    folder = getattr(getattr(entry, "stats", None), "cache_path", None)
+    if folder is None or entry.signatures:
+        return False
+    return not any(Path(folder).glob(f"*.{entry.py_func.__qualname__}-*.nbi"))
+
+
+def _awaited(process: Popen) -> None:
+    """Wait for a process, but not for one that hangs."""
+    try:
+        process.wait(_PATIENCE)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _started(rehearsal: str) -> Popen | None:
+    """Start a process that looks for modules where this one does; None where there can be none."""
+    module, _, name = rehearsal.partition(":")
+    code = f"from {module} import {name}; {name}()"
+    where = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet: dict[str, Any] = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
+    try:
+        return Popen([sys.executable or "", "-c", code], env=where, **quiet)
+    except OSError:  # an interpreter within another program has no executable
+        return None

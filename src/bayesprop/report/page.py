@@ -16,9 +16,8 @@ from matplotlib import rc_context
 from bayesprop import __version__
 from bayesprop.atomic import write_atomically
 from bayesprop.evaluation import words
-from bayesprop.evaluation.advice import compare_in_words
 from bayesprop.evaluation.calibration import MIN_ROWS
-from bayesprop.evaluation.scores import Score
+from bayesprop.evaluation.scores import Score, compare_in_words
 from bayesprop.model.progress import current
 from bayesprop.report import fit_course
 from bayesprop.report.contents import EveryContents

@@ -27,9 +27,9 @@ from bayesprop.networks.priors import NormalPrior
 from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
-from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, permutation
+from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network

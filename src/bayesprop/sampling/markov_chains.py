@@ -32,8 +32,8 @@ from bayesprop.networks.training import (
     rows_of_draws,
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
-from bayesprop.numerics.forks import random_key
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.diagnostics import Diagnostics

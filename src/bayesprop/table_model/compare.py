@@ -17,10 +17,8 @@ import polars as pl
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
-from bayesprop.evaluation.advice import compare_in_words, side
-from bayesprop.evaluation.baselines import Baselines
-from bayesprop.evaluation.reference_models import Plans, plans
-from bayesprop.evaluation.scores import Comparison, Lead, Rival
+from bayesprop.evaluation.baselines import Baselines, Plans, plans
+from bayesprop.evaluation.scores import Comparison, Lead, Rival, compare_in_words, side
 from bayesprop.metrics import is_mostly_one_class
 from bayesprop.model import progress
 from bayesprop.model.task import ORDERED, classes_of
@@ -36,11 +34,10 @@ from bayesprop.table.errors import (
     for_terminal,
     one_line,
 )
-from bayesprop.table_model.deciding import Positive, choice_in_words, positive_of
+from bayesprop.table_model.answers import Positive, choice_in_words, positive_of
 from bayesprop.table_model.evaluate import Judged, JudgedAgain, judged_again, learn, scored
 from bayesprop.table_model.learning import own_rows
-from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.listener import current_listener, figure
 from bayesprop.table_model.predict import predict_rows
 from bayesprop.table_model.request import (
     FitRequest,
@@ -48,9 +45,9 @@ from bayesprop.table_model.request import (
     make_estimator,
     method_of,
     methods_for,
+    settings_of_kind,
 )
 from bayesprop.table_model.sources import Table, divided, read_to_learn, table_name, target_of
-from bayesprop.table_model.target_kind import settings_of_kind
 
 SPLITS, SHARE, CONSTANT = 5, 0.2, "constant"
 PICTURES = (".svg", ".png")

@@ -18,9 +18,8 @@ from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.pooled import pooled
 from bayesprop.estimators.stored import method_and_task
-from bayesprop.evaluation.advice import advise
 from bayesprop.evaluation.baselines import EVERY, SIMPLE, Baselines
-from bayesprop.evaluation.scores import Comparison
+from bayesprop.evaluation.scores import Comparison, advise
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.table.column_checks import likely_group
@@ -28,12 +27,10 @@ from bayesprop.table.columns import YEARS, DateColumn
 from bayesprop.table.division import Division, groups_of, latest, moments_of, whole_groups
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import Message, counted, for_terminal, quoted
-from bayesprop.table_model.deciding import decided
-from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.plain_values import Scores, figure
+from bayesprop.table_model.answers import decided
+from bayesprop.table_model.listener import Scores, current_listener, figure
 from bayesprop.table_model.predict import predict_rows, predictive_of
-from bayesprop.table_model.request import FitRequest, RowRequest
-from bayesprop.table_model.target_kind import outside_support
+from bayesprop.table_model.request import FitRequest, RowRequest, outside_support
 
 if TYPE_CHECKING:
     from bayesprop.codec import JsonObject

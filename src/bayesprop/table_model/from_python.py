@@ -19,12 +19,10 @@ from bayesprop.model.task import ORDERED
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import InputError, Message, TableWarning
 from bayesprop.table.target import Label
-from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.in_shards import is_partitioned, rows_to_learn
-from bayesprop.table_model.learning import fit_table
-from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.answers import Asked
+from bayesprop.table_model.learning import fit_table, is_partitioned, rows_to_learn
+from bayesprop.table_model.listener import current_listener, plain
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
 from bayesprop.table_model.sources import (
     Table,

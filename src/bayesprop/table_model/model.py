@@ -18,11 +18,12 @@ from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import InputError, Message, refusals_of_estimator
 from bayesprop.table.read import Check
-from bayesprop.table_model.deciding import Asked, Positive
+from bayesprop.table_model.answers import Asked, Positive
 from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
+from bayesprop.table_model.request import outside_support
 from bayesprop.table_model.sources import (
     Table,
     column,
@@ -33,7 +34,6 @@ from bayesprop.table_model.sources import (
     table_name,
 )
 from bayesprop.table_model.summary import as_html, as_text
-from bayesprop.table_model.target_kind import outside_support
 
 if TYPE_CHECKING:
     from bayesprop.codec import JsonObject

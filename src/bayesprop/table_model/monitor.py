@@ -17,8 +17,7 @@ from bayesprop.table.encoded import EncodedColumn, LevelsColumn
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import InputError, Message, one_line, refusals_of_estimator
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
-from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.listener import current_listener, figure
 from bayesprop.table_model.predict import predictive_of
 from bayesprop.table_model.sources import Table, table_name
 

@@ -16,8 +16,8 @@ from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.store import SavedModel
 from bayesprop.table.errors import Message, Said
-from bayesprop.table_model.deciding import stored_positive
-from bayesprop.table_model.plain_values import Scores
+from bayesprop.table_model.answers import stored_positive
+from bayesprop.table_model.listener import Scores
 from bayesprop.table_model.request import RowRequest
 
 _Kind = TypeVar("_Kind")

@@ -38,15 +38,15 @@ from bayesprop.table_model.answers import (
     GAP_SHARE,
     GROUP_SHARE,
     Answers,
+    Asked,
     ClassAnswers,
     NumberAnswers,
     answers_of,
+    check_two_classes,
     free_name,
 )
-from bayesprop.table_model.deciding import Asked, check_two_classes
-from bayesprop.table_model.deciding import words as rule_in_words
-from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.answers import words as rule_in_words
+from bayesprop.table_model.listener import current_listener, figure
 from bayesprop.table_model.sources import Table, table_name
 
 if TYPE_CHECKING:

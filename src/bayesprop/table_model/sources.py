@@ -12,7 +12,7 @@ import polars as pl
 
 from bayesprop.codec import label_texts
 from bayesprop.datasets import registry
-from bayesprop.numerics.forks import check_not_forked
+from bayesprop.numerics.machine import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.delimited import column_names
 from bayesprop.table.division import Division, divide

@@ -37,9 +37,8 @@ from bayesprop.table.errors import InputError, Message, at_rows, close_to, one_l
 from bayesprop.table.values import as_numbers
 from bayesprop.table_model.answers import NumberAnswers, answers_of
 from bayesprop.table_model.conditions import Requirement, log_probability_of_all, meets
-from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.listener import current_listener, figure
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predict import predictive_of, refusals_by_name
 from bayesprop.table_model.sources import Table, column, like, table_name
 

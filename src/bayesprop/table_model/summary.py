@@ -15,9 +15,9 @@ from bayesprop import codec
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.fit_report import FitReport
 from bayesprop.table.errors import counted, for_terminal, listed, one_line
-from bayesprop.table_model.deciding import words as rule_in_words
-from bayesprop.table_model.plain_values import LABELS, figure, plain
-from bayesprop.table_model.target_kind import WORDS, classes_in_words
+from bayesprop.table_model.answers import words as rule_in_words
+from bayesprop.table_model.listener import LABELS, figure, plain
+from bayesprop.table_model.request import WORDS, classes_in_words
 
 if TYPE_CHECKING:
     from bayesprop.codec import JsonObject

@@ -22,8 +22,7 @@ from bayesprop.table.errors import (
     refusals_of_estimator,
 )
 from bayesprop.table_model.evaluate import Judged, evaluation, judge, learn
-from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.listener import current_listener, plain
 from bayesprop.table_model.sources import Table, column, divided, fingerprint, table_name
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.numerics.beside import compiled_beside
-from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.machine import compiled_beside, n_cores
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default.held_out import Distinct

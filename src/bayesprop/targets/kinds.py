@@ -1,9 +1,13 @@
-"""Kinds of targets: the map of each, learnt from rows or read from a file; a guess by the rows."""
+"""Kinds of targets: the map of each, learnt from rows or read from a file; a guess by the rows.
+
+Counts are intervals of a number on the whole line, with or without an exposure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -26,15 +30,26 @@ from bayesprop.targets.bijectors import (
 from bayesprop.targets.censoring import (
     OFTEN,
     CensoredMap,
+    IntervalMap,
+    Tendency,
     are_many,
     learn_from_zero,
     learn_limits,
     left_out_score,
     zero_inflated,
 )
-from bayesprop.targets.counts import CountScores, learnt_scores
 from bayesprop.targets.left_out import Ridge, curves, evenly
 
+_LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
+_LARGEST_COUNT = 2.0**50
+_LEAST_HEAP = 3.0
+"""Rows of a heap: a count may be there twice by chance."""
+_MOST_HEAPS, _LARGEST_HEAP = 32, 1e9
+"""A prediction is summed over their ends, whose logarithms must be apart."""
+_CLOSE = 0.3
+"""Standard deviation of scores about a ridge, below which heaps say less than inputs do."""
+_UNSEEN = 0.5
+"""Rows that stand for what lies between two knots of which no row was."""
 KINDS = (NUMBERS, POSITIVE, NONNEGATIVE, CENSORED, SHARE, COUNT)
 _FEW_ROWS = 20
 _GAINS = {SHARE: -0.1, POSITIVE: 0.1}
@@ -47,6 +62,251 @@ _LOW_COUNT, _MOST_SQUARES = 10.0, 2.25
 mean square of a ridge's errors through their map, over that without, which says that they have."""
 _FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _MOST_ROWS_OF_CURVES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class CountScores(IntervalMap):
+    """Normal scores of places t; a count k takes those of (k - 1/2, k + 1/2), from -1/2 on.
+
+    Between knots z is linear in log(t + 1/2). Below the first knot Phi(z) is linear in t and zero
+    at -1/2; beyond the last z is linear in t, with the slope that it has there. With an exposure e
+    the place is that of a rate: (t + 1/2) / e - 1/2 stands for t.
+
+    Only the scores of half-integers matter to a probability.
+
+    knots
+        Rising, above -1/2.
+    scores
+        Of the knots, rising: normal quantiles of the share of training targets below.
+    tendency
+        Where scores lie, by the inputs. None: anywhere, evenly over t.
+    exposure
+        Of the rows that are mapped, in the shape of their targets; None: 1.
+    """
+
+    knots: Float[np.ndarray, " k"]
+    scores: Float[np.ndarray, " k"]
+    tendency: Tendency | None = None
+    exposure: Float[np.ndarray, "n ..."] | None = None
+
+    kind = COUNT
+    step = 1.0
+    rule = "whole numbers >= 0 (below 2^50)"
+    remedy = "take 'numbers', or 'positive' for numbers > 0"
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of what a target can be."""
+        return 0.0, np.inf
+
+    @property
+    def bends(self) -> Float[np.ndarray, " b"]:
+        """The scores of the knots."""
+        return np.append(-np.inf, self.scores)
+
+    def holds(self, y: np.ndarray) -> np.ndarray:
+        """Whether each target is a count."""
+        return (y >= 0.0) & (y == np.floor(y)) & (y < _LARGEST_COUNT)
+
+    def __getitem__(self, rows: slice | np.ndarray | tuple) -> CountScores:
+        """Return the map of some of the rows that have an exposure."""
+        return self if self.exposure is None else replace(self, exposure=self.exposure[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[CountScores]) -> CountScores:
+        """Put the rows that have exposures one after another."""
+        exposures = [part.exposure for part in parts if part.exposure is not None]
+        return replace(parts[0], exposure=np.concatenate(exposures)) if exposures else parts[0]
+
+    def bounds(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of half a count below and above each count."""
+        return self.forward(y - 0.5), self.forward(y + 0.5)
+
+    def spread(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return the score of a share u of each count's unit interval."""
+        return self.forward(y - 0.5 + u)
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to the outermost counts that they hold."""
+        low, high = np.moveaxis(np.maximum(interval, 0.0), -1, 0)
+        return np.stack([np.ceil(low), np.floor(high)], axis=-1)
+
+    def share(self, k: np.ndarray) -> np.ndarray:
+        """Return the share of all rows that have a count."""
+        return special.ndtr(self.forward(k + 0.5)) - special.ndtr(self.forward(k - 0.5))
+
+    @property
+    def jumps(self) -> Float[np.ndarray, " j"]:
+        """Counts at the knots, if one has knots at both ends above a stretch of several."""
+        width = np.diff(self.knots)
+        has_heaps = self.exposure is None and ((width[1:] == 1.0) & (width[:-1] > 1.0)).any()
+        return np.floor(self.knots) if has_heaps else np.zeros(0)
+
+    @property
+    def _log_knots(self) -> np.ndarray:
+        return np.log(self.knots + 0.5)
+
+    @property
+    def _last_slope(self) -> float:
+        """dz/dt beyond the last knot, at exposure 1."""
+        rise = 1.0
+        if len(self.knots) > 1:
+            rise = float(np.diff(self.scores)[-1] / np.diff(self._log_knots)[-1])
+        return rise / float(self.knots[-1] + 0.5)
+
+    @property
+    def _unit(self) -> np.ndarray | float:
+        return 1.0 if self.exposure is None else self.exposure
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return the score of a place t >= -1/2; -inf at -1/2."""
+        above = np.maximum(np.asarray(y, np.float64) + 0.5, 0.0) / self._unit
+        first, last = self.knots[0] + 0.5, self.knots[-1] + 0.5
+        share = special.ndtr(self.scores[0]) * np.minimum(above / first, 1.0)
+        z = np.interp(np.log(np.maximum(above, first)), self._log_knots, self.scores)
+        z = z + self._last_slope * np.maximum(above - last, 0.0)
+        return np.where(above < first, special.ndtri(share), z)
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return the place of a score, above -1/2."""
+        return self._above(z) * self._unit - 0.5
+
+    def _above(self, z: np.ndarray) -> np.ndarray:
+        """Return the place of a score at exposure 1, as counted from -1/2."""
+        share = np.exp(special.log_ndtr(z) - special.log_ndtr(self.scores[0]))
+        above = np.exp(np.interp(z, self.scores, self._log_knots))
+        above = above + np.maximum(z - self.scores[-1], 0.0) / self._last_slope
+        return np.where(z < self.scores[0], share * (self.knots[0] + 0.5), above)
+
+    def observed(self, z: np.ndarray) -> np.ndarray:
+        """Return the count in whose unit interval g(z) lies."""
+        return np.maximum(np.ceil(self.inverse(z) - 0.5), 0.0)
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dt/dz."""
+        log_density = -0.5 * z * z - 0.5 * np.log(2.0 * np.pi)
+        below = np.exp(log_density - special.log_ndtr(self.scores[0])) * (self.knots[0] + 0.5)
+        beyond = np.full(np.shape(z), 1.0 / self._last_slope)
+        if len(self.knots) == 1:
+            return np.where(z < self.scores[0], below, beyond) * self._unit
+        piece = np.clip(np.searchsorted(self.scores, z, side="right") - 1, 0, len(self.knots) - 2)
+        rise = (np.diff(self._log_knots) / np.diff(self.scores))[piece]
+        within = rise * self._above(z)
+        slope = np.select([z < self.scores[0], z < self.scores[-1]], [below, within], beyond)
+        return slope * self._unit
+
+    def validate(self) -> None:
+        """Raise ValueError where knots or scores are none; exposures are their rows' own."""
+        knots, scores = self.knots, self.scores
+        if not len(knots) or (np.diff(knots) <= 0.0).any() or (np.diff(scores) <= 0.0).any():
+            raise ValueError("the knots and scores of counts must rise")
+        if knots[0] <= -0.5 or knots[-1] > 1e300 or np.abs(scores).max() > 30.0:
+            raise ValueError("the knots of counts must lie above -1/2, their scores within 30")
+        if self.exposure is not None:
+            raise ValueError("a file holds no exposures of rows")
+
+
+def learnt_scores(
+    ridge: Ridge,
+    y: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+    exposure: Float[np.ndarray, " n"] | None,
+) -> CountScores:
+    """Learn the scores of counts, and where in their intervals they lie by a ridge.
+
+    Heaps get knots of their own unless inputs tell scores apart more closely, as a formula would.
+    """
+    if exposure is not None:
+        spread = (y + np.random.RandomState(0).random_sample(len(y))) / exposure - 1.0
+        tally = _Tally.of(spread, weight)
+        rates = replace(tally.through(tally.apart(_LEAST_ROWS)), exposure=exposure[:, None])
+        return replace(rates.with_tendency(ridge, y), exposure=None)
+    tally = _Tally.of(y, weight)
+    scores = tally.through(tally.apart(0.0)).with_tendency(ridge, y)
+    if cast(Tendency, scores.tendency).std < _CLOSE:
+        return scores
+    heaped = tally.with_heaps(scores.knots)
+    if len(heaped.knots) == len(scores.knots):
+        return scores
+    return heaped.with_tendency(ridge, y)
+
+
+class _Tally(NamedTuple):
+    """Numbers of rows by value.
+
+    ends
+        Of values, rising: just above what the rows of a value are.
+    rows
+        Of each value, summing to all.
+    """
+
+    ends: Float[np.ndarray, " v"]
+    rows: Float[np.ndarray, " v"]
+
+    @classmethod
+    def of(cls, y: np.ndarray, weight: np.ndarray) -> _Tally:
+        values, place = np.unique(y, return_inverse=True)
+        rows = np.bincount(place, weights=weight)
+        return cls(values + 0.5, rows * len(y) / rows.sum())
+
+    def apart(self, first: float) -> Float[np.ndarray, " k"]:
+        """Return ends that lie apart in score, each with rows enough between it and the last.
+
+        first
+            Rows at least up to the first.
+        """
+        n_below = np.cumsum(self.rows)
+        scores = special.ndtri(n_below / (n_below[-1] + 1.0))
+        kept = [int(np.argmax(n_below >= min(first, n_below[-1])))]
+        for k in range(kept[0] + 1, len(scores)):
+            is_apart = scores[k] - scores[kept[-1]] >= _LEAST_STEP
+            is_apart &= self.ends[k] > self.ends[kept[-1]] * (1.0 + 1.0 / _LARGEST_HEAP)
+            if is_apart and n_below[k] - n_below[kept[-1]] >= _LEAST_ROWS:
+                kept.append(k)
+        return self.ends[kept]
+
+    def through(self, knots: Float[np.ndarray, " k"]) -> CountScores:
+        """Return the scores of a grid of places, between which a new row may lie."""
+        n_below = np.append(0.0, np.cumsum(self.rows))
+        below = n_below[np.searchsorted(self.ends, knots, side="right")]
+        between = np.maximum(np.diff(below, prepend=0.0), _UNSEEN)
+        n = between.sum() + n_below[-1] - below[-1] + 1.0
+        return CountScores(knots, special.ndtri(np.cumsum(between) / n))
+
+    def with_heaps(self, knots: Float[np.ndarray, " k"]) -> CountScores:
+        """Put knots at both ends of every heap: a count that stands out, as round numbers do.
+
+        Heaping is Heitjan & Rubin's word (1990) for what people round to. The knots raise the
+        likelihood of all rows by more than it takes to say which count it is and how many rows it
+        has (minimum description length, Rissanen 1978).
+        """
+        values, n = self.ends - 0.5, self.rows.sum()
+        price = np.log(n) + np.log(len(values))
+        may_be = (self.rows >= _LEAST_HEAP) & (values < _LARGEST_HEAP)
+        n_heaps = 0
+        while True:
+            scores = self.through(knots)
+            expected = n * scores.share(values)
+            is_more = may_be & (self.rows > expected)
+            gain = np.where(is_more, special.kl_div(self.rows, expected), 0.0)
+            best = np.argsort(-gain)[: _MOST_HEAPS - n_heaps]
+            new = best[gain[best] > price]
+            if not len(new):
+                return _beyond_a_heap(scores) if n_heaps else scores
+            may_be[new], n_heaps = False, n_heaps + len(new)
+            heaps = values[new]
+            knots = np.union1d(knots, np.append(heaps + 0.5, heaps[heaps > 0.0] - 0.5))
+
+
+def _beyond_a_heap(scores: CountScores) -> CountScores:
+    """Let scores rise beyond the last knot as they did over the half of all places below it."""
+    last, end = scores.knots[-1], scores.scores[-1]
+    half = np.array(max(0.5 * (last + 0.5) - 0.5, scores.knots[0]))
+    rise = float((end - scores.forward(half)) / np.log((last + 0.5) / (half + 0.5)))
+    return CountScores(
+        np.append(scores.knots, last + 1.0), np.append(scores.scores, end + rise / (last + 0.5))
+    )
+
 
 UNLEARNT: dict[str, TargetMap] = {
     POSITIVE: SoftplusInverse(1.0),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.moments.pbp import factors
+from bayesprop.moments.pbp import engine
 from bayesprop.moments.pbp.state import Gamma
 from bayesprop.moments.pbp.updates import (
     expected_variance,
@@ -23,7 +23,7 @@ from bayesprop.numerics.compiled import compiled
 
 @compiled
 def compiled_gamma(shape, rate, v, square):
-    return factors.absorb_gamma(shape, rate, v, square)
+    return engine.absorb_gamma(shape, rate, v, square)
 
 
 def textbook_gamma(shape, rate, v, resid):

@@ -3,6 +3,11 @@
 It computes what `updates.py` says, one datum at a time, and must equal it to rounding. States go in
 and come out; nothing that goes in is changed. The compiled functions run without the interpreter
 lock, so that threads train models side by side.
+
+Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1): q is the prior times one average
+factor for every datum. A datum meets the cavity, which is q without one average factor, and what it
+adds to the cavity moves the average by a share of 1/n. The weights hold the cavity where assumed
+density filtering has q.
 """
 
 from __future__ import annotations
@@ -14,26 +19,22 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp import probit
-from bayesprop.moments.pbp.factors import (
-    absorb_gamma,
-    first_cavity,
-    is_valid,
-    next_cavity,
-    refresh_prior_factors,
-    start_datum,
-)
 from bayesprop.moments.pbp.loops import (
     F_M,
     F_V,
+    SMALLEST_VAR,
     M,
     V,
     absorb,
     count_tiny,
+    layer_of,
     propagate,
     set_output_gradient,
 )
 from bayesprop.moments.pbp.state import (
+    LARGEST_CAVITY_VAR,
     LEAST_INFORMATION,
+    MOST_FROM_ONE_WEIGHT,
     Inference,
     Packed,
     PBPInfo,
@@ -46,9 +47,222 @@ from bayesprop.moments.pbp.state import (
 )
 from bayesprop.numerics import LOG_2PI
 from bayesprop.numerics.compiled import called, compiled, disjoint, inlined
+from bayesprop.numerics.fast_math import exp2
 from bayesprop.numerics.machine import aligned_zeros, side_by_side
 
+SITE_SHAPE, SITE_RATE, SITE_PREC, SITE_PREC_MEAN = range(2, 6)
+"""Rows of `weights` after the moments: what the prior factors say of the weights."""
+REMOVED, SHARE, NEXT_REMOVED = range(3)
+"""Entries of `rule`."""
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LARGEST_EXPONENT = 1000.0
+_SMALL = 1.0 / 64.0
 _CHUNK_ROWS = 16_384
+
+
+@inlined
+def _expm1(x):
+    """exp(x) - 1 for x >= 0, the exponent clamped at 2^1000; nearly always x is small."""
+    if x < _SMALL:
+        square = x * x
+        tail = (1.0 / 120.0 + x / 720.0) + square / 5040.0
+        return x * ((1.0 + x / 2.0) + square * ((1.0 / 6.0 + x / 24.0) + square * tail))
+    return exp2(min(_LOG2_E * x, _LARGEST_EXPONENT)) - 1.0
+
+
+@inlined
+def absorb_gamma(shape, rate, v, square):
+    """Match the mean and variance of a precision that has met N(r; 0, v + 1/precision), eq. 9-10.
+
+    The 1/precision of Z, Z1 and Z2 is rate / (shape - 1), rate / shape and rate / (shape + 1). With
+    the variances v0, v1, v2 of the three, all multiplied by p = shape (shape^2 - 1),
+
+        v0 v2 - v1^2 = gap = rate (p v + v1)
+        Z Z2 / Z1^2 = v1 / sqrt(v0 v2) exp(t)        t = rate p^2 v r^2 / (v0 v1 v2)
+
+    so that Z Z2 / Z1^2 - 1 needs no difference of nearly equal numbers, however large the shape.
+    The order of the operations keeps the way from shape and rate to their new values short: the
+    refresh of the next factor waits for them.
+    """
+    below = shape * shape - 1.0
+    p = shape * below
+    v1 = below * (shape * v + rate)
+    gap = rate * (p * v + v1)
+    v0, v2 = v1 + rate * (shape + 1.0), v1 - rate * (shape - 1.0)
+    inverse = 1.0 / (v0 * v1 * v2)
+    pull = square * rate * p
+    t = _expm1(inverse * (pull * (p * v)))
+    closer = _expm1(inverse * (pull * (0.5 * (shape + 1.0) * v2)))
+    root = math.sqrt(v0 * v2)
+    width = root * (root + v1)
+    shrink = 1.0 / ((width - (shape + 1.0) * gap) + t * ((shape + 1.0) * (width - gap)))
+    ratio = math.sqrt(v1 * v1 * v2 * inverse) * (rate * width)
+    return shape * width * shrink, (ratio + ratio * closer) * shrink
+
+
+@inlined
+def is_valid(shape, rate):
+    """Whether 1/precision has a mean: both finite, shape > 1, rate > 0."""
+    return shape > 1.0 and rate > 0.0 and shape < math.inf and rate < math.inf
+
+
+@called
+def first_cavity(weights, noise, sep):
+    """Replace q by the cavity; return how many weights have none."""
+    average, _, rule = sep
+    improper, n_weights = 0, weights.shape[1]
+    for w in range(n_weights):
+        m, v = weights[M, w], weights[V, w]
+        improper += _to_cavity(weights, average, w, rule[NEXT_REMOVED], m / v, 1.0 / v)
+    for k in range(noise.shape[1]):
+        _to_noise_cavity(noise, average, n_weights, k, rule[NEXT_REMOVED])
+    return improper
+
+
+@called
+def start_datum(weights, noise, sep, is_last):
+    """Remember the cavity that a datum meets; after the last datum nothing is removed."""
+    _, before, rule = sep
+    n_weights = weights.shape[1]
+    for row in range(2):
+        for w in range(n_weights):
+            before[row, w] = weights[row, w]
+        for k in range(noise.shape[1]):
+            before[row, n_weights + k] = noise[row, k]
+    if is_last:
+        rule[NEXT_REMOVED] = 0.0
+
+
+@called
+def next_cavity(weights, noise, sep):
+    """Move the average factor by what a datum has added to the cavity to make it q.
+
+    The weights become the cavity for the next datum. Returns how many have none.
+
+    sep
+        The average factor, m/v and 1/v of the weights, then shape and rate of the noise; the
+        cavity; and a rule: average factors that q lacked when the datum came, the share of a new
+        factor in the average, and average factors that q will lack when the next datum comes.
+    """
+    average, before, rule = sep
+    improper, n_weights = 0, weights.shape[1]
+    removed, share, next_removed = rule[REMOVED], rule[SHARE], rule[NEXT_REMOVED]
+    for w in range(n_weights):
+        m, v, v_before = weights[M, w], weights[V, w], before[V, w]
+        both = 1.0 / (v * v_before)
+        prec, prec_before = both * v_before, both * v
+        mean, mean_before = m * prec, before[M, w] * prec_before
+        old_mean, old = average[0, w], average[1, w]
+        average[0, w] = old_mean + share * ((mean - mean_before) - removed * old_mean)
+        average[1, w] = old + share * ((prec - prec_before) - removed * old)
+        improper += _to_cavity(weights, average, w, next_removed, mean, prec)
+    for k in range(noise.shape[1]):
+        for row in range(2):
+            old, added = average[row, n_weights + k], noise[row, k] - before[row, n_weights + k]
+            average[row, n_weights + k] = old + share * (added - removed * old)
+        _to_noise_cavity(noise, average, n_weights, k, next_removed)
+    return improper
+
+
+@inlined
+def _to_cavity(weights, average, w, removed, prec_mean, prec):
+    """Take average factors out of a weight, where that is proper; return 1 where it is not."""
+    rest, mean = prec - removed * average[1, w], prec_mean - removed * average[0, w]
+    proper = rest > 0.0
+    rest, mean = rest if proper else prec, mean if proper else prec_mean
+    m, v = weights[M, w], weights[V, w]
+    there = v > SMALLEST_VAR  # else it was pruned
+    weights[M, w], weights[V, w] = mean / rest if there else m, 1.0 / rest if there else v
+    return 0 if proper else 1
+
+
+@inlined
+def _to_noise_cavity(noise, average, n_weights, k, removed):
+    """Do that to q(gamma) of output k."""
+    shape = noise[0, k] - removed * average[0, n_weights + k]
+    rate = noise[1, k] - removed * average[1, n_weights + k]
+    if is_valid(shape, rate):
+        noise[0, k], noise[1, k] = shape, rate
+
+
+@compiled
+def refresh_prior_factors(
+    layers, weights, prior, variational, start_counts, least_information, guarded
+):
+    """Refresh every prior factor in turn by expectation propagation (supplement section 6).
+
+    Returns the number of factors that were not refreshed or too large, and the number of factors
+    about which the data contain almost no information. The factor is a Gaussian in the weight, so
+    the refreshed factor is exactly N(0, rate / (shape - 1)) of the cavity; nothing is divided by
+    the cavity.
+
+    variational
+        Whether q(lambda) receives the variational update from every weight, which adds a half to
+        the shape and half of E[w²] to the rate, instead of eq. 9-10. Guarded, it receives that
+        update anyway from a weight that would multiply E[1 / lambda] by more than
+        `MOST_FROM_ONE_WEIGHT`.
+    start_counts
+        Whether the random start is in q as pseudo-data: a factor exp(h w), h the first prior
+        precision times a mean from N(0, 1 / inputs). In a cavity of variance v it is a mean of
+        h v, which without data grows beyond all bounds. Guarded, q(lambda) receives the variational
+        update where the expected square of that mean exceeds the variance v + 1 / lambda.
+    least_information
+        Share of its prior that the data must say about a weight for its factor to be refreshed.
+    guarded
+        False: the authors' code.
+    """
+    shape, rate = prior
+    start_shape, start_rate = shape, rate
+    for w in range(weights.shape[1]):
+        start_shape -= weights[SITE_SHAPE, w]
+        start_rate -= weights[SITE_RATE, w]
+    start_prec = (start_shape - 1.0) / start_rate
+    start_pull = start_prec * start_prec if guarded and start_counts else 0.0
+    kept = uninformed = 0
+    last = layers.shape[0] - 1
+    for depth in range(last + 1):
+        n_in, n_out, width, start, _ = layer_of(layers, depth)
+        start_var = 1.0 / (n_in + 1) if last > 0 else 0.0
+        for t in range((n_in + 1) * n_out):  # by unit, then input: the order of the paper
+            w = start + (t if depth == last else t % (n_in + 1) * width + t // (n_in + 1))
+            inverse = 1.0 / weights[V, w]
+            prec = inverse - weights[SITE_PREC, w]
+            v = 1.0 / prec
+            m = v * (weights[M, w] * inverse - weights[SITE_PREC_MEAN, w])
+            cavity_shape, cavity_rate = shape - weights[SITE_SHAPE, w], rate - weights[SITE_RATE, w]
+            is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
+            site_prec = (cavity_shape - 1.0) / cavity_rate
+            if guarded and is_proper and abs(prec) < least_information * site_prec:
+                uninformed += 1
+                continue
+            if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
+                kept += 1
+                continue
+            share = 1.0 / (1.0 + v * site_prec)
+            new_m, new_v = m * share, v * share
+            is_start = prec * (prec + site_prec) < start_pull * start_var * site_prec
+            is_large, by_square = False, guarded and (variational or is_start)
+            new_shape, new_rate = shape, rate
+            if not by_square:
+                new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
+                is_small = new_rate * site_prec < MOST_FROM_ONE_WEIGHT * (new_shape - 1.0)
+                is_large = guarded and not (is_small and is_valid(new_shape, new_rate))
+            if by_square or is_large:
+                new_shape = cavity_shape + 0.5
+                new_rate = cavity_rate + 0.5 * (new_m * new_m + new_v)
+            is_sound = is_valid(new_shape, new_rate) and math.isfinite(new_m) and new_v > 0.0
+            if guarded and not is_sound:
+                kept += 1
+                continue
+            uninformed += is_start
+            kept += is_large
+            weights[M, w], weights[V, w] = new_m, new_v
+            shape, rate = new_shape, new_rate
+            weights[SITE_SHAPE, w], weights[SITE_RATE, w] = shape - cavity_shape, rate - cavity_rate
+            weights[SITE_PREC, w], weights[SITE_PREC_MEAN, w] = site_prec, 0.0
+    prior[0], prior[1] = shape, rate
+    return kept, uninformed
 
 
 @inlined
