@@ -59,15 +59,15 @@ def parts_of(folder: Path, name: str, split: int, *, is_column: bool) -> Parts:
     others = rng.permutation(np.flatnonzero(~is_new))
     is_known = np.isin(np.arange(len(is_new)), others[: int(SHARE_OF_ROWS * len(others))])
     division = division._replace(is_test=is_new | is_known)
-    groups = division.group
+    groups = division.groups
     assert groups is not None
     if is_column:  # whose levels are not to be encoded as those of groups left out
-        division = division._replace(group=None)
+        division = division._replace(groups=None)
     train, test = division.encoded(division.encoding())
-    train = train._replace(group=groups[~division.is_test])
-    test = test._replace(group=groups[division.is_test])
+    train = train._replace(groups=groups[~division.is_test])
+    test = test._replace(groups=groups[division.is_test])
     is_new = is_new[is_new | is_known]
-    is_known = ~is_new & np.isin(groups[division.is_test], groups[~division.is_test])
+    is_known = ~is_new & np.isin(groups[division.is_test, 0], groups[~division.is_test, 0])
     return Parts(train, test.of(is_known), test.of(is_new))
 
 

@@ -10,6 +10,7 @@ from bayesprop import (
     BayesianRegressor,
     PBPClassifier,
 )
+from bayesprop.estimators.stored import restored, to_stored
 from bayesprop.store import load_model
 
 
@@ -154,7 +155,7 @@ def test_missing_values_files_and_weights_keep_the_groups(known, tmp_path):
     own.fit(X, np.column_stack([y, -y]), groups=names, sample_weight=names != "P00")
     assert own.predict(X, groups=names).shape == (len(X), 2)
     assert own.encoding_.groups is not None
-    assert len(own.encoding_.groups) == len({*names}) - 1
+    assert len(own.encoding_.groups[0]) == len({*names}) - 1
 
 
 def test_labels_that_are_not_those_of_the_fit_are_refused(known):
@@ -195,7 +196,7 @@ def test_a_label_is_the_same_whatever_its_type(known):
     ):
         model = BayesianRegressor((5,), n_epochs=2, n_members=2).fit(X, y, groups=fitted)
         numbers = model.encoding_.group_numbers
-        np.testing.assert_array_equal(numbers(same, 40), np.repeat(np.arange(8), 5))
+        np.testing.assert_array_equal(numbers(same, 40)[:, 0], np.repeat(np.arange(8), 5))
         assert (numbers(other, 40) == -1).all()
 
 
@@ -210,3 +211,73 @@ def test_every_kind_of_prediction_has_the_variance_of_groups(known):
     ):
         np.testing.assert_allclose(predicted.group_var, predicted.group_share * predicted.var)
         assert (predicted.group_var <= predicted.noise_var).all()
+
+
+def crossed(seed):
+    """Return rows of 15 patients at 6 sites."""
+    rng = np.random.default_rng(seed)
+    who, site, X = (
+        rng.integers(15, size=200),
+        rng.integers(6, size=200),
+        rng.standard_normal((200, 2)),
+    )
+    y = rng.standard_normal(15)[who] + rng.standard_normal(6)[site] + 0.3 * rng.standard_normal(200)
+    return X, y, np.column_stack([who, site])
+
+
+def test_groups_may_have_several_columns(tmp_path):
+    X, y, groups = crossed(0)
+    model = BayesianRegressor((5,), n_epochs=20, n_members=2, random_state=0)
+    model.fit(X[:150], y[:150], groups=pd.DataFrame(groups[:150]))
+    left = slice(150, None)
+    fits = [
+        model.predict_dist(X[left], groups=labels).log_prob(y[left]).mean()
+        for labels in (groups[left], groups[left] + [0, 99], groups[left] + [99, 0], None)
+    ]
+    assert fits[0] > max(fits[1:3]) + 0.1
+    assert min(fits[1:3]) > fits[3] + 0.1
+    new = model.predict_dist(X, groups=groups + 99)
+    np.testing.assert_array_equal(new.var, model.predict_dist(X).var)
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m").fitted.predict(X, groups=groups.astype(str))
+    np.testing.assert_array_equal(again.var, model.predict_dist(X, groups=groups).var)
+
+    for labels, says in (
+        (groups[:, 0], "the columns of the fit, 2, got 1"),
+        (groups[1:], r"one label a row, 200, got the shape \(199, 2\)"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            model.predict(X, groups=labels)
+    wide = np.arange(600)[:, None] % [20, 501, 502]
+    with pytest.raises(ValueError, match="at most 500 groups together, got 521"):
+        BayesianRegressor((5,), n_epochs=2).fit(np.repeat(X, 3, 0), np.repeat(y, 3), groups=wide)
+    with pytest.raises(ValueError, match="one column for BayesianClassifier"):
+        BayesianClassifier((5,), n_epochs=2).fit(X, y > 0.0, groups=groups)
+
+
+def test_forged_effects_are_refused():
+    X, y, groups = crossed(1)
+    model = BayesianRegressor((5,), n_epochs=2, n_members=2, random_state=0)
+    model.fit(X, y, groups=groups)
+    (effects,) = model.state_.groups
+    effects.validate()
+    for forged in (
+        {"sizes": np.array([6, 15])},
+        {"sizes": np.array([15])},
+        {"factors": np.array([0, 0])},
+        {"factors": np.array([0, -1])},
+        {"factors": np.empty(0, np.int64), "sizes": np.empty(0, np.int64)},
+        {"prior_var": effects.prior_var[:1]},
+        {"prior_var": -effects.prior_var},
+        {"level_cov": -effects.level_cov},
+        {"noise_var": 0.0},
+    ):
+        with pytest.raises(ValueError, match=r"must be|noise variance"):
+            effects._replace(**forged).validate()
+    stored = to_stored(model)
+    names = stored.header["model"]["fit"]["encoding"]["groups"]
+    restored(type(model), stored.header["model"], stored.arrays)
+    for forged in (None, names[:1], names[::-1]):
+        stored.header["model"]["fit"]["encoding"]["groups"] = forged
+        with pytest.raises(ValueError, match="every group whose effects are known"):
+            restored(type(model), stored.header["model"], dict(stored.arrays))

@@ -107,7 +107,7 @@ def test_a_page_is_well_formed_alone_and_the_same_each_time(page, tmp_path, task
 
 def test_a_page_on_groups_says_that_its_bands_and_errors_are_theirs(page, tmp_path, task):
     train, test = TASKS[task]
-    grouped = test._replace(group=np.arange(len(test.y)) % 30)
+    grouped = test._replace(groups=np.arange(len(test.y))[:, None] % 30)
     text = text_of(tmp_path, (train, grouped))
     assert text.count("the band is that of 30 groups.") == {"numbers": 2, "classes": 3}[task]
     assert "one standard error over 30 groups of rows." in text

@@ -40,7 +40,7 @@ def test_the_column_is_read_from_a_later_table(model, table, tmp_path, told):
 
 def test_rows_without_a_known_group_are_of_new_ones(model, table, told):
     without = model.predict(table.drop("cow"))
-    assert "every row is predicted as one of a new group: the table has no column 'cow'" in told
+    assert "the table has no column 'cow': every row is predicted as one of a new group" in told
     strangers = table.with_columns(cow=pl.when(pl.col("time") > 5).then(pl.lit("9")))
     other = model.predict(strangers)
     np.testing.assert_array_equal(other["mean"], without["mean"])
@@ -89,7 +89,7 @@ def test_classes_and_other_methods_know_no_groups(table):
         bayesprop.fit(labels, target="milk", group="cow", test_fraction=0.0, **settings),
         bayesprop.fit(table, target="milk", group="cow", method="linear", test_fraction=0.0),
     ):
-        assert other.known_group is None
+        assert other.known_groups == ()
         assert "group_share" not in other.predict(table).columns
 
 
@@ -111,11 +111,11 @@ def test_a_label_is_read_alone_and_together(labels, later, table, tmp_path):
     new.write_csv(tmp_path / "new.csv")
     numbers = model.estimator.encoding_.group_numbers
     for frame in (model.read(str(tmp_path / "new.csv")), new):
-        at = numbers(model.encode(frame).group, N)
-        alone = [numbers(model.encode(frame[k : k + 1]).group, 1)[0] for k in range(N)]
+        at = numbers(model.encode(frame).groups, N)
+        alone = [numbers(model.encode(frame[k : k + 1]).groups, 1)[0] for k in range(N)]
         np.testing.assert_array_equal(at, alone)
-        assert (at >= 0).tolist() == [True] * (N - 1) + [False]
-        assert len({*at[:-1]}) == N - 1
+        assert (at[:, 0] >= 0).tolist() == [True] * (N - 1) + [False]
+        assert len({*at[:-1, 0]}) == N - 1
 
 
 def test_a_row_without_a_name_is_evaluated_as_of_a_new_group(model, table):
@@ -123,3 +123,83 @@ def test_a_row_without_a_name_is_evaluated_as_of_a_new_group(model, table):
     with pytest.warns(UserWarning, match="fitted on"):
         partly, whole = model.evaluate(some), model.evaluate(table)
     assert partly["model"]["log_likelihood"] < whole["model"]["log_likelihood"]
+
+
+def pupils(nested: bool):
+    """Return marks of pupils by classes, 1 to 3 in every school, and by testers."""
+    rng = np.random.default_rng(1)
+    school, room, tester = (rng.integers(n, size=240) for n in (8, 3, 5))
+    own = rng.standard_normal((8, 3)) + 1.5 * rng.standard_normal((8, 1))
+    y = own[school, room * nested] + rng.standard_normal(5)[tester] + 0.3 * rng.standard_normal(240)
+    named = {"school": [f"0{k}" for k in school], "class": room + 1, "tester": tester / 2}
+    hours = rng.standard_normal(240)
+    frame = pl.DataFrame({**named, "hours": hours, "mark": y + 0.2 * hours})
+    return frame.drop("tester") if nested else frame.drop("class")
+
+
+SMALL = {"hidden_layer_sizes": (5,), "n_epochs": 20, "n_members": 2}
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_columns_are_nested_or_crossed(nested, tmp_path, told):
+    table, inner = pupils(nested), "class" if nested else "tester"
+    group = "school/class" if nested else ["school", "tester"]
+    model = bayesprop.fit(table, target="mark", group=group, test_fraction=0.0, **SMALL)
+    factors = (("school",), ("school", "class")) if nested else (("school",), ("tester",))
+    assert model.known_groups == factors
+    names = model.estimator.encoding_.groups
+    assert [*map(len, names)] == ([8, 24] if nested else [8, 5])
+    assert model.encoding.feature_names == ["hours"]
+
+    model.save(tmp_path / "m.bayesprop")
+    table.write_csv(tmp_path / "t.csv")
+    again: TableModel = bayesprop.load(tmp_path / "m.bayesprop")
+    known, of_file = model.predict_dist(table), again.predict_dist(str(tmp_path / "t.csv"))
+    np.testing.assert_array_equal(of_file.mean, known.mean)
+    np.testing.assert_array_equal(of_file.var, known.var)
+
+    half = again.predict_dist(table.with_columns(pl.lit("9").alias(inner)))
+    without = again.predict(table.drop(inner))
+    np.testing.assert_array_equal(without["mean"], half.mean)
+    assert f"the table has no column '{inner}': every row" in told
+    new = again.predict_dist(table.drop("school", inner))
+    fit = [one.log_prob(table["mark"].to_numpy()).mean() for one in (known, half, new)]
+    assert fit[0] > fit[1] + 0.2 > fit[2] + 0.4
+    assert (known.group_share < half.group_share).all()
+    assert (half.group_share < new.group_share).all()
+    assert again.evaluate(table)["model"]["log_likelihood"] == pytest.approx(fit[0])
+
+
+def test_whole_groups_of_the_first_column_are_held_out():
+    table = pupils(nested=False)
+    model = bayesprop.fit(
+        table, target="mark", group=["school", "tester"], test_fraction=0.2, **SMALL
+    )
+    assert model.fitted is not None
+    judged, train = model.fitted.judged.rows, model.fitted.train
+    assert judged is not None
+    assert not {*judged.groups[:, 0]} & {*train.groups[:, 0]}
+    assert {*judged.groups[:, 1]} <= {*train.groups[:, 1]}
+    assert "values of school" in model.notes.judged_by
+    known = model.estimator.predict_dist(judged.X, groups=judged.groups)
+    assert model.notes.held_out is not None
+    found = model.notes.held_out["model"]["log_likelihood"]
+    assert found == pytest.approx(known.log_prob(judged.y).mean())
+
+
+def test_what_several_columns_cannot_be_is_refused():
+    table = pupils(nested=True)
+    gap = table.with_columns(gap=pl.when(pl.col("class") > 1).then(pl.col("class")))
+    for group, says in (
+        ("school/clas", "no column 'clas'"),
+        (["school", "mark"], "group='mark': this column is the target"),
+        (["school", "gap"], "group='gap' must have a value in every row"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            bayesprop.fit(gap, target="mark", group=group, **SMALL)
+    called, how = table.rename({"school": "a/b"}), SMALL | {"n_epochs": 2}
+    model = bayesprop.fit(called, target="mark", group="a/b", test_fraction=0.0, **how)
+    assert model.known_groups == (("a/b",),)
+    how = {"test_fraction": 0.0, "method": "linear"}
+    linear = bayesprop.fit(table, target="mark", group="school/class", **how)
+    assert any("only the first is used" in one for one in linear.remarks)

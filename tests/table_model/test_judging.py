@@ -45,7 +45,7 @@ def test_groups_are_held_out_whole_and_the_default_learns_by_them(told):
     assert len(grouped.encoding.feature_names) == 3
     assert 0.7 <= notes.held_out["model"]["coverage_90"] <= 1.0
     assert set(notes.errors) >= {"rmse", "log_likelihood", "coverage_90"}
-    assert notes.group == "patient"
+    assert notes.group == (("patient",),)
 
 
 def test_rows_that_seem_to_belong_together_are_judged_again_and_named(told):

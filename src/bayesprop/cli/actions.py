@@ -120,9 +120,11 @@ class Learning(WithSeed, OfTable):
     exposure: str | None = column(
         "Column of the exposure of a count: duration or population of each row."
     )
-    group: str | None = column(
-        "Column that names groups (patient, site, machine), not used as a feature: whole groups "
-        "are held out, and error bars are for new groups; known groups have effects of their own."
+    group: tuple[str, ...] = column(
+        "Column that names groups (patient, site), not used as a feature: whole groups are held "
+        "out, and error bars are for new groups; known groups have effects. Repeatable (the first "
+        "is held out); school/class: classes within schools.",
+        default=(),
     )
     time: str | None = column(
         "Column of times, as numbers or dates (2024-01-31): the latest rows are held out."

@@ -18,20 +18,19 @@ from numbers import Real
 from typing import NamedTuple, cast
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    column_or_1d,
 )
 
-from bayesprop.codec import label_texts
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
 from bayesprop.estimators.imputation import checked_std, drawn_as_learnt, expected, with_population
 from bayesprop.estimators.shell import EstimatorBase, Seed, validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
+from bayesprop.model.group_labels import checked_labels
 from bayesprop.model.method import (
     Drafts,
     KnowsGroups,
@@ -53,11 +52,10 @@ from bayesprop.model.task import (
     Standardiser,
     check_exposures,
     classes_of,
-    group_labels,
     with_log,
 )
 from bayesprop.numerics.machine import forget_when_crowded
-from bayesprop.numerics.rows import Rows
+from bayesprop.numerics.rows import Rows, numbered
 from bayesprop.targets.bijectors import COUNT, NUMBERS
 from bayesprop.targets.kinds import learnt_map
 
@@ -115,11 +113,7 @@ def fit(
         )
     start, rows, gap = checked_rows(estimator, X, y, sample_weight, before)
     if groups is not None:
-        groups = _groups_of_rows(estimator, groups, len(rows.x))
-        rows = rows._replace(group=np.unique(groups, return_inverse=True)[1])
-        if isinstance(start.method, KnowsGroups):
-            known = groups if rows.weight is None else groups[rows.weight > 0.0]
-            start = replace(start, encoding=replace(start.encoding, groups=np.unique(known)))
+        start, rows = _in_groups(estimator, start, rows, groups)
     known = rows.x if gap is None else np.where(gap, np.nan, rows.x)
     std, learned = None if X_std is None else checked_std(start, X, X_std, known), None
     if std is not None:
@@ -448,29 +442,28 @@ def _is_of_each(y: np.ndarray, labels: np.ndarray, at: np.ndarray) -> Bool[np.nd
     return y[at][:, None] == labels
 
 
-def _groups_of_rows(
-    estimator: EstimatorBase, groups: ArrayLike, n_rows: int
-) -> Shaped[np.ndarray, " n"]:
-    """Return labels of groups; ValueError unless one a row, for a method that they change."""
-    if not issubclass(estimator.method_class, LeavesGroupsOut):
+def _in_groups(
+    estimator: EstimatorBase, start: Fitted, rows: Rows, groups: ArrayLike
+) -> tuple[Fitted, Rows]:
+    """Give rows the numbers of their groups; keep the labels of those that have effects."""
+    name, knows_groups = type(estimator).__name__, isinstance(start.method, KnowsGroups)
+    if not isinstance(start.method, LeavesGroupsOut):
         raise ValueError(
-            f"groups must be None for {type(estimator).__name__}, which holds out no rows"
+            f"groups must be None for {name}, which holds out no rows"
             " itself: its fit does not change with them"
         )
-    groups = np.asarray(column_or_1d(groups))
-    if len(groups) != n_rows:
-        raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(groups)}")
-    try:
-        np.unique(groups)
-    except TypeError as error:
-        raise ValueError("groups must hold labels of one kind: turn them all into text") from error
-    absent = np.flatnonzero(label_texts(groups) == "")
-    if len(absent):
+    labels = checked_labels(groups, len(rows.x))
+    if len(labels) > 1 and not knows_groups:
         raise ValueError(
-            f"groups must hold a label in every row, got {groups.tolist()[absent[0]]!r} in row "
-            f"{absent[0]}: give each single row a name of its own"
+            f"groups must be one column for {name}, which learns no effects of groups, got "
+            f"{len(labels)}: give the one whose groups are left out together"
         )
-    return group_labels(groups)
+    rows = rows._replace(group=np.stack([numbered(one) for one in labels], axis=1))
+    if not knows_groups:
+        return start, rows.by_first_factor
+    known = slice(None) if rows.weight is None else rows.weight > 0.0
+    names = tuple(np.unique(one[known]) for one in labels)
+    return replace(start, encoding=replace(start.encoding, groups=names)), rows
 
 
 def _exposure(estimator: EstimatorBase, n: int, names: np.ndarray | None) -> int | None:

@@ -161,8 +161,10 @@ def restored(
         raise ValueError(f"map, or order, must be that of target_kind={estimator.target_kind!r}")
     method = estimator.build_method(task, len(fit.encoding.scaler.mean))
     state = read_state(method, Stored(header["state"], unprefixed("state.", arrays)))
-    known = {len(one.mean) for one in getattr(state, "groups", None) or () if one}
-    if known - {0 if fit.encoding.groups is None else len(fit.encoding.groups)}:
+    named = dict(enumerate(map(len, fit.encoding.groups or ())))
+    known = (one for one in getattr(state, "groups", None) or () if one)
+    pairs = (pair for one in known for pair in zip(one.factors, one.sizes, strict=True))
+    if any(named.get(factor) != size for factor, size in pairs):
         raise ValueError("every group whose effects are known must have a label")
     learned = Learned(state, fit.report, fit.n_iter)
     joint = None if fit.inputs is None else KnownInputs(None, fit.inputs)

@@ -139,7 +139,7 @@ class KnowsGroups(Protocol):
         self,
         state: PyTree,
         predicted: T,
-        group: Int[np.ndarray, " n"],
+        group: Int[np.ndarray, "n ..."],
         x: Float[np.ndarray, "n d"],
     ) -> T:
         """Return the prediction of rows of groups, by their numbers in the fit; -1: a new one."""

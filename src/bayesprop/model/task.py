@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from bayesprop.codec import Labels, label_text, label_texts
+from bayesprop.codec import Labels
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.gaussian_copula import (
     NO_INPUT_MODEL,
@@ -26,6 +26,7 @@ from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, ov
 from bayesprop.distributions.measured import Population, TrueInputs, checked_std
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
+from bayesprop.model.group_labels import numbers_among
 from bayesprop.model.method import (
     MOST_ROWS,
     DrawsFunctions,
@@ -292,12 +293,6 @@ def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarra
     return np.concatenate([X[:, :column], np.log(X[:, [column]]), X[:, column + 1 :]], axis=1)
 
 
-def group_labels(groups: ArrayLike) -> np.ndarray:
-    """Return labels as numbers, truth values or text, as a file holds them."""
-    labels = np.asarray(groups)
-    return labels if labels.dtype.kind in "biuf" else label_texts(labels)
-
-
 def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: int = 0) -> None:
     """Raise ValueError that names the first row whose exposure is no number > 0, or a wild one."""
     if column is None:
@@ -359,7 +354,8 @@ class Encoding:
     exposure
         Column whose log is the input; None: there is none.
     groups
-        Labels of the groups whose effects were learnt, sorted; None: the model knows none.
+        Labels of the groups whose effects were learnt, sorted, of every factor, such as patient
+        and site; None: the model knows none.
     population
         Where training rows had errors, how their true inputs are distributed.
     """
@@ -367,7 +363,7 @@ class Encoding:
     scaler: Standardiser
     names: Labels | None = None
     exposure: int | None = None
-    groups: Labels | None = None
+    groups: tuple[Labels, ...] | None = None
     population: Population | None = None
 
     def validate(self) -> None:
@@ -375,26 +371,22 @@ class Encoding:
         n = len(self.scaler.mean)
         others = (self.names, None if self.population is None else self.population.mean)
         is_of_all = all(one is None or len(one) == n for one in others)
-        if self.groups is not None and not np.array_equal(np.unique(self.groups), self.groups):
+        if not all(np.array_equal(np.unique(one), one) for one in self.groups or ()):
             raise ValueError("the labels of groups must differ and be sorted")
         if not is_of_all or not (self.exposure is None or 0 <= self.exposure < n):
             raise ValueError(f"names, exposure and population must be those of {n} columns")
 
-    def group_numbers(self, groups: ArrayLike, n_rows: int) -> Int[np.ndarray, " n"]:
+    def group_numbers(self, groups: ArrayLike, n_rows: int) -> Int[np.ndarray, "n f"]:
         """Return the places of labels among those known, -1 for a new one.
 
-        ValueError where the model knows no groups, or there is not one label a row.
+        ValueError where the model knows no groups, or there is not one label a row of each factor.
         """
         if self.groups is None:
             raise ValueError(
                 "groups must be None for a model that keeps no effects of groups: BayesianRegressor"
                 " learns them, fitted with groups=... to a table that fits into memory"
             )
-        labels = list(np.ravel(np.asarray(groups)))
-        if len(labels) != n_rows:
-            raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(labels)}")
-        known = {text: k for k, text in enumerate(label_texts(self.groups).tolist())}
-        return np.array([known.get(text, -1) for text in map(label_text, labels)], np.int64)
+        return numbers_among(self.groups, groups, n_rows)
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""
@@ -494,13 +486,14 @@ class Fitted:
         X_std
             As `measured.checked_std` takes it. None: all values are exact.
         groups
-            Label of every row's group, whose effects move its prediction. None: all are new ones.
+            Label of every row's group, or (n, f) of several factors, whose effects move its
+            prediction. None: all are new ones.
         """
         number = None
         if groups is not None:
             number = self.encoding.group_numbers(groups, len(X))
         elif self.encoding.groups is not None:
-            number = np.full(len(X), -1)
+            number = np.full((len(X), len(self.encoding.groups)), -1)
         X_std = self.encoding.checked_std(X, X_std, self.method.furthest_input)
         has_gaps = X_std is not None or bool(np.isnan(X).any())
         most = min(MOST_ROWS, self.method.rows_at_once)

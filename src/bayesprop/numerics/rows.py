@@ -18,13 +18,14 @@ class Rows(NamedTuple):
     weight
         Weight of every row's log-likelihood, (n,); None: one each.
     group
-        Number of every row's group, from 0, (n,); None: every row is a group of its own.
+        Number of every row's group, from 0, (n,); of several factors, such as patient and site,
+        (n, f): those of one of the first are left out together. None: every row is one of its own.
     """
 
     x: Float[Any, "n d"]
     y: Shaped[Any, "n ..."]
     weight: Float[Any, " n"] = None
-    group: Int[Any, " n"] = None
+    group: Int[Any, "n ..."] = None
 
     @property
     def weights(self) -> Float[np.ndarray, " n"]:
@@ -39,12 +40,24 @@ class Rows(NamedTuple):
         rows = self.at(self.weight > 0.0)
         if rows.group is None:
             return rows
-        return rows._replace(group=np.unique(rows.group, return_inverse=True)[1])
+        return rows._replace(group=numbered(rows.group))
+
+    @property
+    def by_first_factor(self) -> Rows:
+        """The rows with the groups of the first factor alone."""
+        return self if np.ndim(self.group) < 2 else self._replace(group=self.group[:, 0])
 
     def at(self, rows: np.ndarray | slice) -> Rows:
         """Return chosen rows, by their places, a mask or a slice."""
         weight, group = (None if part is None else part[rows] for part in self[2:])
         return Rows(self.x[rows], self.y[rows], weight, group)
+
+
+def numbered(labels: Shaped[np.ndarray, "n ..."]) -> Int[np.ndarray, "n ..."]:
+    """Return the place of every label among those of its column, sorted."""
+    if labels.ndim == 1:
+        return np.unique(labels, return_inverse=True)[1]
+    return np.stack([numbered(one) for one in labels.T], axis=1)
 
 
 def codes_of(classes: np.ndarray, y: np.ndarray) -> Int[np.ndarray, "n ..."]:

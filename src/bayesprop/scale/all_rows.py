@@ -188,7 +188,7 @@ class AllRows:
                 weight = weights_of(frame, weights, encoding.target_name, "the table")
                 rows = rows._replace(weight=np.asarray(weight)[at])
             if group is not None:
-                rows = rows._replace(group=groups_of(frame[group])[at])
+                rows = rows._replace(groups=groups_of(frame[group])[at, None])
         return rows._replace(numbers=places[at] + 1).of(learnt[at])
 
 

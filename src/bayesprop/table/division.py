@@ -63,6 +63,14 @@ _ALIKE = 0.01
 """Difference of shares of two sums, beside the largest, up to which one column is the other in
 another unit."""
 MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
+WITHIN = "\x1f"
+"""Between the labels of a group and of the group that it is nested in: no text has it."""
+
+Factors = tuple[tuple[str, ...], ...]
+"""Columns whose values together name the groups of every factor: of classes school and class."""
+
+Grouping = str | tuple[str | tuple[str, ...], ...] | None
+"""Columns of groups as they are asked for, "school/class" among them, or as Factors."""
 
 
 class Totals(NamedTuple):
@@ -149,8 +157,9 @@ class HoldOut:
     seed
         Of what is drawn.
     group
-        Column of what belongs together, such as a patient: whole groups are held out. It is no
-        feature, for a new group says nothing by its name.
+        Columns of what belongs together, such as a patient, or of "school/class" both and that
+        classes are within schools: whole groups of the first are held out. They are no features,
+        for a new group says nothing by its name. As `factors_of` takes them.
     time
         Column that orders the rows: the latest are held out. A number stays a feature; a date does
         not.
@@ -168,7 +177,7 @@ class HoldOut:
 
     test_fraction: float | None = None
     seed: int = 0
-    group: str | None = None
+    group: Grouping = None
     time: str | None = None
     weights: str | None = None
     drop: Collection[str] = ()
@@ -185,9 +194,9 @@ class HoldOut:
 class Division(NamedTuple):
     """The rows that a fit can use, and which of them are held out.
 
-    frame, numbers, weight, group
+    frame, numbers, weight, groups
         Of these rows, in the order of the table; numbers count from 1, weight is None for equal
-        weights, group where rows have none.
+        weights, groups where rows have none, else their labels by every factor.
     target
         Of every row that has one, by which the table is known again.
     amounts
@@ -209,7 +218,7 @@ class Division(NamedTuple):
     frame: pl.DataFrame
     numbers: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None
-    group: Shaped[np.ndarray, " n"] | None
+    groups: Shaped[np.ndarray, "n f"] | None
     is_test: Bool[np.ndarray, " n"]
     target: pl.DataFrame
     amounts: tuple[str, ...]
@@ -218,6 +227,11 @@ class Division(NamedTuple):
     schema: Schema
     missing: tuple[str, ...] | None = None
     are_exchangeable: bool = True
+
+    @property
+    def group(self) -> Shaped[np.ndarray, " n"] | None:
+        """Labels of what is held out together: groups of the first factor."""
+        return None if self.groups is None else self.groups[:, 0]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -234,7 +248,7 @@ class Division(NamedTuple):
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)
-        others = self.weight, remarks, self.group, self.are_exchangeable
+        others = self.weight, remarks, self.groups, self.are_exchangeable
         rows = EncodedRows(features, target, self.numbers, *others)
         return rows.of(~self.is_test), rows.of(self.is_test)
 
@@ -291,13 +305,15 @@ def divide(
     where
         What messages call the table.
     """
+    factors = factors_of(hold_out.group, frame.columns)
+    group_columns = list(dict.fromkeys(name for factor in factors for name in factor))
     hold_out = replace(hold_out, drop=names_in(hold_out.drop, frame.columns))
-    _check_columns(frame, target, hold_out, where)
+    _check_columns(frame, target, hold_out, group_columns, where)
     last, frame = totals(frame), frame.drop(set(hold_out.drop))
     frame, on_marks = decided(frame, hold_out.missing, is_typed=True)
     given = column_of(frame, target)
-    frame, on_durations = with_durations(frame, hold_out.kinds or {}, target, [hold_out.group])
-    _check_values(frame, target, task, hold_out, where)
+    frame, on_durations = with_durations(frame, hold_out.kinds or {}, target, group_columns)
+    _check_values(frame, target, task, hold_out, group_columns, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
     marks = marks_of(series) if task == "regression" else None
@@ -306,10 +322,10 @@ def divide(
     values = target_numbers(series) if task == "regression" else known_values(series)
     if marks is not None:  # the marks of a part of the rows may look otherwise
         frame = frame.with_columns(values)
-    group = None if hold_out.group is None else groups_of(frame[hold_out.group])
+    groups = labels_of(frame, factors, groups_of) if factors else None
     moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
     weight = weights_of(frame, hold_out.weights, target, where)
-    frame = frame.drop(filter(None, (hold_out.group, hold_out.weights)))
+    frame = frame.drop(group_columns, *filter(None, [hold_out.weights]))
     places = np.flatnonzero(values.is_not_null().to_numpy())
     n_limits = int((values.is_null() & series.is_not_null()).sum()) if is_limited(series) else 0
     n_missing = len(frame) - len(places) - n_limits
@@ -334,9 +350,9 @@ def divide(
     infinite = infinities(frame.drop(target))
     frame = frame.with_columns(map(finite, frame.select(list(infinite))))
     remarks += infinite.values()
-    weight, group, moment = (None if a is None else a[places] for a in (weight, group, moment))
-    if group is not None:
-        is_test = whole_groups(group, n_test, hold_out.seed, str(hold_out.group))
+    weight, groups, moment = (None if a is None else a[places] for a in (weight, groups, moment))
+    if groups is not None:
+        is_test = whole_groups(groups[:, 0], n_test, hold_out.seed, group_columns[0])
     elif moment is not None:
         is_test = latest(moment, n_test, str(hold_out.time))
     else:
@@ -344,25 +360,30 @@ def divide(
     if task == "classification":
         _check_classes(frame[target], is_test)
     amounts = tuple(name for name in (hold_out.time, hold_out.exposure) if name is not None)
-    if group is not None:  # another group has other plots and patients
+    if groups is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
-    rows = frame, places + 1, weight, group, is_test, target_of_all
+    rows = frame, places + 1, weight, groups, is_test, target_of_all
     schema = understood(frame.drop(target))
     known = amounts, remarks, marks, schema, hold_out.missing
     return Division(task, *rows, *known, are_exchangeable=moment is None)
 
 
 def _check_values(
-    frame: pl.DataFrame, target: str, task: str | None, hold_out: HoldOut, where: str
+    frame: pl.DataFrame,
+    target: str,
+    task: str | None,
+    hold_out: HoldOut,
+    groups: Sequence[str],
+    where: str,
 ) -> None:
     """Refuse whatever a fit to a part of the table would, all of it at once."""
-    readers = ((groups_of, hold_out.group), (moments_of, hold_out.time))
+    readers = (*((groups_of, name) for name in groups), (moments_of, hold_out.time))
     steps: list[Callable] = [
         partial(_check_target, column_of(frame, target), task),
         *(partial(read, frame[name]) for read, name in readers if name is not None),
         partial(weights_of, frame, hold_out.weights, target, where),
     ]
-    aside = (target, hold_out.group, hold_out.weights)
+    aside = (target, *groups, hold_out.weights)
     try:
         together(*steps)
     except TableError as error:
@@ -378,18 +399,20 @@ def _check_target(series: pl.Series, task: str | None) -> None:
         fit_classes(series)
 
 
-def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
+def _check_columns(
+    frame: pl.DataFrame, target: str, hold_out: HoldOut, groups: Sequence[str], where: str
+) -> None:
     share = hold_out.share  # nan passes the parser of an older typer
     if not (isinstance(share, Real) and 0.0 <= float(share) <= MOST_HELD_OUT):
         got = one_line(str(share))
         raise TableError(Message.of("hold_out.share", most=MOST_HELD_OUT, got=got))
-    if hold_out.group is not None and hold_out.time is not None:
+    if groups and hold_out.time is not None:
         raise TableError(Message.of("hold_out.group_and_time"))
     for name in hold_out.drop:
         column_of(frame, name, where)
-        if name in (target, hold_out.weights, hold_out.group, hold_out.time):
+        if name in (target, hold_out.weights, *groups, hold_out.time):
             raise TableError(Message.of("drop.used", name))
-    for argument, name in (("group", hold_out.group), ("time", hold_out.time)):
+    for argument, name in (*(("group", name) for name in groups), ("time", hold_out.time)):
         if name is not None:
             column_of(frame, name, where)
             if name in (target, hold_out.weights):
@@ -402,6 +425,39 @@ def _check_classes(target: pl.Series, is_test: Bool[np.ndarray, " n"]) -> None:
     if unknown:
         classes = listed(sorted(map(str, unknown)), 3)
         raise TableError(Message.of("hold_out.class_without_rows", target.name, classes=classes))
+
+
+def factors_of(group: Grouping, columns: Collection[str]) -> Factors:
+    """Return the columns of every factor: of "a/b" those of a, and of b within a.
+
+    A text with a slash is one name where a column is called so.
+    """
+    texts, factors = [group] if isinstance(group, str) else group or (), []
+    for text in texts:
+        if isinstance(text, tuple):
+            factors.append(text)
+            continue
+        names = [text] if text in columns else [name.strip() for name in text.split("/")]
+        factors += [tuple(names[: k + 1]) for k in range(len(names))]
+    return tuple(dict.fromkeys(factors))
+
+
+def labels_of(
+    frame: pl.DataFrame,
+    factors: Factors,
+    read: Callable[[pl.Series], Shaped[np.ndarray, " n"]] = label_texts,
+) -> Shaped[np.ndarray, "n f"]:
+    """Label rows by every factor; "" where the frame lacks a column, or a row its value."""
+    absent = np.full(len(frame), "")
+    names = {name for factor in factors for name in factor}
+    by = {name: read(frame[name]) if name in frame.columns else absent for name in names}
+    return np.stack([_within([by[name] for name in factor]) for factor in factors], axis=1)
+
+
+def _within(labels: Sequence[Shaped[np.ndarray, " n"]]) -> Shaped[np.ndarray, " n"]:
+    """Join the labels of every row; "" where one is missing."""
+    rows = zip(*(one.tolist() for one in labels), strict=True)
+    return np.array([WITHIN.join(row) if all(row) else "" for row in rows], str)
 
 
 def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:

@@ -35,14 +35,15 @@ class Encoded(NamedTuple):
 
     X_std
         Of the error of every value, 0 where it is exact or missing. None: all are exact.
-    group
-        Labels of the rows' groups, "" of a row without one. None: the model knows none.
+    groups
+        Labels of the rows' groups by every factor, "" of a row without one. None: the model knows
+        none.
     """
 
     X: Float[np.ndarray, "n k"]
     warnings: list[Message]
     X_std: Float[np.ndarray, "n k"] | None = None
-    group: Shaped[np.ndarray, " n"] | None = None
+    groups: Shaped[np.ndarray, "n f"] | None = None
 
 
 @dataclass(frozen=True)

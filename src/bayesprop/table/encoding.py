@@ -59,8 +59,9 @@ class EncodedRows(NamedTuple):
         None for equal weights.
     remarks
         On what was left out, filled or not known.
-    group
-        Labels of what belongs together; None where nothing does.
+    groups
+        Labels of what belongs together by every factor, such as patient and site; None where
+        nothing does.
     are_exchangeable
         Whether new rows come as these did: not where a column orders them in time.
     """
@@ -70,8 +71,13 @@ class EncodedRows(NamedTuple):
     numbers: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None = None
     remarks: Sequence[Message] = ()
-    group: Shaped[np.ndarray, " n"] | None = None
+    groups: Shaped[np.ndarray, "n f"] | None = None
     are_exchangeable: bool = True
+
+    @property
+    def group(self) -> Shaped[np.ndarray, " n"] | None:
+        """Labels of what is held out together: groups of the first factor."""
+        return None if self.groups is None else self.groups[:, 0]
 
     @property
     def filled(self) -> Float[np.ndarray, "n k"]:
@@ -89,8 +95,8 @@ class EncodedRows(NamedTuple):
     def of(self, chosen: np.ndarray) -> EncodedRows:
         """Select rows (a mask or index array)."""
         X, y, numbers = (part[chosen] for part in self[:3])
-        weight, group = (None if a is None else a[chosen] for a in (self.weight, self.group))
-        return self._replace(X=X, y=y, numbers=numbers, weight=weight, group=group)
+        weight, groups = (None if a is None else a[chosen] for a in (self.weight, self.groups))
+        return self._replace(X=X, y=y, numbers=numbers, weight=weight, groups=groups)
 
 
 @dataclass(frozen=True)

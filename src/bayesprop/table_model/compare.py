@@ -23,7 +23,7 @@ from bayesprop.metrics import is_mostly_one_class
 from bayesprop.model import progress
 from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.table.column_checks import giveaways
-from bayesprop.table.division import Division
+from bayesprop.table.division import Division, factors_of
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
     InputError,
@@ -356,6 +356,7 @@ def compare(
     with listener.doing(f"reading {table_name(request.table)}"):
         frame = read_to_learn(request, table)
     target = target_of(request, frame)
+    request = replace(request, group=factors_of(request.group, frame.columns) or None)
     divisions = _divisions(request, frame, target.name, request.task_or(target.task), splits)
     first = divisions[0]
     chosen = _chosen(names, first.task)

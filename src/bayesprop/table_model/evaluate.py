@@ -20,7 +20,7 @@ from bayesprop.distributions.pooled import pooled
 from bayesprop.estimators.stored import method_and_task
 from bayesprop.evaluation.baselines import EVERY, SIMPLE, Baselines
 from bayesprop.evaluation.scores import Comparison, advise
-from bayesprop.model.method import LeavesGroupsOut
+from bayesprop.model.method import KnowsGroups, LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.table.column_checks import likely_group
 from bayesprop.table.columns import YEARS, DateColumn
@@ -51,8 +51,8 @@ def beside(
     model: TableModel, rows: EncodedRows, baselines: Baselines | None
 ) -> dict[str, Distribution]:
     """Predict some rows by a table's model, under "model", and by baselines."""
-    group = None if model.known_group is None else rows.group
-    predictive = predictive_of(model, rows.X, rows.numbers, group=group)
+    groups = rows.groups if model.known_groups else None
+    predictive = predictive_of(model, rows.X, rows.numbers, groups=groups)
     inputs = model.saved.fitted.inputs
     others = {} if baselines is None else baselines.predict(rows.X, predictive, inputs)
     return {"model": predictive, **others}
@@ -146,7 +146,9 @@ def learn(
         Fits it to a table larger than memory, of which the rows are a sample.
     """
     judges = issubclass(estimator.method_class, LeavesGroupsOut)
-    groups = {"groups": rows.group} if rows.group is not None and judges else {}
+    knows_groups = issubclass(estimator.method_class, KnowsGroups)
+    labels = rows.groups if knows_groups else rows.group
+    groups = {"groups": labels} if labels is not None and judges else {}
     if judges:
         estimator.are_rows_exchangeable = rows.are_exchangeable
     # The fit's report says the same.
@@ -156,6 +158,11 @@ def learn(
         else:
             learn_all(estimator, rows)
     remarks = list(estimator.fit_report_.warnings)
+    if rows.groups is not None and rows.groups.shape[1] > 1 and not knows_groups:
+        remarks.append(
+            "this method learns no effects of groups: of the columns of groups only the first is"
+            " used, to hold whole groups out"
+        )
     if rows.group is not None and not judges:
         remarks.append(
             "this method holds no groups out during training: it is evaluated on held-out groups,"
@@ -203,7 +210,7 @@ def _predicted(
     going.report(begun, 1.0, "predictions")
     with following(going.part(begun, _PREDICTED)):
         knows_groups = estimator.encoding_.groups is not None
-        groups = {"groups": test.group} if knows_groups else {}
+        groups = {"groups": test.groups} if knows_groups else {}
         predict = partial(estimator.predict_dist, **groups)
         model = predict_rows(predict, test.X, encoding, test.numbers, positive)
     going.report(_PREDICTED, 1.0, "scores")

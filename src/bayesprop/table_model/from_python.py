@@ -48,7 +48,7 @@ def fit(
     seed: int = 0,
     weights: str | int | None = None,
     drop: str | int | Sequence[str | int] = (),
-    group: str | int | None = None,
+    group: str | int | Sequence[str | int] | None = None,
     time: str | int | None = None,
     missing: Sequence[str | float] | None = None,
     kinds: Mapping[str, str] | None = None,
@@ -102,8 +102,9 @@ def fit(
     drop
         Columns to leave out.
     group
-        Column of what belongs together (patient, site): whole groups are held out. The default
-        learns their effects on numbers, by which it predicts tables that have the column.
+        Column of what belongs together (patient), or several: crossed ones (["patient", "site"]),
+        or nested ones ("school/class"). Whole groups of the first are held out. The default learns
+        effects of all on numbers, by which it predicts tables that have the columns.
     time
         Column of numbers or dates: the latest rows are held out.
     missing

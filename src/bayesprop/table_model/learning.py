@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
@@ -19,12 +20,12 @@ import polars as pl
 from bayesprop import codec
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
-from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
+from bayesprop.scale.all_rows import AllRows, HeldOut
 from bayesprop.scale.cluster import Job, Pool, Workers, connected, results
 from bayesprop.scale.large_table import LargeTable, Part, RareValues
 from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.column_checks import giveaways
-from bayesprop.table.division import Division
+from bayesprop.table.division import Division, Grouping, factors_of
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
     OPTIONS,
@@ -51,6 +52,7 @@ from bayesprop.table_model.request import FitRequest, make_estimator, method_of,
 from bayesprop.table_model.sources import (
     Table,
     Target,
+    aside_of,
     column,
     divided,
     fingerprint,
@@ -126,7 +128,7 @@ def rows_to_learn(
         return
     with _client(request) as client:
         target = target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
-        aside = Aside(request.weights, request.group, request.time)
+        aside = aside_of(request, tuple(table.columns))
         partitions: Any = Partitions(table, client, request)
         yield PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
 
@@ -346,6 +348,7 @@ def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None
         Of a large table, whose sample `frame` is.
     """
     target = target_of(request, frame)
+    request = replace(request, group=factors_of(request.group, frame.columns) or None)
     if request.unit is not None:
         target = target._replace(unit=request.unit)
     with _of_sample(all_rows):
@@ -476,7 +479,7 @@ def own_rows(
     table: Table,
     encoding: TableEncoding,
     train: EncodedRows,
-    group: str | None,
+    group: Grouping,
     all_rows: AllRows | None = None,
 ) -> EncodedRows:
     """Read rows for evaluation; InputError if there are none, or if they are the training rows."""
@@ -493,19 +496,24 @@ def own_rows(
     return in_groups(rows, frame, group)
 
 
+def _first(request: FitRequest) -> str:
+    """Word the column whose groups are held out together, of several."""
+    return one_line(factors_of(request.group, ())[0][0])
+
+
 def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     """Word the rows that a fit is evaluated on."""
     rows = judged.rows
     if rows is None:
         return ""
     if in_folds:
-        whole = f", folds of whole groups of {one_line(request.group)}" if request.group else ""
+        whole = f", folds of whole groups of {_first(request)}" if request.group else ""
         return f"{len(rows.y)} rows, by cross-validation{whole}"
     is_own, which = request.test is not None, ""
     if rows.group is not None:
         new = "" if is_own else "new "
         n = len(np.unique(rows.group))
-        which = f", of {n} {new}values of {one_line(str(request.group))}"
+        which = f", of {n} {new}values of {_first(request)}"
     elif request.time:
         which = f", the latest by {one_line(request.time)}"
     what = f"rows of {table_name(request.test)}" if is_own else "held-out rows"

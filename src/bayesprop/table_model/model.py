@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bayesprop.codec import are_plain_numbers, label_texts
+from bayesprop.codec import are_plain_numbers
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
+from bayesprop.table.division import WITHIN, Factors, labels_of
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import InputError, Message, refusals_of_estimator
@@ -89,9 +90,15 @@ class TableModel:
         return self.notes.positive
 
     @property
-    def known_group(self) -> str | None:
-        """Column of the groups whose effects the model has learnt; None: there is none."""
-        return None if self.saved.fitted.encoding.groups is None else self.notes.group
+    def known_groups(self) -> Factors:
+        """Columns of the groups whose effects the model has learnt; () of none."""
+        learnt, factors = self.saved.fitted.encoding.groups or (), self.notes.group or ()
+        return factors if len(learnt) == len(factors) else ()
+
+    @property
+    def group_columns(self) -> list[str]:
+        """Names of these columns."""
+        return list(dict.fromkeys(name for one in self.known_groups for name in one))
 
     @property
     def remarks(self) -> list[str]:
@@ -200,11 +207,11 @@ class TableModel:
         """Read, encode and predict a table, every row as one of its group, or of a new one."""
         frame = self.read(table)
         encoded = self.encode(frame)
-        group = encoded.group if by_group else None
+        groups = encoded.groups if by_group else None
         if not len(encoded.X):
             raise InputError(Message.of("predict.no_rows", what=table_name(table)))
         numbers = range(1, 1 + len(encoded.X))
-        predictive = predictive_of(self, encoded.X, numbers, encoded.X_std, group)
+        predictive = predictive_of(self, encoded.X, numbers, encoded.X_std, groups)
         current_listener().warn(encoded.warnings)
         return frame, encoded, predictive
 
@@ -433,21 +440,18 @@ class TableModel:
 
     def read(self, table: Table, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table; what the model knows as text stays text."""
-        text, labels = self.encoding.text_columns, self.saved.fitted.encoding.groups
-        if self.known_group is not None and not are_plain_numbers(() if labels is None else labels):
-            text = (*text, self.known_group)
+        labels, of_text = self.saved.fitted.encoding.groups or (), []
+        for factor, names in zip(self.known_groups, labels, strict=False):
+            if not are_plain_numbers(str(name).rsplit(WITHIN)[-1] for name in names):
+                of_text.append(factor[-1])
+        text = (*self.encoding.text_columns, *of_text)
         return read_any(table, text, check or self.encode, self.encoding.missing)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""
-        allow, std_of, group = self.allow_absent, self.std_of, self.known_group
+        allow, std_of, factors = self.allow_absent, self.std_of, self.known_groups
         encoded = self.encoding.encode(frame, allow_absent=allow, std_of=std_of)
-        if group is None:
-            return encoded
-        labels = np.full(len(frame), "")
-        if group in frame.columns:
-            labels = label_texts(frame[group])
-        return encoded._replace(group=labels)
+        return encoded._replace(groups=labels_of(frame, factors)) if factors else encoded
 
     def rows_of(self, frame: pl.DataFrame, source: Table | None) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""

@@ -15,6 +15,7 @@ from bayesprop.codec import Json, JsonObject
 from bayesprop.evaluation.baselines import Baselines
 from bayesprop.evaluation.thresholds import Rule
 from bayesprop.store import SavedModel
+from bayesprop.table.division import Factors
 from bayesprop.table.errors import Message, Said
 from bayesprop.table_model.answers import stored_positive
 from bayesprop.table_model.listener import Scores
@@ -109,9 +110,10 @@ class Notes:
         return self.rows.get("train", 0) - sum(n for n in streamed if isinstance(n, int))
 
     @property
-    def group(self) -> str | None:
-        """The column of what belongs together, None where the fit was given none."""
-        return self._named("group")
+    def group(self) -> Factors | None:
+        """The columns of what belongs together, None where the fit was given none."""
+        factors = _stored(partial(codec.from_json, Factors), self.config.get("group"))
+        return factors if factors and all(factors) else None
 
     def _named(self, key: str) -> str | None:
         """Return the column that the fit was given for something."""

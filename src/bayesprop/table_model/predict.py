@@ -298,10 +298,11 @@ def write_predictions(
     if not looked.n_rows:
         raise InputError(Message.of("predict.no_rows", what=what))
     listener.warn(looked.warnings)
-    has_groups = model.known_group is not None and request.calibrate is None
+    has_groups = bool(model.known_groups) and request.calibrate is None
     answering = answering.of_table(has_gaps=looked.has_gaps, has_groups=has_groups)
-    if has_groups and model.known_group not in table.columns:
-        listener.note(Message.of("group.absent", str(model.known_group)))
+    absent = [n for n in model.group_columns if has_groups and n not in table.columns]
+    for name in absent:
+        listener.note(Message.of("group.absent", name))
     with listener.doing(f"predicting {looked.n_rows} rows"):
         parts = _predicted(model, table, answering, columns, is_numbered=out is not None)
         if out is not None and Path(out).suffix.lower() not in PARQUET:
@@ -344,12 +345,12 @@ def _predicted(
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     going = current()
-    for frame, (x, _, x_std, group), place in table:
-        group = group if GROUP_SHARE in answering.answers.shares else None
+    for frame, (x, _, x_std, groups), place in table:
+        groups = groups if GROUP_SHARE in answering.answers.shares else None
         for start in range(0, len(x), CHUNK_ROWS):
             part = x[start : start + CHUNK_ROWS]
             std, own = (
-                None if one is None else one[start : start + CHUNK_ROWS] for one in (x_std, group)
+                None if one is None else one[start : start + CHUNK_ROWS] for one in (x_std, groups)
             )
             first, why = place + start + 1, None
             numbers = range(first, first + len(part))
@@ -417,9 +418,9 @@ def predictive_of(
     X: Float[np.ndarray, "n k"],
     numbers: Sequence[int] | np.ndarray,
     X_std: Float[np.ndarray, "n k"] | None = None,
-    group: Shaped[np.ndarray, " n"] | None = None,
+    groups: Shaped[np.ndarray, "n f"] | None = None,
 ) -> Distribution:
     """Predict some encoded rows by a table's model, as `predict_rows` does."""
     place = model.positive and model.positive.place
-    predict = partial(model.saved.fitted.predict, X_std=X_std, groups=group)
+    predict = partial(model.saved.fitted.predict, X_std=X_std, groups=groups)
     return predict_rows(predict, X, model.encoding, numbers, place)

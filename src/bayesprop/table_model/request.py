@@ -145,7 +145,7 @@ class FitRequest(RowRequest):
             raise InputError(Message.of("missing.list", example=[missing], got=repr(missing)))
         if kinds is not None and not isinstance(kinds, Mapping):
             raise InputError(Message.of("kinds.mapping", got=repr(kinds)))
-        columns = ("target", "exposure", "weights", "group", "time")
+        columns, group = ("target", "exposure", "weights", "time"), request.group
         named = {name: getattr(request, name) for name in columns}
         paths = {"test": request.test, "checkpoint": request.checkpoint}
         return replace(
@@ -153,7 +153,8 @@ class FitRequest(RowRequest):
             **{name: str(column) for name, column in named.items() if column is not None},
             **{name: str(path) for name, path in paths.items() if isinstance(path, Path)},
             seed=int(seed),
-            drop=(str(drop),) if isinstance(drop, str | int) else tuple(map(str, drop)),
+            group=_names(() if group is None else group) or None,
+            drop=_names(drop),
             missing=None if missing is None else tuple(map(str, missing)),
             kinds=None if kinds is None else {str(one): str(kinds[one]) for one in kinds},
             order=None if request.order is None else tuple(map(class_text, request.order)),
@@ -169,6 +170,11 @@ class FitRequest(RowRequest):
         for name in ("rounds", "cluster", "checkpoint"):
             if self.shards is None and getattr(self, name) is not None:
                 raise InputError(Message.of(f"{name}.alone"))
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    """Take a column, or several, by what they are called."""
+    return (str(names),) if isinstance(names, str | int) else tuple(map(str, names))
 
 
 def check_method(name: str | None) -> None:

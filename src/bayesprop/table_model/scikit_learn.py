@@ -55,7 +55,7 @@ class _TableEstimator(BaseEstimator):
     target_kind: str | None = None
     weights: str | None = None
     drop: Columns = ()
-    group: str | None = None
+    group: str | Sequence[str] | None = None
     time: str | None = None
     missing: Sequence[str | float] | None = None
     kinds: Mapping[str, str] | None = None
@@ -85,7 +85,8 @@ class _TableEstimator(BaseEstimator):
         sample_weight
             (n,) weights of the rows, 0 or above, in place of the column `weights`.
         groups
-            (n,) names of groups, in place of the column `group`: error bars are for new groups.
+            (n,) names of groups, or (n, f) of several kinds, in place of the columns `group`: error
+            bars are for new groups.
 
         Raises ValueError, in one line that names the column or parameter.
         """
@@ -102,10 +103,14 @@ class _TableEstimator(BaseEstimator):
                 continue
             if asked[parameter] is not None:
                 raise ValueError(f"{parameter} and {name} say the same: give one of them")
-            asked[parameter] = _free(name, table.columns)
-            own = pl.Series(asked[parameter], column_or_1d(values).tolist(), strict=False)
-            check_consistent_length(table, own)
-            table = table.with_columns(own)
+            is_one = parameter == "weights" or np.ndim(values) < 2
+            names: list[str] = []
+            for one in [column_or_1d(values)] if is_one else np.asarray(values).T:
+                own = pl.Series(_free(name, table.columns), one.tolist(), strict=False)
+                check_consistent_length(table, own)
+                table = table.with_columns(own)
+                names.append(own.name)
+            asked[parameter] = names[0] if is_one else tuple(names)
         if sample_weight is not None and not (table[asked["weights"]] != 0).any():
             raise ValueError("every sample_weight is zero: at least one row needs one above 0")
         seed, settings = asked.pop("random_state"), asked.pop("settings")

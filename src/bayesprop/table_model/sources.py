@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 
-from bayesprop.codec import label_texts
 from bayesprop.datasets import registry
 from bayesprop.numerics.machine import check_not_forked
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.delimited import column_names
-from bayesprop.table.division import Division, divide
+from bayesprop.table.division import Division, Grouping, divide, factors_of, labels_of
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import InputError, Message, listing, one_line
 from bayesprop.table.read import Check, read_table
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pyarrow import RecordBatch
 
-    from bayesprop.scale.all_rows import AllRows
+    from bayesprop.scale.all_rows import AllRows, Aside
 
 Row: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = "str | Path | IntoFrame | Row | Sequence[Row] | Iterable[RecordBatch]"
@@ -228,16 +227,17 @@ def column(frame: pl.DataFrame, name: str, source: Table | None) -> pl.Series:
     return column_of(frame, name, table_name(source))
 
 
-def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: str | None) -> EncodedRows:
-    """Label rows of a table by the column that groups those learnt, where the table has it.
+def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: Grouping) -> EncodedRows:
+    """Label rows of a table by the columns that group those learnt, where the table has them.
 
     Rows without a label are groups of their own.
     """
-    if group is None or group not in frame.columns:
+    factors = factors_of(group, frame.columns)
+    if not any({*factor} <= {*frame.columns} for factor in factors):
         return rows
-    labels = label_texts(frame[group])
-    alone = np.char.add(" row ", np.arange(1, len(labels) + 1).astype(str))
-    return rows._replace(group=np.where(labels == "", alone, labels)[rows.numbers - 1])
+    labels = labels_of(frame, factors)
+    alone = np.char.add(" row ", np.arange(1, len(labels) + 1).astype(str))[:, None]
+    return rows._replace(groups=np.where(labels == "", alone, labels)[rows.numbers - 1])
 
 
 def read_to_learn(request: RowRequest, table: Table) -> pl.DataFrame:
@@ -268,10 +268,18 @@ def to_learn(
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         return read() if isinstance(table, str | Path) else large.whole(), None
     target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
-    from bayesprop.scale.all_rows import AllRows, Aside
+    from bayesprop.scale.all_rows import AllRows
 
-    aside = Aside(request.weights, request.group, request.time)
+    aside = aside_of(request, large.columns)
     return AllRows.of(large, target.name, aside, request.seed, streams=streams)
+
+
+def aside_of(request: RowRequest, columns: Sequence[str]) -> Aside:
+    """Return the columns that are no features; of groups those that are held out together."""
+    from bayesprop.scale.all_rows import Aside
+
+    factors = factors_of(request.group, columns)
+    return Aside(request.weights, factors[0][0] if factors else None, request.time)
 
 
 class Target(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from bayesprop.store import SavedModel
-from bayesprop.table.division import Division, groups_of, weights_of
+from bayesprop.table.division import Division, groups_of, labels_of, weights_of
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import (
     InputError,
@@ -97,9 +97,11 @@ def _measured(table: Table, model: TableModel) -> tuple[EncodedRows, np.ndarray]
     rows = model.rows_of(frame, table)
     asked, target = model.notes.learning(table), model.encoding.target_name
     weight = weights_of(frame, asked.weights, target, table_name(table))
-    if asked.group is not None:
-        group = groups_of(column(frame, asked.group, table))
-        rows = rows._replace(group=group[rows.numbers - 1])
+    if (factors := model.notes.group) is not None:
+        for factor in factors:
+            column(frame, factor[-1], table)
+        groups = labels_of(frame, factors, groups_of)
+        rows = rows._replace(groups=groups[rows.numbers - 1])
     if weight is None:
         return rows, rows.y
     weight = weight[rows.numbers - 1]
@@ -149,10 +151,10 @@ def _division(table: Table, model: TableModel) -> Division:
 
 def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
     X, y, numbers, weights, _, groups, _ = zip(*parts, strict=True)
-    weight, group = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
+    weight, groups = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
     rows = map(np.concatenate, (X, y, numbers))
     are_exchangeable = parts[0].are_exchangeable
-    return EncodedRows(*rows, weight=weight, group=group, are_exchangeable=are_exchangeable)
+    return EncodedRows(*rows, weight=weight, groups=groups, are_exchangeable=are_exchangeable)
 
 
 def _forgotten(known: Sequence[Table], model: TableModel, n_known: int) -> list[Message]:

@@ -130,8 +130,8 @@ class NumberState(NamedTuple):
         if any(one is not None and one.x.shape[1] != d for one in self.density):
             raise ValueError(f"what knows rows must know {d} inputs of each")
         effects = [one for one in self.groups or () if one is not None]
-        if len(self.groups or self.density) != o or len({len(one.mean) for one in effects}) > 1:
-            raise ValueError(f"effects must be of the same groups, of each of {o} outputs")
+        if len(self.groups or self.density) != o:
+            raise ValueError(f"effects must be of each of {o} outputs")
         if any(len(one.line) not in (0, d) or max(one.columns, default=0) >= d for one in effects):
             raise ValueError(f"effects must be of {d} inputs")
 
@@ -155,7 +155,9 @@ class NumberState(NamedTuple):
 
     def with_groups(self, rows: Rows, n_at_once: int, rng: np.random.Generator) -> NumberState:
         """Learn the effects of the rows' groups from what is left of their targets, (n, o)."""
-        n_groups, some = rows.group.max() + 1, rows.at(some_rows(rows.group, rng))
+        n_groups = np.atleast_1d(rows.group.max(axis=0) + 1)
+        largest = rows.group.reshape(len(rows.x), -1)[:, np.argmax(n_groups)]
+        some = rows.at(some_rows(largest, rng))
         parts = range(0, len(some.x), n_at_once)
         predicted = MixturePredictive.joined(
             [self.predict(some.x[first : first + n_at_once]) for first in parts]
@@ -171,7 +173,7 @@ class NumberState(NamedTuple):
     def in_groups(
         self,
         predicted: MixturePredictive | PooledPredictive,
-        group: Int[np.ndarray, " n"],
+        group: Int[np.ndarray, "n ..."],
         x: Float[np.ndarray, "n d"],
     ) -> Predictive:
         """Move a prediction of rows by the effects of their groups; -1: a new group."""

@@ -1,23 +1,28 @@
 """Effects of groups, such as patients, on numbers: a linear mixed model of what the rest leaves.
 
 Let a row's residual z be its distance from the mean that all experts predict, in standard
-deviations of that prediction. The rows of group g have
+deviations of that prediction. Where the row is of group g of the factor that has most groups, such
+as patients, and of group j of every other factor f, such as sites,
 
-    z = x' c + h(x)' b_g + e,   c ~ N(0, l),  b_g ~ N(0, diag(t)),  e ~ N(0, s),
+    z = x' c + h(x)' b_g + sum_f w_fj + e,
+    c ~ N(0, l),  b_g ~ N(0, diag(t)),  w_fj ~ N(0, t_f),  e ~ N(0, s),
 
-with h(x) one and some inputs: intercepts and slopes (Laird & Ware 1982). The line c corrects the
-function where inputs act within groups otherwise than between them. Variances maximise the exact
-marginal likelihood, in which every group is one small block; a slope enters where that gains by it.
+with h(x) one and some inputs: intercepts and slopes (Laird & Ware 1982), of nested factors and of
+crossed ones. The line c corrects the function where inputs act within groups otherwise than between
+them. Variances maximise the exact marginal likelihood, in which every g is one small block, and c
+and all w one dense one; a slope enters where that gains by it.
 
-A row of a known group is moved by c and b_g, and its variance is multiplied by s and that of b_g;
-not that share of it by which the function is less certain there than at nine of ten rows learnt,
-which the group's rows do not explain. Rows of a new group stay as they are predicted, because
-held-out groups calibrate these. Of their noise the share 1 - s is the group's: what knowing its
-effects would remove.
+A row of known groups is moved by c, b_g and w, and its variance is multiplied by s and that of
+their sum; not that share of it by which the function is less certain there than at nine of ten
+rows learnt, which the groups' rows do not explain. Rows of new groups alone stay as they are
+predicted, because held-out groups calibrate these. Of their noise the share 1 - s is the groups':
+what knowing the effects would remove. Where one factor's group is new and another's is not, the
+former adds its part of that share, in proportion to its variance, and c is left out if g is new.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -31,6 +36,8 @@ MOST_ROWS = 2**14
 MOST_COLUMNS = 100
 """Inputs beyond which there is no line, and no slope."""
 MOST_SLOPES = 4
+MOST_LEVELS = 500
+"""Groups of all factors but that of most, which are solved together."""
 LEAST_GAIN = 3.0
 """In nats of all rows, which effects, and every slope, must gain."""
 FURTHEST = 5.0
@@ -47,11 +54,19 @@ class GroupEffects(NamedTuple):
     line
         Mean of c.
     mean, cov
-        Of the intercept and the slopes of every group.
+        Of the intercept and the slopes of every group of the first factor; cov given c and all w.
     noise_var
         The variance s.
     usual_share
         Epistemic share of the variance that nine of ten rows learnt do not exceed.
+    factors, sizes
+        Columns of groups, that of most groups first, and the number of groups of each.
+    prior_var
+        The variances t, and t_f of the other factors.
+    levels, level_cov
+        Of the intercepts w of the other factors, one factor after another; given c.
+    pull
+        Derivatives of a group's expected effects by w, of the other sign.
     """
 
     columns: Int64[np.ndarray, " k"]
@@ -60,20 +75,34 @@ class GroupEffects(NamedTuple):
     cov: Float64[np.ndarray, "g q q"]
     noise_var: float
     usual_share: float
+    factors: Int64[np.ndarray, " f"]
+    sizes: Int64[np.ndarray, " f"]
+    prior_var: Float64[np.ndarray, " v"]
+    levels: Float64[np.ndarray, " m"]
+    level_cov: Float64[np.ndarray, "m m"]
+    pull: Float64[np.ndarray, "g q m"]
 
     @classmethod
-    def fit(cls, rows: Rows, n_groups: int, usual_share: float = 1.0) -> Self | None:
-        """Learn them from residuals, the targets of the rows; None where these gain nothing."""
+    def fit(
+        cls, rows: Rows, n_groups: int | Int[np.ndarray, " f"], usual_share: float = 1.0
+    ) -> Self | None:
+        """Learn them from residuals, the targets of the rows; None where these gain nothing.
+
+        Factors of as many groups as rows have no effects.
+        """
+        sizes, group = np.atleast_1d(n_groups), rows.group.reshape(len(rows.y), -1)
+        factors = np.argsort(-sizes, kind="stable")
+        factors = factors[sizes[factors] < len(rows.y)]
         x = rows.x if rows.x.shape[1] <= MOST_COLUMNS else rows.x[:, :0]
         weight = rows.weights / rows.weights.mean()
-        rows = Rows(x, np.clip(rows.y, -FURTHEST, FURTHEST), weight, rows.group)
-        n, columns = len(rows.y), np.empty(0, np.int64)
+        rows = Rows(x, np.clip(rows.y, -FURTHEST, FURTHEST), weight, group[:, factors])
+        n, columns, sizes = len(rows.y), np.empty(0, np.int64), sizes[factors].astype(np.int64)
         of_all = np.average(np.square(rows.y), weights=rows.weights)
-        if n_groups == n or of_all == 0.0:
+        if not len(factors) or of_all == 0.0:
             return None
         best, least = None, -0.5 * n * (np.log(of_all) + 1.0) + LEAST_GAIN
         while len(columns) <= MOST_SLOPES:
-            sums = _Sums.of(rows, columns, n_groups)
+            sums = _Sums.of(rows, columns, sizes)
             found = sums.most_likely()
             if found.log_evidence < least:
                 break
@@ -84,28 +113,60 @@ class GroupEffects(NamedTuple):
             columns = np.append(columns, np.argmax(gains))
         if best is None:
             return None
-        columns, found = best
-        noise_var = float(found.noise_var)
-        return cls(columns, found.line, found.mean, found.cov, noise_var, usual_share)
+        return cls.of(*best, factors, sizes, usual_share)
+
+    @classmethod
+    def of(
+        cls,
+        columns: Int64[np.ndarray, " k"],
+        found: Solution,
+        factors: Int64[np.ndarray, " f"],
+        sizes: Int64[np.ndarray, " f"],
+        usual_share: float,
+    ) -> Self:
+        """Keep of a solution what predictions need."""
+        d, own = len(found.among) - sizes[1:].sum(), found.variances
+        prior_var = np.delete(own, [0, 2 + len(columns)] if d else 0)
+        level_cov = own[0] * np.linalg.inv(found.among[d:, d:])
+        line, levels, pull = found.among_mean[:d], found.among_mean[d:], found.pull[..., d:]
+        of_first = columns, line, found.mean, found.cov, float(own[0]), usual_share
+        return cls(*of_first, factors, sizes, prior_var, levels, level_cov, pull)
 
     def at(
-        self, group: Int[np.ndarray, " n"], x: Float[np.ndarray, "n d"]
+        self, group: Int[np.ndarray, "n ..."], x: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Return how far rows move, and the factor of their variance; (0, 1) of new groups, -1."""
-        shift, factor, known = np.zeros(len(x)), np.ones(len(x)), group >= 0
-        x, h = x[known], design(x[known], self.columns)
-        mean, cov = self.mean[group[known]], self.cov[group[known]]
-        shift[known] = x[:, : len(self.line)] @ self.line + np.einsum("nq,nq->n", h, mean)
-        factor[known] = self.noise_var + np.einsum("nq,nqr,nr->n", h, cov, h)
+        group = group.reshape(len(x), -1)[:, self.factors]
+        shift, factor, some = np.zeros(len(x)), np.ones(len(x)), (group >= 0).any(axis=1)
+        x, group, h = x[some], group[some], design(x[some], self.columns)
+        q, known = h.shape[1], group[:, 0] >= 0
+        own_var = np.column_stack(
+            [h**2 @ self.prior_var[:q], np.tile(self.prior_var[q:], (len(h), 1))]
+        )
+        of_levels = one_hot(group[:, 1:], self.sizes[1:])
+        move, own = of_levels @ self.levels, h[known]
+        of_group = group[known, 0]
+        move[known] += x[known][:, : len(self.line)] @ self.line
+        move[known] += np.einsum("nq,nq->n", own, self.mean[of_group])
+        of_levels[known] -= np.einsum("nq,nqm->nm", own, self.pull[of_group])
+        var = np.einsum("nm,nm->n", of_levels @ self.level_cov, of_levels)
+        var[known] += np.einsum("nq,nqr,nr->n", own, self.cov[of_group], own)
+        new = np.sum(own_var, axis=1, where=group < 0) / own_var.sum(axis=1)
+        shift[some], factor[some] = move, self.noise_var + var + (1.0 - self.noise_var) * new
         return shift, factor
 
     def validate(self) -> None:
         """Raise ValueError where these are no effects of the same groups."""
-        q = 1 + len(self.columns)
+        q, others = 1 + len(self.columns), self.sizes[1:]
         if self.mean.shape[1] != q or not self.noise_var > 0.0:
             raise ValueError(f"groups must have {q} effects, and a noise variance > 0")
-        if (np.diagonal(self.cov, axis1=1, axis2=2) < 0.0).any():
-            raise ValueError("the variances of effects must be 0 or more")
+        of_both = *self.cov.diagonal(0, 1, 2).ravel(), *self.level_cov.diagonal(), *self.prior_var
+        if len(self.prior_var) != q + len(others) or min(of_both) < 0.0 or not self.prior_var.any():
+            raise ValueError("the variances of effects must be 0 or more, one at least above")
+        sizes, factors = (len(self.mean), len(self.levels)), {*self.factors.tolist()}
+        is_right = (self.sizes[:1].sum(), others.sum()) == sizes and (self.sizes > 0).all()
+        if not is_right or len(factors) < len(self.sizes) or min(factors) < 0:
+            raise ValueError(f"sizes must be those of {sizes[0]} groups and {sizes[1]} levels")
 
 
 def design(x: Float[np.ndarray, "n d"], columns: Int[np.ndarray, " k"]) -> np.ndarray:
@@ -113,18 +174,41 @@ def design(x: Float[np.ndarray, "n d"], columns: Int[np.ndarray, " k"]) -> np.nd
     return np.column_stack([np.ones(len(x)), x[:, columns]])
 
 
+def one_hot(group: Int[np.ndarray, "n f"], sizes: Iterable[int]) -> Float[np.ndarray, "n m"]:
+    """Return a column of 0 and 1 for every group of every factor; a group of -1 has none."""
+    return np.concatenate(
+        [
+            np.zeros((len(group), 0)),
+            *(np.eye(n + 1)[g, :n] for g, n in zip(group.T, sizes, strict=True)),
+        ],
+        axis=1,
+    )
+
+
 class Solution(NamedTuple):
-    """Posterior of the line and of all effects, given the variances."""
+    """Posterior of all effects, given the variances.
+
+    among, among_mean
+        Of the line and the levels of the other factors: their precision times s, and their mean.
+    mean, cov, pull
+        As of `GroupEffects`; pull of the line, too.
+    """
 
     log_evidence: float
-    line: Float[np.ndarray, " d"]
+    variances: Float[np.ndarray, " v"]
+    among: Float[np.ndarray, "d d"]
+    among_mean: Float[np.ndarray, " d"]
     mean: Float[np.ndarray, "g q"]
     cov: Float[np.ndarray, "g q q"]
-    noise_var: float
+    pull: Float[np.ndarray, "g q d"]
 
 
 class _Sums(NamedTuple):
-    """Products of design (h), inputs (x) and residuals (z), summed over each group or all rows."""
+    """Products of designs (h; x of the line and of levels) and residuals (z), by group or in all.
+
+    widths
+        Columns of x that share a variance: the inputs, if there are any, and of every other factor.
+    """
 
     hh: Float[np.ndarray, "g q q"]
     hx: Float[np.ndarray, "g q d"]
@@ -133,22 +217,27 @@ class _Sums(NamedTuple):
     xz: Float[np.ndarray, " d"]
     zz: float
     n: int
+    widths: tuple[int, ...]
 
     @classmethod
-    def of(cls, rows: Rows, columns: Int[np.ndarray, " k"], n_groups: int) -> Self:
-        x, z, _, group = rows
-        h = design(x, columns)
-        weighted = h * rows.weights[:, None]
+    def of(
+        cls, rows: Rows, columns: Int[np.ndarray, " k"], sizes: int | Int[np.ndarray, " f"]
+    ) -> Self:
+        sizes, group = np.atleast_1d(sizes), rows.group.reshape(len(rows.y), -1)
+        x, z = np.concatenate([rows.x, one_hot(group[:, 1:], sizes[1:])], axis=1), rows.y
+        h = design(rows.x, columns)
+        weighted = (h * rows.weights[:, None]).T[..., None]
         hh, hx, hz = (
-            by_group(weighted[:, :, None] * part[:, None], group, n_groups)
+            np.stack([by_group(one * part, group[:, 0], sizes[0]) for one in weighted], axis=1)
             for part in (h, x, z[:, None])
         )
-        wx = x * rows.weights[:, None]
-        return cls(hh, hx, hz[..., 0], wx.T @ x, wx.T @ z, float(rows.weights @ z**2), len(z))
+        wx, widths = x * rows.weights[:, None], (rows.x.shape[1], *sizes[1:].tolist())
+        sums = wx.T @ x, wx.T @ z, float(rows.weights @ z**2), len(z)
+        return cls(hh, hx, hz[..., 0], *sums, tuple(filter(None, widths)))
 
     def most_likely(self) -> Solution:
         """Solve with the variances of the highest evidence."""
-        n_variances = 2 + self.hh.shape[1] - (not len(self.xz))
+        n_variances = 1 + self.hh.shape[1] + len(self.widths)
         start = np.log(self.zz / self.n) + np.r_[-0.2, np.full(n_variances - 1, -2.0)]
         best = optimize.minimize(
             lambda logs: -self.solved(np.exp(logs)).log_evidence,
@@ -159,22 +248,21 @@ class _Sums(NamedTuple):
         return self.solved(np.exp(best.x))
 
     def solved(self, variances: Float[np.ndarray, " v"]) -> Solution:
-        """Return the exact posterior and evidence for s, t and l, l if there is a line."""
-        q, d = self.hx.shape[1:]
+        """Return the exact posterior and evidence for s, t, l if there is a line, and all t_f."""
+        q = self.hh.shape[1]
         s, t = variances[0], variances[1 : 1 + q]
         inner = np.linalg.inv(np.diag(s / t) + self.hh)
         of_x, of_z = inner @ self.hx, np.einsum("gqr,gr->gq", inner, self.hz)
-        xx = self.xx - np.tensordot(self.hx, of_x, ((0, 1), (0, 1)))
+        prior = np.repeat(variances[1 + q :], self.widths) / s
+        among = np.diag(1.0 / prior) + self.xx
+        among -= np.tensordot(self.hx, of_x, ((0, 1), (0, 1)))
         xz = self.xz - np.tensordot(self.hx, of_z, ((0, 1), (0, 1)))
         zz = self.zz - np.sum(self.hz * of_z)
         log_det = self.n * np.log(s) + np.linalg.slogdet(np.eye(q) + self.hh * (t / s))[1].sum()
-        line = np.zeros(d)
-        if d:
-            among = s / variances[-1] * np.eye(d) + xx
-            line = np.linalg.solve(among, xz)
-            log_det += np.linalg.slogdet(among * (variances[-1] / s))[1]
-        log_evidence = -0.5 * (log_det + (zz - xz @ line) / s)
-        return Solution(log_evidence, line, of_z - of_x @ line, s * inner, s)
+        log_det += np.linalg.slogdet(among * prior)[1]
+        mean = np.linalg.solve(among, xz)
+        log_evidence = -0.5 * (log_det + (zz - xz @ mean) / s)
+        return Solution(log_evidence, variances, among, mean, of_z - of_x @ mean, s * inner, of_x)
 
 
 def by_group(
@@ -195,18 +283,32 @@ def _gains_of_slopes(
 
     With r = (z - x'c - h'b) / s, those of x_j have sum_g (sum_i x_ij r_i)², of known expectation.
     """
-    x, z, _, group = rows
-    h, n_groups = design(x, columns), len(found.mean)
-    left = z - x @ found.line - np.einsum("nq,nq->n", h, found.mean[group])
-    weight = rows.weights[:, None] / found.noise_var
+    x, z, noise_var = rows.x, rows.y, found.variances[0]
+    h, n_groups, d = design(x, columns), len(found.mean), x.shape[1]
+    group, others = rows.group[:, 0], rows.group[:, 1:]
+    among = np.concatenate([x, one_hot(others, sums.widths[d > 0 :])], axis=1)
+    left = z - among @ found.among_mean - np.einsum("nq,nq->n", h, found.mean[group])
+    weight, hx = rows.weights[:, None] / noise_var, sums.hx[..., :d]
     score = by_group(weight * x * left[:, None], group, n_groups)
-    of_x = np.einsum("gqr,grd->gqd", found.cov, sums.hx) / found.noise_var
+    of_x = np.einsum("gqr,grd->gqd", found.cov, hx) / noise_var
     var = by_group(weight * x**2, group, n_groups)
-    var -= np.sum(sums.hx * of_x, axis=1) / found.noise_var
+    var -= np.sum(hx * of_x, axis=1) / noise_var
     spread = np.sqrt(2.0 * np.sum(var**2, axis=0))
     gains = np.sum(score**2 - var, axis=0) / np.maximum(spread, 1e-9)
     gains[columns] = -np.inf
     return gains
+
+
+def check_levels(group: Int[np.ndarray, "n ..."] | None) -> None:
+    """Raise ValueError for more groups than can be solved together."""
+    if group is None or group.ndim < 2:
+        return
+    *others, _ = sorted(len(np.unique(one)) for one in group.T)
+    if sum(others) > MOST_LEVELS:
+        raise ValueError(
+            "groups must hold, in all columns but that of the most groups, at most "
+            f"{MOST_LEVELS} groups together, got {sum(others)}: leave a column out"
+        )
 
 
 def some_rows(

@@ -135,7 +135,8 @@ class Settable(LeavesGroupsOut, ABC):
         """Train all networks, and ask rows left out."""
         from bayesprop.tabular_default.fit import fit
 
-        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
+        started, seed = time.perf_counter(), int(rng.randint(2**31))
+        rows = rows.counted.by_first_factor
         n_rows = len(rows.x) if parts is None else parts.n_rows
         settings = self._chosen(n_rows, rows.group, parts)
         state, info = fit(seed, rows, settings, self.head, progress=progress, parts=parts)
@@ -205,6 +206,9 @@ class NetworkEnsemble(Settable):
         parts: Parts | None = None,
     ) -> Learned:
         """Train all networks, ask rows left out, and learn the effects of groups."""
+        from bayesprop.tabular_default.group_effects import check_levels
+
+        check_levels(rows.group)
         learned = super().fit(rows, rng, progress, parts)
         if rows.group is None or parts is not None:
             return learned
@@ -219,7 +223,7 @@ class NetworkEnsemble(Settable):
         self,
         state: NumberState,
         predicted: MixturePredictive | PooledPredictive,
-        group: Int[np.ndarray, " n"],
+        group: Int[np.ndarray, "n ..."],
         x: Float[np.ndarray, "n d"],
     ) -> Predictive:
         """Move the prediction of rows by the effects of their groups."""
