@@ -1,5 +1,7 @@
 """The column of groups in a table: what a fit learns of it, and how later tables are predicted."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -137,7 +139,7 @@ def pupils(nested: bool):
     return frame.drop("tester") if nested else frame.drop("class")
 
 
-SMALL = {"hidden_layer_sizes": (5,), "n_epochs": 20, "n_members": 2}
+SMALL: Any = {"hidden_layer_sizes": (5,), "n_epochs": 20, "n_members": 2}
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -197,9 +199,11 @@ def test_what_several_columns_cannot_be_is_refused():
     ):
         with pytest.raises(ValueError, match=says):
             bayesprop.fit(gap, target="mark", group=group, **SMALL)
-    called, how = table.rename({"school": "a/b"}), SMALL | {"n_epochs": 2}
+    called = table.rename({"school": "a/b"})
+    how: Any = SMALL | {"n_epochs": 2}
     model = bayesprop.fit(called, target="mark", group="a/b", test_fraction=0.0, **how)
     assert model.known_groups == (("a/b",),)
-    how = {"test_fraction": 0.0, "method": "linear"}
-    linear = bayesprop.fit(table, target="mark", group="school/class", **how)
+    linear = bayesprop.fit(
+        table, target="mark", group="school/class", test_fraction=0.0, method="linear"
+    )
     assert any("only the first is used" in one for one in linear.remarks)
