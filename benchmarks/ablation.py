@@ -175,7 +175,7 @@ PARTS = {
         REGRESSION, {"distributions.mixture:BROAD_SHARE": set_to(1e-12)}
     ),
     "count heaps": Part(
-        REGRESSION, {"targets.counts:_Tally.with_heaps": lambda _: lambda self, k: self.through(k)}
+        REGRESSION, {"targets.kinds:_Tally.with_heaps": lambda _: lambda self, k: self.through(k)}
     ),
     "second tails": Part(REGRESSION, {SETTINGS: settings(mean_least_dofs=(3.0,))}),
     "second share beta": Part(REGRESSION, {SETTINGS: settings(noise_shares=(0.5,))}),

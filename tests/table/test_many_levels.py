@@ -10,7 +10,7 @@ from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message
-from bayesprop.table.target_encoded import N_FOLDS, folds_of
+from bayesprop.table.supervised import N_FOLDS, folds_of
 
 N, N_TOWNS = 400, 60
 

@@ -10,8 +10,8 @@ import bayesprop
 from bayesprop.table.columns import understood
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message
-from bayesprop.table.supervised import PULLS, Target, least_error_of_levels
-from bayesprop.table.target_encoded import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn, folds_of
+from bayesprop.table.supervised import PULLS, Target, folds_of, least_error_of_levels
+from bayesprop.table.target_encoded import FEWEST_ROWS, MOST_TRIGRAMS, TextColumn
 
 N = 200
 TITLES = {"Mr": 3.0, "Mrs": -2.0, "Miss": -4.0, "Dr": 6.0}

@@ -16,7 +16,7 @@ import bayesprop
 from altered_values import altered
 from bayesprop.cli import main
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.request import Notes
 
 
 @cache

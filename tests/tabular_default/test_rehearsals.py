@@ -9,7 +9,7 @@ from bayesprop import BayesianClassifier, BayesianRegressor
 from bayesprop.numerics import kernel_sums
 from bayesprop.tabular_default import networks as ensemble_outputs
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
-from bayesprop.tabular_default.kernel_outputs import evaluate
+from bayesprop.tabular_default.kernel_layout import evaluate
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from bayesprop import catalogue
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import TerminalListener, ask, listening, print_json, print_table
+from bayesprop.cli.console import (
+    TerminalListener,
+    ask,
+    check_output,
+    listening,
+    print_json,
+    print_table,
+)
 from bayesprop.cli.fit import rows_asked
-from bayesprop.cli.options import check_output
 from bayesprop.table.errors import InputError
 from bayesprop.table_model.compare import (
     Compared,

@@ -1,4 +1,4 @@
-"""Output to stdout (results) and stderr (warnings, failures, progress).
+"""Output to stdout (results), stderr (warnings, failures, progress) and files, checked first.
 
 Light, because `--help` imports it.
 """
@@ -23,6 +23,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self, TextIO, TypeVar
 
@@ -30,7 +31,14 @@ import typer
 
 from bayesprop.cli.actions import WithRemarks
 from bayesprop.model.progress import Progress, begun, following, time_limit
-from bayesprop.table.errors import Said, TableError, TableWarning, for_terminal, one_line
+from bayesprop.table.errors import (
+    InputError,
+    Said,
+    TableError,
+    TableWarning,
+    for_terminal,
+    one_line,
+)
 from bayesprop.table_model.listener import LABELS, Listener, Scores, figure, plain
 from bayesprop.table_model.listener import listening as verbs_tell
 
@@ -409,3 +417,28 @@ def limited(seconds: float | None) -> AbstractContextManager[None]:
 def _can_ask() -> bool:
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def check_one_stream(out: Path | None, *, as_json: bool) -> None:
+    """Refuse rows and an object of JSON on one stream."""
+    if as_json and str(out) == "-":
+        raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
+
+
+def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse, before any work is done, a path that could not be written or holds an input."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {path}: the folder {folder} is not writable")
+    for source in inputs:
+        if source and path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"{option} {path} would overwrite an input; choose another name")
+        is_of_folder = path.suffix.lower() == ".parquet" and source and Path(source).is_dir()
+        if source and is_of_folder and path.resolve().is_relative_to(Path(source).resolve()):
+            raise InputError(
+                f"{option} {path} would be a file of the table {source}; choose another folder"
+            )

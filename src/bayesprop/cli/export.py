@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bayesprop.cli.actions import Export
-from bayesprop.cli.console import listening
-from bayesprop.cli.options import check_output
+from bayesprop.cli.console import check_output, listening
 from bayesprop.cli.predict import quantiles_of
 from bayesprop.table_model.model import open_model
 

@@ -12,13 +12,13 @@ from bayesprop.cli.actions import Fit, Learning
 from bayesprop.cli.console import (
     TerminalListener,
     ask,
+    check_output,
     limited,
     listening,
     note,
     print_json,
     print_scores,
 )
-from bayesprop.cli.options import check_output
 from bayesprop.table.errors import OPTIONS, InputError, for_terminal, one_line
 from bayesprop.table_model.answers import choice_in_words
 from bayesprop.table_model.answers import words as rule_in_words

@@ -9,7 +9,7 @@ from bayesprop.store import load_model
 from bayesprop.table.errors import one_line
 from bayesprop.table.target import class_text
 from bayesprop.table_model.listener import figure
-from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.request import Notes
 from bayesprop.table_model.summary import (
     decision_in_words,
     facts_of,

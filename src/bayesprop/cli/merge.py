@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bayesprop.cli.console import listening, note, print_json
+from bayesprop.cli.console import check_output, listening, note, print_json
 from bayesprop.cli.further_rows import Merge
-from bayesprop.cli.options import check_output
 from bayesprop.table.errors import InputError
 from bayesprop.table_model.merge import merged
 from bayesprop.table_model.model import open_model

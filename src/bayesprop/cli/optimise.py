@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesprop.atomic import write_atomically
-from bayesprop.cli.console import ask, listening, note, print_json
+from bayesprop.cli.console import ask, check_one_stream, check_output, listening, note, print_json
 from bayesprop.cli.further_rows import Optimise
-from bayesprop.cli.options import check_one_stream, check_output
 from bayesprop.cli.suggest import goal_of, show
 from bayesprop.codec import Json, JsonObject
 from bayesprop.table.delimited import separator_of

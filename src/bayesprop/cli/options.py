@@ -1,18 +1,15 @@
-"""Declarations of the fields of an action: options, switches, arguments; checks of values."""
+"""Declarations of the fields of an action: options, switches, arguments; readers of values."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from typer import Argument, Option
 
 from bayesprop.cli import completion
-from bayesprop.table.errors import InputError
 
 _BYTES = {"M": 2**20, "G": 2**30}
 Declared = Any
@@ -90,28 +87,3 @@ def bytes_of(text: str) -> int:
 def size(help: str) -> Declared:
     """Declare a field of bytes."""
     return option(help, "--max-size", metavar="SIZE", parser=bytes_of)
-
-
-def check_one_stream(out: Path | None, *, as_json: bool) -> None:
-    """Refuse rows and an object of JSON on one stream."""
-    if as_json and str(out) == "-":
-        raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
-
-
-def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse, before any work is done, a path that could not be written or holds an input."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
-    if path.is_dir():
-        raise InputError(f"{option} {path} is a folder; name a file in it")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{option} {path}: the folder {folder} is not writable")
-    for source in inputs:
-        if source and path.exists() and Path(source).exists() and path.samefile(source):
-            raise InputError(f"{option} {path} would overwrite an input; choose another name")
-        is_of_folder = path.suffix.lower() == ".parquet" and source and Path(source).is_dir()
-        if source and is_of_folder and path.resolve().is_relative_to(Path(source).resolve()):
-            raise InputError(
-                f"{option} {path} would be a file of the table {source}; choose another folder"
-            )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.console import ask, listening
-from bayesprop.cli.options import check_output
+from bayesprop.cli.console import ask, check_output, listening
 from bayesprop.table.errors import InputError, Message, one_line
 from bayesprop.table.write import check_kind
 from bayesprop.table_model.model import open_model

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bayesprop.cli.actions import Report
-from bayesprop.cli.console import ask, listening, note, print_json
-from bayesprop.cli.options import check_output
+from bayesprop.cli.console import ask, check_output, listening, note, print_json
 from bayesprop.table_model.model import open_model
 
 

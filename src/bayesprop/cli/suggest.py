@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from bayesprop.active_learning.acquisition import ACQUISITIONS
 from bayesprop.cli.actions import Suggest
-from bayesprop.cli.console import ask, listening, note, print_json, print_table, wrapped
-from bayesprop.cli.options import check_one_stream, check_output
+from bayesprop.cli.console import (
+    ask,
+    check_one_stream,
+    check_output,
+    listening,
+    note,
+    print_json,
+    print_table,
+    wrapped,
+)
 from bayesprop.codec import Json
 from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.write import check_kind, write_table

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bayesprop.atomic import alone, version_of
-from bayesprop.cli.console import ask, listening, note, print_json, print_scores
+from bayesprop.cli.console import ask, check_output, listening, note, print_json, print_scores
 from bayesprop.cli.further_rows import Update
-from bayesprop.cli.options import check_output
 from bayesprop.table_model.model import TableModel, open_model
 
 

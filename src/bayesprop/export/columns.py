@@ -114,7 +114,7 @@ def _encoded_text(column: LevelsColumn, given: Node) -> Node:
 
 
 def _round(turns: Node) -> Node:
-    """Return sine and cosine of turns, as `table.dates` does."""
+    """Return sine and cosine of turns, as `table.columns` does."""
     angle = (turns - applied("floor", turns)) * (2.0 * np.pi)
     return side_by_side([applied("sin", angle), applied("sin", angle + 0.5 * np.pi)])
 

@@ -26,6 +26,7 @@ from bayesprop.table.errors import (
 )
 from bayesprop.table.supervised import (
     Target,
+    folds_of,
     levels_if_nominal,
     marked_where_telling,
     nominal_columns_of,
@@ -43,7 +44,7 @@ from bayesprop.table.target import (
     marks_of,
     target_numbers,
 )
-from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn, folds_of
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import as_levels, column_of, is_missing
 

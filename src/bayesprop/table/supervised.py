@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, NumericColumn
 from bayesprop.table.encoded import FittedColumn, levels_of
 from bayesprop.table.errors import Message, listing
 from bayesprop.table.target import Label, class_text
-from bayesprop.table.target_encoded import N_FOLDS, TargetEncodedColumn, TextColumn, folds_of
+from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
 from bayesprop.table.unmeasured import are_numbered
 from bayesprop.table.values import as_levels, as_numbers
 
@@ -44,6 +44,7 @@ _MOST_ROWS = 10_000
 _LEAST_GAIN, _ERRORS = 0.01, 1.5
 """Share of the variance of what other columns leave of a target that spelling tells beyond levels,
 and standard errors that it is above that."""
+N_FOLDS = 10
 PULLS = 2.0 ** np.arange(-11, 12)
 """Rows of the mean of all that are counted beside those of a level."""
 _TELLING, _LEAST_ROWS = 1e-3, 8
@@ -55,6 +56,13 @@ MAX_LEVELS = 50
 _MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
 """Rows of each number, on average, that a shorter table has where means stand beside numbers: where
 they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
+
+
+def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
+    """Deal rows, or whole groups, out to folds."""
+    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    deal = np.random.default_rng(0).permutation(number.max(initial=0) + 1)
+    return deal[number] % N_FOLDS
 
 
 def nominal_columns_of(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 
 from bayesprop.table.encoded import (
     Encoded,
@@ -37,7 +37,6 @@ from bayesprop.table.values import levels_known
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-N_FOLDS = 10
 FEWEST_ROWS, MOST_TRIGRAMS = 3, 1000
 """Rows that hold a trigram, and how many there are, the most frequent ones."""
 _PENALTIES = 10.0 ** np.linspace(-1.0, 4.0, 11)
@@ -185,13 +184,6 @@ class TargetEncodedColumn(LevelsColumn):
             )
             values[own, self._places] = learnt._table[places_of(text.filter(own), learnt.texts)]
         return values
-
-
-def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
-    """Deal rows, or whole groups, out to folds."""
-    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-    deal = np.random.default_rng(0).permutation(number.max(initial=0) + 1)
-    return deal[number] % N_FOLDS
 
 
 @dataclass(frozen=True, kw_only=True)

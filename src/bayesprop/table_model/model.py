@@ -22,9 +22,8 @@ from bayesprop.table.read import Check
 from bayesprop.table_model.answers import Asked, Positive
 from bayesprop.table_model.evaluate import Evaluation, beside, evaluation
 from bayesprop.table_model.listener import current_listener
-from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.predict import PredictRequest, predictive_of, write_predictions
-from bayesprop.table_model.request import outside_support
+from bayesprop.table_model.request import Notes, outside_support
 from bayesprop.table_model.sources import (
     Table,
     column,

@@ -1,38 +1,46 @@
 """What is asked of a fit to a table: rows and columns, the method and its hyper-parameters.
 
-The kind of target is the one asked for, or as its column looks.
+The kind of target is the one asked for, or as its column looks. The notes that a fit left in a
+model file may come from anybody: whatever is not of the expected kind counts as not noted.
 """
 
 from __future__ import annotations
 
+import datetime
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 import polars as pl
 
-from bayesprop import catalogue
+from bayesprop import catalogue, codec
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION, Params
+from bayesprop.codec import Json, JsonObject
+from bayesprop.evaluation.baselines import Baselines
+from bayesprop.evaluation.thresholds import Rule
 from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser, Task
-from bayesprop.table.division import HoldOut
+from bayesprop.store import SavedModel
+from bayesprop.table.division import Factors, HoldOut
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
     OPTIONS,
     InputError,
     Message,
+    Said,
     close_to,
     listing,
     one_line,
     refusals_of_estimator,
 )
 from bayesprop.table.target import Label, class_text
-from bayesprop.table_model.answers import Asked
-from bayesprop.table_model.listener import current_listener
+from bayesprop.table_model.answers import Asked, stored_positive
+from bayesprop.table_model.listener import Scores, current_listener
 from bayesprop.targets.bijectors import (
     CENSORED,
     COUNT,
@@ -60,6 +68,7 @@ WORDS = {
     COUNT: "whole numbers from 0 on",
 }
 """What targets of a kind are, in words."""
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,3 +374,132 @@ def _labels_in_order(
         code = "order.lacking" if missing else "order.twice"
         raise InputError(Message.of(code, name, missing=one_line(listing(missing))))
     return tuple(by_word[word] for word in words if word in by_word)
+
+
+class Notes:
+    """The notes of a fit; empty or None where a model was saved from Python.
+
+    rows
+        Counts of rows: "train" and "held_out".
+    missing
+        Share of the training rows that lack a value, of the columns that have such rows.
+    updates
+        What was noted of every table that the model has learnt since.
+    held_out, errors, judged_by
+        The metrics of the fit on rows that it had not learnt, the standard errors of the model's,
+        and which rows these are.
+    positive, rule
+        Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
+    base_rate
+        What the weights of the fit did to the shares of the classes, in a sentence.
+    """
+
+    def __init__(self, saved: SavedModel) -> None:
+        notes, self.versions = saved.metadata, saved.header["versions"]
+
+        def noted(key: str, kind: type[_Kind]) -> _Kind:
+            return notes[key] if isinstance(notes.get(key), kind) else kind()
+
+        rows, self.config = noted("rows", dict), noted("config", dict)
+        self.command: str = noted("command", str)
+        self.source: str = noted("source", str)
+        self.unit: str = noted("unit", str)
+        self.seed: int = noted("seed", int)
+        self.target_sha256: str = noted("target_sha256", str)
+        self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
+        self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
+        gaps = noted("missing", dict)
+        self.missing = {name: one for name, one in gaps.items() if _is_figure(one) and 0 <= one < 1}
+        self.held_out = _scores(noted("held_out", dict))
+        self._baselines = notes.get("baselines")
+        classes = () if saved.table is None else saved.table.classes
+        constant = self.baselines and self.baselines.models["constant"] if classes else None
+        shares = getattr(constant, "share", None)
+        self.positive = stored_positive(classes, notes.get("positive"), shares)
+        self.rule = (
+            _stored(partial(codec.from_json, Rule), notes.get("decision"))
+            if self.positive
+            else None
+        )
+        errors = noted("standard_errors", dict)
+        self.errors = {name: one for name, one in errors.items() if _is_figure(one)}
+        self.judged_by: str = noted("judged_by", str)
+        stored = (_stored_said(one) for one in noted("warnings", list))
+        self.warnings = [one for one in stored if one is not None]
+        self.base_rate: str = noted("base_rate", str)
+
+    @cached_property
+    def baselines(self) -> Baselines | None:
+        """Baselines of the fit; None where the file has none."""
+        return _stored(Baselines.from_dict, self._baselines)
+
+    def for_report(self) -> JsonObject:
+        """Return the notes that the report page shows, dated today."""
+        return {
+            "created": datetime.date.today().isoformat(),
+            "versions": self.versions,
+            "source": self.source,
+            "unit": self.unit,
+            "seed": self.seed,
+            "rule": self.rule,
+            "base_rate": self.base_rate,
+        }
+
+    def learning(self, table: Any) -> RowRequest:
+        """Return what the fit was asked, for another table."""
+        drop, share = self.config.get("drop"), self.config.get("test_fraction")
+        return RowRequest(
+            table=table,
+            weights=self._named("weights"),
+            group=self.group,
+            time=self._named("time"),
+            drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
+            test_fraction=float(share) if _is_figure(share) else 0.0,
+            seed=self.seed,
+        )
+
+    @property
+    def n_fitted(self) -> int:
+        """Rows of the last fit from scratch, without those that were learnt row by row since."""
+        fits = [k for k, one in enumerate(self.updates, 1) if one.get("refitted")]
+        streamed = (one.get("learnt") for one in self.updates[max(fits, default=0) :])
+        return self.rows.get("train", 0) - sum(n for n in streamed if isinstance(n, int))
+
+    @property
+    def group(self) -> Factors | None:
+        """The columns of what belongs together, None where the fit was given none."""
+        factors = _stored(partial(codec.from_json, Factors), self.config.get("group"))
+        return factors if factors and all(factors) else None
+
+    def _named(self, key: str) -> str | None:
+        """Return the column that the fit was given for something."""
+        name = self.config.get(key)
+        return name if isinstance(name, str) else None
+
+
+def _stored(read: Callable[..., _Kind], stored: Json) -> _Kind | None:
+    """Rebuild what was stored; None where it is not one."""
+    try:
+        return read(stored)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _stored_said(stored: Json) -> Said | None:
+    """Read a remark; None where it is none."""
+    if isinstance(stored, str):
+        return stored
+    return _stored(partial(codec.from_json, Message), stored)
+
+
+def _scores(stored: JsonObject) -> Scores | None:
+    if "model" not in stored or not all(isinstance(one, dict) for one in stored.values()):
+        return None
+    figures = [figure for one in stored.values() for figure in one.values()]
+    return stored if all(f is None or _is_figure(f) for f in figures) else None
+
+
+def _is_figure(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number that a float can be."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53)

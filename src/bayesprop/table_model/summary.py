@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bayesprop.store import SavedModel
     from bayesprop.table.target import Label
     from bayesprop.table_model.model import TableModel
-    from bayesprop.table_model.notes import Notes
+    from bayesprop.table_model.request import Notes
 
 _METRICS = ("rmse", "accuracy", "average_precision", "log_likelihood", "rps", "coverage_90")
 _KINDS = {"numeric": "numbers", "category": "categories", "date": "dates"}

@@ -20,9 +20,8 @@ from scipy import special
 
 from bayesprop.numerics.machine import n_cores
 from bayesprop.tabular_default.kernel_classes import evaluate_classes
-from bayesprop.tabular_default.kernel_layout import layout
+from bayesprop.tabular_default.kernel_layout import Aside, evaluate, layout
 from bayesprop.tabular_default.kernel_network import ROWS
-from bayesprop.tabular_default.kernel_outputs import Aside, evaluate
 from bayesprop.tabular_default.residual_process import Local, ResidualProcess, changed
 from bayesprop.tabular_default.settings import (
     LEAST_DOF,
@@ -521,7 +520,7 @@ def moves(
 
 
 def rehearse() -> None:
-    """Predict by a small ensemble, so that the code is compiled: see `numerics.beside`."""
+    """Predict by a small ensemble, so that the code is compiled: see `numerics.machine`."""
     y = np.array([[-1.0], [1.0]])
     networks = init_networks(0, 1, y, EnsembleSettings())
     predicted = outputs(networks, y).predictive()
@@ -546,7 +545,7 @@ def class_outputs(
 
 
 def rehearse_classes() -> None:
-    """Evaluate a throw-away network, so that the code is compiled: see `numerics.beside`."""
+    """Evaluate a throw-away network, so that the code is compiled: see `numerics.machine`."""
     network = init_member(np.random.default_rng(0), (1, 4, 2))
     list(class_outputs([network], np.zeros((1, 1)), np.zeros((1, 2), np.float32)))
 
