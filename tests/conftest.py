@@ -15,7 +15,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 CONTRACT = "tests/estimators/test_sklearn_contract.py::test_contract"
 MINUTES = (
+    "tests/active_learning/test_acquisition.py::test_draws_of_a_network_keep_the_variances",
+    "tests/bandits/test_bandit_files.py::test_a_loaded_bandit_goes_on_as_if_never_interrupted",
+    "tests/cli/test_cli_end_to_end.py::test_inspect_shows_what_the_recipe_chose",
+    "tests/cli/test_cli_update.py::test_updates_at_once_are_all_learnt",
+    "tests/combinations/test_second_fits.py",
     "tests/docs/test_blocks.py::test_blocks_run",
+    "tests/docs/test_first_pages.py::test_blocks_run",
     "tests/docs/test_notebooks.py",
     "tests/papers/test_experiments_",
     "tests/papers/test_runner_",
@@ -24,11 +30,19 @@ MINUTES = (
     f"{CONTRACT}[EBP",
     f"{CONTRACT}[BayesianRegressor(n_epochs=5,n_members=2)-check_regressors_train(readonly",
     f"{CONTRACT}[BayesianClassifier(n_epochs=5,n_members=2)-check_classifiers_train(readonly",
+    "tests/estimators/test_every_method.py::test_an_epoch_is_compiled_once",
+    "tests/estimators/test_every_method.py::test_arviz_gets_draws_at_rows",
+    "tests/estimators/test_linear_regressor.py::test_intervals_of_few_rows_hold_their_share",
+    "tests/estimators/test_pbp_regressor.py::test_what_the_compiled_engine_does_not_run",
+    "tests/estimators/test_skpro.py",
+    "tests/evaluation/test_calibration.py::test_of_calibrated_groups_that_err_alike",
+    "tests/evaluation/test_who_is_better.py::test_sentences_claim_what_the_figures_show",
     "tests/estimators/test_mcmc_estimators.py",
     "tests/estimators/test_bayes_by_backprop_estimators.py",
     "tests/estimators/test_point_and_dropout_networks.py",
     "tests/estimators/test_laplace_estimators.py",
-    "tests/networks/test_mesh.py",
+    "tests/linear/test_measured_inputs.py::test_slopes_are_not_attenuated",
+    "tests/networks/",
     "tests/estimators/test_batch_ep_regressor.py",
     "tests/estimators/test_closed_form_vi_estimators.py",
     "tests/estimators/test_hard_tables.py",
@@ -39,14 +53,16 @@ MINUTES = (
     "tests/docs/test_walks.py",
     "tests/estimators/test_default.py::test_every_parameter_changes_something",
     "tests/tabular_default/test_network_ensemble.py",
-    "tests/networks/test_replay.py",
     "tests/export/test_onnx.py::test_classes_are_those_of_python",
     "tests/export/test_onnx.py::test_numbers_are_those_of_python",
     "tests/moments/batch_ep/",
+    "tests/moments/pbp/test_engine.py::test_weight_zero_is_an_absent_row",
     "tests/moments/pbp/test_updates.py",
     "tests/moments/test_closed_form_vi.py",
     "tests/moments/test_ebp.py",
+    "tests/numerics/test_activation_moments.py",
     "tests/numerics/test_loops.py",
+    "tests/numerics/test_softmax_expectations.py",
     "tests/sampling/",
     "tests/scale/test_large_tables.py",
     "tests/scale/test_shards.py",
@@ -54,11 +70,13 @@ MINUTES = (
     "tests/tabular_default/test_joint_covariance.py",
     "tests/tabular_default/test_parts.py",
     "tests/tabular_default/test_twins.py",
+    "tests/table_model/test_scikit_learn.py::test_contract",
     "tests/table/test_rendered_files.py",
     "tests/table/test_rendered_values.py",
     "tests/table/test_stored_encodings.py",
     "tests/test_examples.py",
     "tests/test_forged_files.py",
+    "tests/test_layout.py::test_a_saved_model_predicts_without_scikit_learn",
     *(
         f"src/bayesprop/estimators/{name}.py"
         for name in (
@@ -95,7 +113,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes minutes as exhaustive."""
+    """Mark what takes minutes as exhaustive; run examples of docstrings once a class."""
+    items[:] = [item for item in items if not item.nodeid.endswith(".plain")]
     for item in items:
         if item.nodeid.startswith(MINUTES) or _is_stood_for(item):
             item.add_marker(pytest.mark.exhaustive)

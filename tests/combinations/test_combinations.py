@@ -77,7 +77,7 @@ TRIED = {
 
 
 def pytest_generate_tests(metafunc):
-    """Situations of each method; `make test` lists every second one of those without JAX."""
+    """Situations of each method; `make test` lists every sixth one of those without JAX."""
     name = metafunc.function.__name__
     is_quick = metafunc.config.getoption("markexpr") == "not exhaustive"
     if name not in TRIED:
@@ -86,7 +86,7 @@ def pytest_generate_tests(metafunc):
     if name == "test_every_triple":
         together = [] if is_quick else [("default",)]
     situations = [s for methods in together for s in TRIED[name](*methods)]
-    situations = situations[::2] if is_quick else situations
+    situations = situations[::6] if is_quick else situations
     metafunc.parametrize(
         "s",
         [
