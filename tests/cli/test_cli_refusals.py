@@ -100,8 +100,8 @@ REFUSED = {
         ("--std-of rooms", "--std-of must be COL=COL or COL=NUMBER, such as dose=dose_sd"),
         ("--std-of town=1", "column 'town' is not an input that holds numbers"),
         ("--std-of rooms=-1", "must be a finite number of at least 0, in its unit, got -1"),
-        ("--std-of rooms=rums", "no column 'rums'"),
-        ("--std-of rooms=1 --why", "are for exact ones: give one of them"),
+        ("--std-of rooms=rums", "lacks 'rums', the column of the standard deviations of rooms"),
+        ("--std-of rooms=1 --why", "--why and --calibrate are for exact inputs: omit these"),
         ("--calibrate HOUSES", "rows that were not used in the fit: the model was fitted on"),
     ],
     "suggest": [

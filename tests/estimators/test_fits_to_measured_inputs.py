@@ -215,3 +215,23 @@ def test_curves_of_many_seeds(make: Any):
     assert attenuated < 0.85
     assert slope > 0.88
     assert better > 4.0 * error[2]
+
+
+@pytest.mark.exhaustive
+def test_drawn_inputs_count_as_known():
+    """Of a line whose inputs are integrated out, the std of the slope is right; else too small."""
+    ratio = []
+    for settings in ({}, {"basis": "polynomial", "degree": 1}):
+        errors, stds = [], []
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            x = rng.normal(size=300)
+            w, y = x + 0.7 * rng.normal(size=300), x + 0.5 * rng.normal(size=300)
+            line = BayesianLinearRegressor(**settings).fit(w[:, None], y, X_std=0.7)
+            near, far = (line.predict_dist([[at]]) for at in (-3.0, 3.0))
+            errors.append((far.mean[0] - near.mean[0]) / 6.0 - 1.0)
+            stds.append(np.sqrt((far.epistemic_var[0] + near.epistemic_var[0]) / 18.0))
+        ratio.append(np.mean(stds) / np.std(errors))
+    integrated, drawn = ratio
+    assert 0.8 < integrated < 1.2
+    assert 0.3 < drawn < 0.6

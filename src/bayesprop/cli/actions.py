@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bayesprop.cli import completion
 from bayesprop.cli.options import (
@@ -156,6 +156,15 @@ class Learning(WithSeed, OfTable):
     )
 
 
+def with_errors(default: str = "") -> Any:
+    """Option for the standard deviations of inputs."""
+    text = (
+        "Inputs with measurement errors: COL=COL names the column of their standard deviations, "
+        "COL=0.5 gives one number, in the unit of the column; repeatable."
+    )
+    return repeated(text + default, metavar="COL=STD")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fit(Learning, WithJson, WithRemarks):
     """Fit a model to a table, evaluate it on held-out rows and save it."""
@@ -206,6 +215,7 @@ class Fit(Learning, WithJson, WithRemarks):
         "held-out rows; SHARE is the share of rows that are flagged.",
         metavar="RATE",
     )
+    std_of: tuple[str, ...] = with_errors()
     report: Path | None = option("HTML report to write.", metavar="FILE")
     time_limit: float | None = time_limit(
         "Time limit of the fit; the best model so far is saved: 60s, 5m, 1h, 90 (seconds)."
@@ -291,11 +301,7 @@ class Predict(OfTable, OfModel):
         metavar="COLS",
         autocompletion=completion.columns,
     )
-    std_of: tuple[str, ...] = repeated(
-        "Inputs with measurement errors: COL=COL names the column of their standard deviations, "
-        "COL=0.5 gives one number, in the unit of the column; repeatable.",
-        metavar="COL=STD",
-    )
+    std_of: tuple[str, ...] = with_errors(" Default: the errors given to `fit`; COL=0: none.")
     why: bool = switch(
         "Add a column that says why: what moves each prediction and what makes it uncertain. About "
         "a second a row.",

@@ -33,6 +33,7 @@ from bayesprop.cli.actions import WithRemarks
 from bayesprop.model.progress import Progress, begun, following, time_limit
 from bayesprop.table.errors import (
     InputError,
+    Message,
     Said,
     TableError,
     TableWarning,
@@ -423,6 +424,20 @@ def check_one_stream(out: Path | None, *, as_json: bool) -> None:
     """Refuse rows and an object of JSON on one stream."""
     if as_json and str(out) == "-":
         raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
+
+
+def std_of(texts: Sequence[str]) -> dict[str, str | float]:
+    """Read COL=COL and COL=NUMBER; InputError for another form, or a column twice."""
+    errors: dict[str, str | float] = {}
+    for text in texts:
+        name, sign, source = (part.strip() for part in text.partition("="))
+        if not (name and sign and source) or name in errors:
+            raise InputError(Message.of("std_of.form", got=text))
+        try:
+            errors[name] = float(source)
+        except ValueError:
+            errors[name] = source
+    return errors
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -18,6 +18,7 @@ from bayesprop.cli.console import (
     note,
     print_json,
     print_scores,
+    std_of,
 )
 from bayesprop.table.errors import OPTIONS, InputError, for_terminal, one_line
 from bayesprop.table_model.answers import choice_in_words
@@ -34,6 +35,7 @@ def run(options: Fit) -> None:
     _check_paths(options)
     with listening(options) as listener:
         asked, with_peers = rows_asked(options) | settings_of(options), options.report is not None
+        asked["std_of"] = std_of(options.std_of)
         with limited(options.time_limit):
             model = ask(fit, options, **asked, with_peers=with_peers)
             model.save(options.out)

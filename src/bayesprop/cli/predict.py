@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.console import ask, check_output, listening
-from bayesprop.table.errors import InputError, Message, one_line
+from bayesprop.cli.console import ask, check_output, listening, std_of
+from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.write import check_kind
 from bayesprop.table_model.model import open_model
 
@@ -28,24 +28,10 @@ def run(options: Predict) -> None:
     is_shown = options.out == "-" and sys.stdout.isatty()
     with listening(options, has_bars=not is_shown) as listener:
         quantiles, predict = quantiles_of(options.quantiles), open_model(options.model).predict
-        own = {"quantiles": quantiles, "std_of": _std_of(options.std_of)}
+        own = {"quantiles": quantiles, "std_of": std_of(options.std_of)}
         n_rows = ask(predict, options, out=out, interval=interval, **own)
     if options.out != "-":
         listener.note(f"{n_rows} predictions: {options.out}")
-
-
-def _std_of(texts: Sequence[str]) -> dict[str, str | float]:
-    """Read COL=COL and COL=NUMBER; InputError for another form, or a column twice."""
-    std_of: dict[str, str | float] = {}
-    for text in texts:
-        name, sign, source = (part.strip() for part in text.partition("="))
-        if not (name and sign and source) or name in std_of:
-            raise InputError(Message.of("std_of.form", got=text))
-        try:
-            std_of[name] = float(source)
-        except ValueError:
-            std_of[name] = source
-    return std_of
 
 
 def quantiles_of(texts: Sequence[str]) -> list[float]:

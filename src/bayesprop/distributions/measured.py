@@ -61,19 +61,12 @@ class Population:
         error_var: Float[np.ndarray, "n d"],
         weight: Float[np.ndarray, " n"],
     ) -> Population:
-        """Estimate it from complete rows; ValueError where errors vary more than the column."""
+        """Estimate it from complete rows, whose errors vary less than each column."""
         share = weight / weight.sum()
         mean = share @ measured
         deviation = measured - mean
-        cov, mean_error_var = deviation.T @ (share[:, None] * deviation), share @ error_var
-        too_large = mean_error_var > np.diag(cov)
-        if too_large.any():
-            raise ValueError(
-                "X_std must be smaller than the standard deviation of the column, whose true "
-                f"values would not vary else, got more in column {int(np.argmax(too_large))}: "
-                "correct it, or leave the column out"
-            )
-        values, vectors = np.linalg.eigh(cov - np.diag(mean_error_var))
+        cov = deviation.T @ (share[:, None] * deviation) - np.diag(share @ error_var)
+        values, vectors = np.linalg.eigh(cov)
         return cls(mean, (vectors * np.maximum(values, _LEAST_VAR)) @ vectors.T)
 
     def validate(self) -> None:
@@ -126,6 +119,9 @@ def checked_std(
     names
         What the message calls the columns.
     """
+    columns = getattr(X_std, "columns", None)
+    if columns is not None and [*columns] != [*names]:
+        raise ValueError(f"X_std must have the columns of X in their order, got {[*columns]}")
     try:
         std = np.asarray(X_std, np.float64)
     except (TypeError, ValueError):

@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, KnownInputs
-from bayesprop.estimators.imputation import checked_std, drawn_as_learnt, expected, with_population
+from bayesprop.estimators.imputation import drawn_as_learnt, expected, with_population
 from bayesprop.estimators.shell import EstimatorBase, Seed, validated
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.group_labels import checked_labels
@@ -115,7 +115,8 @@ def fit(
     if groups is not None:
         start, rows = _in_groups(estimator, start, rows, groups)
     known = rows.x if gap is None else np.where(gap, np.nan, rows.x)
-    std, learned = None if X_std is None else checked_std(start, X, X_std, known), None
+    std = start.encoding.checked_std(known, X_std, start.method.furthest_input)
+    learned = None
     if std is not None:
         if before is not None:
             raise ValueError("X_std must be None to go on with warm_start: fit all rows together")

@@ -16,8 +16,6 @@ from bayesprop.model.task import Encoding, Fitted, Numbers
 from bayesprop.numerics.rows import Rows
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from bayesprop.estimators.shell import Seed
 
 _MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
@@ -27,19 +25,22 @@ _LEAST_SHARE = 0.1
 _ROWS_AT_ONCE = 4096
 
 
-def checked_std(
-    start: Fitted, X: ArrayLike, X_std: ArrayLike | None, known: Float[np.ndarray, "n d"]
-) -> Float[np.ndarray, "n d"] | None:
-    """Return the std of the errors of training rows; None: all are exact. X, X_std: as given."""
-    names = getattr(X_std, "columns", None)
-    if names is not None and [*names] != [*getattr(X, "columns", ())]:
-        raise ValueError(f"X_std must have the columns of X in their order, got {[*names]}")
-    return start.encoding.checked_std(known, X_std, start.method.furthest_input)
-
-
 def with_population(start: Fitted, rows: Rows, X_std: Float[np.ndarray, "n d"]) -> Fitted:
-    """Learn how the true inputs of training rows with errors are distributed."""
-    encoding = start.encoding
+    """Learn how the true inputs of training rows with errors are distributed.
+
+    ValueError where errors vary more than their column.
+    """
+    encoding, share = start.encoding, rows.weights / rows.weights.sum()
+    error = np.sqrt(share @ X_std**2)
+    spread = np.sqrt(share @ (rows.x - share @ rows.x) ** 2)
+    if (error > spread).any():
+        column = int(np.argmax(error > spread))
+        name = column if encoding.names is None else encoding.names[column]
+        raise ValueError(
+            "X_std must be smaller than the standard deviation of the column, whose true values "
+            f"would not vary else, got {error[column]:.3g} of {spread[column]:.3g} in column "
+            f"{name}: correct it, or take the column as exact"
+        )
     x, error_var = encoding.standardised(rows.x), (X_std / encoding.scaler.scale) ** 2
     population = Population.of_rows(x, error_var, rows.weights)
     return replace(start, encoding=replace(encoding, population=population))

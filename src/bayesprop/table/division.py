@@ -173,6 +173,8 @@ class HoldOut:
         Words that stand for missing values, and no others; None: decided one column at a time.
     kinds
         Columns by name that hold a "duration" or a "time" of day, however they look.
+    std_of
+        Of columns of numbers whose values have errors, as `TableEncoding.encode` takes it.
     """
 
     test_fraction: float | None = None
@@ -184,6 +186,7 @@ class HoldOut:
     exposure: str | None = None
     missing: tuple[str, ...] | None = None
     kinds: Mapping[str, str] | None = None
+    std_of: Mapping[str, str | float] | None = None
 
     @property
     def share(self) -> float:
@@ -208,7 +211,7 @@ class Division(NamedTuple):
         How a target was written that is numbers here; None: plain.
     schema
         What the columns hold, but the target.
-    missing
+    missing, std_of
         As of `HoldOut`.
     are_exchangeable
         Whether no column orders the rows in time.
@@ -227,6 +230,12 @@ class Division(NamedTuple):
     schema: Schema
     missing: tuple[str, ...] | None = None
     are_exchangeable: bool = True
+    std_of: Mapping[str, str | float] | None = None
+
+    @property
+    def inputs(self) -> pl.DataFrame:
+        """The columns of `frame` but those of standard deviations."""
+        return self.frame.drop(_columns_of_std(self.std_of))
 
     @property
     def group(self) -> Shaped[np.ndarray, " n"] | None:
@@ -243,12 +252,12 @@ class Division(NamedTuple):
 
         The former as `cross_fitted` has them.
         """
-        features, remarks, *_ = encoding.encode(self.frame)
+        features, remarks, std, _ = encoding.encode(self.frame, std_of=self.std_of)
         train = ~self.is_test
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)
-        others = self.weight, remarks, self.groups, self.are_exchangeable
+        others = self.weight, remarks, self.groups, self.are_exchangeable, std
         rows = EncodedRows(features, target, self.numbers, *others)
         return rows.of(~self.is_test), rows.of(self.is_test)
 
@@ -284,7 +293,7 @@ class Division(NamedTuple):
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
         target = self.target.columns[0]
-        train = self.frame.filter(~self.is_test)
+        train = self.inputs.filter(~self.is_test)
         fitted = TableEncoding.fit(train, target, self.task, self.schema, self.amounts, self.marks)
         return replace(fitted, missing=self.missing)
 
@@ -363,9 +372,14 @@ def divide(
     if groups is not None:  # another group has other plots and patients
         amounts = tuple(frame.columns)
     rows = frame, places + 1, weight, groups, is_test, target_of_all
-    schema = understood(frame.drop(target))
+    schema = understood(frame.drop(target, *_columns_of_std(hold_out.std_of)))
     known = amounts, remarks, marks, schema, hold_out.missing
-    return Division(task, *rows, *known, are_exchangeable=moment is None)
+    return Division(task, *rows, *known, moment is None, hold_out.std_of)
+
+
+def _columns_of_std(std_of: Mapping[str, str | float] | None) -> set[str]:
+    """Return the columns that hold standard deviations."""
+    return {source for source in (std_of or {}).values() if isinstance(source, str)}
 
 
 def _check_values(
@@ -417,6 +431,15 @@ def _check_columns(
             column_of(frame, name, where)
             if name in (target, hold_out.weights):
                 raise TableError(Message.of(f"{argument}.used", name))
+    std_of = hold_out.std_of or {}
+    used = {target, hold_out.weights, *groups, hold_out.time, hold_out.exposure}
+    used |= {*hold_out.drop, *std_of}
+    for name, source in std_of.items():
+        column_of(frame, name, where)
+        if isinstance(source, str):
+            column_of(frame, source, where)
+        if source in used:
+            raise TableError(Message.of("std_of.used", str(source), of=name))
 
 
 def _check_classes(target: pl.Series, is_test: Bool[np.ndarray, " n"]) -> None:

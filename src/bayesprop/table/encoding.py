@@ -65,6 +65,8 @@ class EncodedRows(NamedTuple):
         nothing does.
     are_exchangeable
         Whether new rows come as these did: not where a column orders them in time.
+    X_std
+        As of `Encoded`.
     """
 
     X: Float[np.ndarray, "n k"]
@@ -74,6 +76,7 @@ class EncodedRows(NamedTuple):
     remarks: Sequence[Message] = ()
     groups: Shaped[np.ndarray, "n f"] | None = None
     are_exchangeable: bool = True
+    X_std: Float[np.ndarray, "n k"] | None = None
 
     @property
     def group(self) -> Shaped[np.ndarray, " n"] | None:
@@ -96,8 +99,9 @@ class EncodedRows(NamedTuple):
     def of(self, chosen: np.ndarray) -> EncodedRows:
         """Select rows (a mask or index array)."""
         X, y, numbers = (part[chosen] for part in self[:3])
-        weight, groups = (None if a is None else a[chosen] for a in (self.weight, self.groups))
-        return self._replace(X=X, y=y, numbers=numbers, weight=weight, groups=groups)
+        others = {"weight": self.weight, "groups": self.groups, "X_std": self.X_std}
+        others = {name: None if a is None else a[chosen] for name, a in others.items()}
+        return self._replace(X=X, y=y, numbers=numbers, **others)
 
 
 @dataclass(frozen=True)
@@ -281,7 +285,9 @@ class TableEncoding:
                 raise TableError(Message.of("std_of.kind", name, names=listing([*numbers])))
             column, at = numbers[name]
             if isinstance(source, str):
-                known = is_missing(column_of(frame, source).to_frame(), self.missing or ())
+                if source not in frame.columns:
+                    raise TableError(Message.of("std_of.absent", source, of=name))
+                known = is_missing(frame[source].to_frame(), self.missing or ())
                 series = column.numbers(known.to_series())
                 values = series.fill_null(np.nan).to_numpy()
             else:
@@ -290,7 +296,8 @@ class TableEncoding:
             if series is None and is_bad.any():
                 raise TableError(Message.of("std_of.number", name, got=source))
             if series is not None and is_bad.any():
-                raise StrayError(series, "standard deviations of at least 0", pl.Series(is_bad))
+                holds = f"standard deviations of at least 0, one for every value of {name}"
+                raise StrayError(series, holds, pl.Series(is_bad), "std_of.stray")
             std[:, at] = np.where(np.isnan(X[:, at]), 0.0, values)
         return std
 
@@ -361,7 +368,12 @@ class TableEncoding:
         return target_numbers(series, self.marks)
 
     def rows(
-        self, frame: pl.DataFrame, *, allow_absent: bool = False, averages_unseen: bool = False
+        self,
+        frame: pl.DataFrame,
+        *,
+        allow_absent: bool = False,
+        averages_unseen: bool = False,
+        std_of: Mapping[str, str | float] | None = None,
     ) -> EncodedRows:
         """Encode the rows of a whole table that have a target; `encode` says how.
 
@@ -372,7 +384,8 @@ class TableEncoding:
         """
         # Whole, so that messages name rows of the table.
         encoded, target = together(
-            lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
+            lambda: self.encode(frame, allow_absent=allow_absent, std_of=std_of),
+            lambda: self.target(frame),
         )
         if averages_unseen:
             unseen = self.unseen(frame)
@@ -380,7 +393,8 @@ class TableEncoding:
                 encoded.X[:, own] = column.averaged(encoded.X[:, own], unseen[column.name])
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
-        return EncodedRows(encoded.X[places], target, places + 1, None, remarks)
+        std = None if encoded.X_std is None else encoded.X_std[places]
+        return EncodedRows(encoded.X[places], target, places + 1, None, remarks, X_std=std)
 
     def validate(self) -> None:
         """Raise ValueError unless columns differ, and classes differ and are sorted."""

@@ -214,9 +214,9 @@ class _Argument(NamedTuple):
             return name
         if name == "set":
             return value
-        if name == "kinds":
-            column, _, kind = value.rpartition("=")
-            return f"{name}={dict.fromkeys([column], kind)}"
+        if name in ("kinds", "std_of"):
+            column, _, own = value.rpartition("=")
+            return f"{name}={ {column: 0 if own == '0' else own} }"
         if name in _LISTS:
             return f"{name}={value.split(',')}" if name == "order" else f"{name}={[value]}"
         is_number = name not in _COLUMNS and _is_number(value)

@@ -52,7 +52,7 @@ def beside(
 ) -> dict[str, Distribution]:
     """Predict some rows by a table's model, under "model", and by baselines."""
     groups = rows.groups if model.known_groups else None
-    predictive = predictive_of(model, rows.X, rows.numbers, groups=groups)
+    predictive = predictive_of(model, rows.X, rows.numbers, rows.X_std, groups)
     inputs = model.saved.fitted.inputs
     others = {} if baselines is None else baselines.predict(rows.X, predictive, inputs)
     return {"model": predictive, **others}
@@ -154,7 +154,7 @@ def learn(
     # The fit's report says the same.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         if learn_all is None:
-            estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+            estimator.fit(rows.X, rows.y, **rows.weights, **groups, X_std=rows.X_std)
         else:
             learn_all(estimator, rows)
     remarks = list(estimator.fit_report_.warnings)
@@ -211,7 +211,7 @@ def _predicted(
     with following(going.part(begun, _PREDICTED)):
         knows_groups = estimator.encoding_.groups is not None
         groups = {"groups": test.groups} if knows_groups else {}
-        predict = partial(estimator.predict_dist, **groups)
+        predict = partial(estimator.predict_dist, **groups, X_std=test.X_std)
         model = predict_rows(predict, test.X, encoding, test.numbers, positive)
     going.report(_PREDICTED, 1.0, "scores")
     beside = baselines.predict(test.X, model, estimator.fitted_.inputs)
@@ -340,7 +340,7 @@ def judged_again(
 
 
 def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]:
-    frame, nominal = division.frame, encoding.nominal_columns
+    frame, nominal = division.inputs, encoding.nominal_columns
     likely = likely_group(frame, division.target.columns[0], nominal)
     if likely is not None:
         seems = f"rows of one {quoted(likely.column)} seem to belong together ({likely.why})"

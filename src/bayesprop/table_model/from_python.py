@@ -52,6 +52,7 @@ def fit(
     time: str | int | None = None,
     missing: Sequence[str | float] | None = None,
     kinds: Mapping[str, str] | None = None,
+    std_of: Mapping[str, str | float] | None = None,
     test_fraction: float | None = None,
     test: Table | None = None,
     positive: Label | None = None,
@@ -114,6 +115,11 @@ def fit(
     kinds
         Columns that hold durations or times of day, as {"lap": "duration", "start": "time"}. None:
         by their type, values and name, see `docs/use/cli.md`.
+    std_of
+        Of columns of numbers whose values have errors: {"dose": "dose_sd"}, the column of their
+        standard deviations, which is then no input, or {"dose": 0.5}, one number, in the unit of
+        the column. What is learnt is of true values, and tables to predict have the same errors,
+        unless `predict` is told otherwise.
     test_fraction
         Share of rows held out, 0 to 0.9. None: 0.1; below 300 rows they are judged in five folds.
     test
@@ -161,6 +167,7 @@ def fit(
         time=time,
         missing=missing,
         kinds=kinds,
+        std_of=std_of,
         test_fraction=test_fraction,
         seed=seed,
         method=method,

@@ -6,7 +6,7 @@ they lie. Workers are threads of this machine, or a Dask cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -307,6 +307,7 @@ class Fitted(NamedTuple):
                     "drop": request.drop,
                     "missing": request.missing,
                     "kinds": request.kinds,
+                    "std_of": request.std_of,
                     "group": request.group,
                     "time": request.time,
                     "test": request.test if own else table_name(request.test),
@@ -349,6 +350,8 @@ def fit_table(request: FitRequest, frame: pl.DataFrame, all_rows: AllRows | None
     """
     target = target_of(request, frame)
     request = replace(request, group=factors_of(request.group, frame.columns) or None)
+    if request.std_of and (all_rows is not None or request.shards is not None):
+        raise InputError(Message.of("std_of.whole"))
     if request.unit is not None:
         target = target._replace(unit=request.unit)
     with _of_sample(all_rows):
@@ -391,7 +394,8 @@ def _fit(
     listener.remark([*encoding.questions, *moved, *given_away])
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
-        test = own_rows(request.test, encoding, train, request.group, all_rows)
+        own = request.group, request.std_of
+        test = own_rows(request.test, encoding, train, *own, all_rows)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.keys() - OPTIONS else []))
@@ -480,12 +484,13 @@ def own_rows(
     encoding: TableEncoding,
     train: EncodedRows,
     group: Grouping,
+    std_of: Mapping[str, str | float] | None = None,
     all_rows: AllRows | None = None,
 ) -> EncodedRows:
     """Read rows for evaluation; InputError if there are none, or if they are the training rows."""
     frame = read_any(table, encoding.text_columns, missing=encoding.missing)
     column(frame, encoding.target_name, table)
-    rows = encoding.rows(frame)
+    rows = encoding.rows(frame, std_of=std_of)
     if not len(rows.y):
         raise InputError(Message.of("test.no_target", what=table_name(table)))
     same = rows

@@ -166,7 +166,8 @@ class TableModel:
             Of columns of numbers whose values have errors: {"dose": "dose_sd"}, the column of
             their standard deviations, or {"dose": 0.5}, one number, in the unit of the column.
             Predictions are averaged over what the values may be, and column `gap_share` is the
-            share of the variance that comes from there. A missing value needs none.
+            share of the variance that comes from there. A missing value needs none. A column that
+            is not named has the errors that the fit was told; 0 where it has none.
         allow_missing_columns
             Whether columns that the table lacks count as missing in every row.
         """
@@ -181,7 +182,10 @@ class TableModel:
             escape_formulas=escape_formulas,
             why=why,
         )
-        model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
+        model = self._for(allow_missing_columns, std_of)
+        own = {name for name, source in self.notes.std_of.items() if source != 0.0}
+        if remembered := sorted(own.difference(std_of or ())):
+            current_listener().note(Message.of("std_of.remembered", *remembered))
         predicted = write_predictions(model, table, request, None if out is None else str(out))
         return predicted if isinstance(predicted, int) else like(table, predicted)
 
@@ -197,8 +201,15 @@ class TableModel:
         std_of, allow_missing_columns
             As of `predict`.
         """
-        model = replace(self, allow_absent=allow_missing_columns, std_of=std_of or {})
+        model = self._for(allow_missing_columns, std_of)
         return model._predicted(table)[2]
+
+    def _for(
+        self, allow_absent: bool, std_of: Mapping[str, str | float] | None = None
+    ) -> TableModel:
+        """Say how tables are read: columns have the errors of the fit, and those of `std_of`."""
+        own = self.notes.std_of | dict(std_of or {})
+        return replace(self, allow_absent=allow_absent, std_of=own)
 
     def _predicted(
         self, table: Table, *, by_group: bool = True
@@ -238,7 +249,7 @@ class TableModel:
         `pandas.DataFrame` of it shows one column a model. Beside them: standard errors, of classes
         which was taken for which, and what a decision between two does on these rows.
         """
-        model = replace(self, allow_absent=allow_missing_columns)
+        model = self._for(allow_missing_columns)
         with current_listener().doing(f"evaluating {table_name(table)}"):
             rows = model.rows_to_judge(table)
             evaluated = evaluation(model, rows)
@@ -262,7 +273,7 @@ class TableModel:
         """
         from bayesprop.table_model.monitor import monitor
 
-        return monitor(replace(self, allow_absent=allow_missing_columns), table, alarm_rate)
+        return monitor(self._for(allow_missing_columns), table, alarm_rate)
 
     def suggest(
         self,
@@ -354,7 +365,7 @@ class TableModel:
         from bayesprop.table_model.update import update
 
         tables = [*known] if isinstance(known, list | tuple) else [known]
-        return update(replace(self, allow_absent=allow_missing_columns), table, tables, half_life)
+        return update(self._for(allow_missing_columns), table, tables, half_life)
 
     def report(
         self, out: str | Path, table: Table | None = None, *, allow_missing_columns: bool = False
@@ -364,7 +375,7 @@ class TableModel:
         table
             Holds the target. None: the rows that judged the fit, while these are in memory.
         """
-        model, listener = replace(self, allow_absent=allow_missing_columns), current_listener()
+        model, listener = self._for(allow_missing_columns), current_listener()
         if table is not None:
             from bayesprop.table_model.monitor import since_the_fit
 
@@ -455,7 +466,8 @@ class TableModel:
     def rows_of(self, frame: pl.DataFrame, source: Table | None) -> EncodedRows:
         """Encode the rows that have a target; InputError if there are none."""
         column(frame, self.encoding.target_name, source)
-        rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
+        allow, std_of = self.allow_absent, self.std_of
+        rows = self.encoding.rows(frame, allow_absent=allow, std_of=std_of)
         if not len(rows.y):
             target = self.encoding.target_name
             raise InputError(Message.of("model.no_target", target, where=table_name(source)))

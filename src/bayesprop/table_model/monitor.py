@@ -81,7 +81,7 @@ def monitor(model: TableModel, table: Table, rate: float) -> Monitoring:
             if (seen := model.seen_before(rows.y, table)) is not None:
                 listener.warn([f"{seen}: coverage and scores flatter it"])
             try:
-                predictive = predictive_of(model, rows.X, rows.numbers)
+                predictive = predictive_of(model, rows.X, rows.numbers, rows.X_std)
                 checks += _of_outcomes(model, predictive, rows.y)
             except InputError as refusal:  # a value too far to predict from, itself an alarm
                 listener.warn([f"coverage and scores are not compared: {refusal}"])

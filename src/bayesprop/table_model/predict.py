@@ -283,8 +283,9 @@ def write_predictions(
         As `write_table` takes it.
     """
     listener, what, escaping = current_listener(), table_name(source), request.escape_formulas
-    if model.std_of and (request.why or request.calibrate is not None):
-        raise InputError(Message.of("std_of.together"))
+    uncertain = [name for name, source in model.std_of.items() if source != 0.0]
+    if uncertain and (request.why or request.calibrate is not None):
+        raise InputError(Message.of("std_of.together", *uncertain))
     check_kind(out, escape_formulas=escaping)
     with listener.doing(f"reading {what}"):
         table = _tables(model, source)

@@ -152,8 +152,9 @@ class FitRequest(RowRequest):
             raise InputError(Message.of("seed.number", got=repr(seed)))
         if isinstance(missing, str):
             raise InputError(Message.of("missing.list", example=[missing], got=repr(missing)))
-        if kinds is not None and not isinstance(kinds, Mapping):
-            raise InputError(Message.of("kinds.mapping", got=repr(kinds)))
+        for name in ("kinds", "std_of"):
+            if not isinstance(got := getattr(request, name), Mapping | None):
+                raise InputError(Message.of(f"{name}.mapping", got=repr(got)))
         columns, group = ("target", "exposure", "weights", "time"), request.group
         named = {name: getattr(request, name) for name in columns}
         paths = {"test": request.test, "checkpoint": request.checkpoint}
@@ -166,6 +167,11 @@ class FitRequest(RowRequest):
             drop=_names(drop),
             missing=None if missing is None else tuple(map(str, missing)),
             kinds=None if kinds is None else {str(one): str(kinds[one]) for one in kinds},
+            std_of={
+                str(name): float(own) if isinstance(own, Real) else str(own)
+                for name, own in (request.std_of or {}).items()
+            }
+            or None,
             order=None if request.order is None else tuple(map(class_text, request.order)),
             positive=None if request.positive is None else class_text(request.positive),
         )
@@ -454,10 +460,18 @@ class Notes:
             group=self.group,
             time=self._named("time"),
             drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            std_of=self.std_of,
             kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
             test_fraction=float(share) if _is_figure(share) else 0.0,
             seed=self.seed,
         )
+
+    @property
+    def std_of(self) -> dict[str, str | float]:
+        """Of columns whose values have errors, as given to the fit."""
+        std_of = self.config.get("std_of")
+        pairs = std_of.items() if isinstance(std_of, dict) else ()
+        return {name: own for name, own in pairs if isinstance(own, str) or _is_figure(own)}
 
     @property
     def n_fitted(self) -> int:

@@ -59,6 +59,7 @@ class _TableEstimator(BaseEstimator):
     time: str | None = None
     missing: Sequence[str | float] | None = None
     kinds: Mapping[str, str] | None = None
+    std_of: StdOf = None
     test_fraction: float = 0.0
     allow_missing_columns: bool = False
     random_state: int | np.random.RandomState | None = 0
@@ -199,7 +200,7 @@ class TableRegressor(RegressorMixin, _TableEstimator):
         One of the methods that `bayesprop methods` lists; None: the default.
     settings : mapping, optional
         Hyper-parameters of the method, such as {"n_epochs": 40}.
-    target_kind, exposure, unit, weights, drop, group, time, missing, kinds
+    target_kind, exposure, unit, weights, drop, group, time, missing, kinds, std_of
         As `bayesprop.fit` takes them; columns are columns of `X`.
     test_fraction : float
         Share of the rows held out to evaluate `model_`; 0: none.
@@ -266,7 +267,7 @@ class TableClassifier(ClassifierMixin, _TableEstimator):
         One of the methods that `bayesprop methods` lists; None: the default.
     settings : mapping, optional
         Hyper-parameters of the method, such as {"n_epochs": 40}.
-    target_kind, order, positive, cost, weights, drop, group, time, missing, kinds
+    target_kind, order, positive, cost, weights, drop, group, time, missing, kinds, std_of
         As `bayesprop.fit` takes them; columns are columns of `X`. With `cost`, `predict` returns
         the cheaper of two classes instead of the more probable one.
     test_fraction : float

@@ -52,6 +52,8 @@ def update(
     listener, what, rule = current_listener(), table_name(table), model.notes.rule
     if any(table is one or (isinstance(one, str) and table == one) for one in known):
         raise InputError(Message.of("known.same", what=what))
+    if model.notes.std_of and not known:
+        raise InputError(Message.of("known.std_of"))
     if known and half_life is not None:
         raise InputError(Message.of("half_life.known"))
     if not known and not hasattr(model.estimator, "partial_fit"):
@@ -150,11 +152,12 @@ def _division(table: Table, model: TableModel) -> Division:
 
 
 def _joined(parts: Sequence[EncodedRows]) -> EncodedRows:
-    X, y, numbers, weights, _, groups, _ = zip(*parts, strict=True)
-    weight, groups = (None if one[0] is None else np.concatenate(one) for one in (weights, groups))
+    X, y, numbers, weights, _, groups, _, stds = zip(*parts, strict=True)
+    each = (weights, groups, stds)
+    weight, group, std = (None if one[0] is None else np.concatenate(one) for one in each)
     rows = map(np.concatenate, (X, y, numbers))
-    are_exchangeable = parts[0].are_exchangeable
-    return EncodedRows(*rows, weight=weight, groups=groups, are_exchangeable=are_exchangeable)
+    same = parts[0].are_exchangeable
+    return EncodedRows(*rows, weight=weight, groups=group, are_exchangeable=same, X_std=std)
 
 
 def _forgotten(known: Sequence[Table], model: TableModel, n_known: int) -> list[Message]:
