@@ -12,6 +12,7 @@ from bayesprop.evaluation.calibration import (
     abstaining,
     anderson_darling,
     chance_of_sum,
+    coverage_by_group,
     coverage_curve,
     diagram,
     histogram,
@@ -216,3 +217,27 @@ def test_not_on_too_few_rows():
     proba = RNG.dirichlet(np.ones(3), 8)
     classes = ClassPredictive(proba, np.zeros(8), np.arange(3))
     assert of_classes.conformal(classes, RNG.integers(3, size=8)) == ""
+
+
+def test_coverage_by_group_lists_both_kinds_and_the_least_likely_groups():
+    rng = np.random.default_rng(3)
+    group = np.repeat([*"abcdefgh", " row 9"], [40, 40, 40, 40, 40, 40, 3, 2, 1])
+    y = rng.standard_normal(len(group))
+    y[group == "b"] *= 4.0
+    y[np.isin(group, ["g", " row 9"])] = 9.0
+    predicted = GaussianPredictive(np.zeros(len(y)), np.zeros(len(y)), np.ones(len(y)))
+    is_known = np.isin(group, [*"abc"])
+    rows = {one.name: one for one in coverage_by_group(predicted, y, group, is_known)}
+    inside = np.abs(y) <= stats.norm.ppf(0.95)
+    for name, at in (("known groups", is_known), ("new groups", ~is_known), ("b", group == "b")):
+        assert (rows[name].n_rows, rows[name].coverage) == (at.sum(), inside[at].mean())
+    assert [*rows][:4] == ["known groups", "new groups", "b", "g"]
+    assert " row 9" not in rows
+    assert rows["b"].error == pytest.approx(0.3 / np.sqrt(40))
+    means = np.array([inside[group == name].mean() for name in "abc"])
+    assert rows["known groups"].error == pytest.approx(means.std(ddof=1) / np.sqrt(3))
+    whole, *_ = coverage_by_group(predicted, y, group)
+    assert (whole.name, whole.n_rows) == ("all groups", len(y))
+    (one, *_) = coverage_by_group(predicted[:40], y[:40], group[:40])
+    assert one.facts["error"] is None
+    assert one.words[3] == ""

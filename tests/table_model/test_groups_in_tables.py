@@ -57,6 +57,8 @@ def test_known_groups_are_evaluated_as_known(model, table):
         new = model.evaluate(table.drop("cow"))
     gain = known["model"]["log_likelihood"] - new["model"]["log_likelihood"]
     assert gain > 0.3
+    assert known.coverage_by_group[0][:2] == ("known groups", len(table))
+    assert new.coverage_by_group is None
     assert known["linear"] == new["linear"]
 
 

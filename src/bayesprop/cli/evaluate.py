@@ -25,6 +25,7 @@ def run(options: Evaluate) -> None:
         model = open_model(options.model)
         evaluated = ask(model.evaluate, options)
     target, confusion = model.encoding.target_name, evaluated.confusion
+    by_group = evaluated.coverage_by_group
     if options.as_json:
         print_json(
             {
@@ -39,12 +40,17 @@ def run(options: Evaluate) -> None:
                 "confusion": confusion,
                 "positive": model.positive and model.positive.label,
                 "decided": evaluated.decided,
+                "coverage_by_group": by_group and [one.facts for one in by_group],
                 "warnings": listener.warnings,
             }
         )
         return
     title = f"{target}: {evaluated.n_rows} rows of {table_name(options.table)}"
     print_scores(title, evaluated, model.notes.unit, evaluated.errors)
+    if by_group is not None:
+        heads = ("groups, and single ones below 90 %", "rows", "inside 90 %", "± s.e.")
+        print()
+        print_table("", heads, [one.words for one in by_group], right=range(1, 4))
     if confusion is not None and len(confusion["classes"]) <= MAX_SHOWN_CLASSES:
         labels = [class_text(label) for label in confusion["classes"]]
         counts = zip(labels, confusion["counts"], strict=True)

@@ -18,7 +18,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
 from bayesprop.distributions.categorical import ClassPredictive
-from bayesprop.metrics import bins_of, grouped, sums_of_groups, surest_first
+from bayesprop.distributions.predictive import Predictive
+from bayesprop.metrics import bins_of, clustered_error, grouped, sums_of_groups, surest_first
 
 MIN_ROWS = 20
 _N_BINS, _N_FINE_BINS, _MANY_ROWS = 10, 20, 2000
@@ -26,6 +27,7 @@ _N_POINTS = 100
 _LEVELS = np.linspace(0.02, 0.98, 49)
 _LOG_TEMPERATURES = (-3.0, 3.0)
 _LEAST_LOG_PROBA = -700.0
+_NOMINAL, _MOST_GROUPS = 0.9, 5
 
 
 class PitHistogram(NamedTuple):
@@ -267,3 +269,61 @@ def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
         loss, bounds=_LOG_TEMPERATURES, method="bounded"
     )
     return float(np.exp(optimum.x))
+
+
+class GroupCoverage(NamedTuple):
+    """Share of the rows of a group, or of many, inside 90 % intervals.
+
+    error
+        Standard error: of many groups over these, NaN where there is one; of a group that of so
+        many independent rows at 90 %.
+    """
+
+    name: str
+    n_rows: int
+    coverage: float
+    error: float
+
+    @property
+    def facts(self) -> dict[str, str | int | float | None]:
+        """The fields as JSON has them."""
+        return self._asdict() | {"error": None if np.isnan(self.error) else self.error}
+
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """The fields as tables show them."""
+        error = "" if np.isnan(self.error) else f"{self.error:.2f}"
+        return self.name, f"{self.n_rows:,}", f"{self.coverage:.2f}", error
+
+
+def coverage_by_group(
+    predicted: Predictive,
+    y: Float[np.ndarray, " n"],
+    group: Shaped[np.ndarray, " n"],
+    is_known: Bool[np.ndarray, " n"] | None = None,
+) -> tuple[GroupCoverage, ...]:
+    """Compute it for known and for new groups, and for those least likely to be covered by 90 %.
+
+    The latter by the binomial probability of so few rows inside; labels that begin with a space
+    are of rows without a group.
+
+    is_known
+        Whether the effects of a row's groups are learnt; None: no effects are.
+    """
+    low, high = predicted.interval(_NOMINAL).T
+    inside, rows = (low <= y) & (y <= high), []
+    kinds = {"all groups": np.ones(len(y), bool)}
+    if is_known is not None:
+        kinds = {"known groups": is_known, "new groups": ~is_known}
+    for name, at in kinds.items():
+        if at.any():
+            error = clustered_error(inside[at].astype(float), group[at])
+            rows.append(GroupCoverage(name, int(at.sum()), float(inside[at].mean()), error))
+    names, code, n = np.unique(group, return_inverse=True, return_counts=True)
+    k = np.bincount(code, inside)
+    chance = special.bdtr(k, n, _NOMINAL)
+    is_listed = (k < _NOMINAL * n) & ~np.char.startswith(names.astype(str), " ")
+    for g in [g for g in np.argsort(chance, kind="stable") if is_listed[g]][:_MOST_GROUPS]:
+        error = float(np.sqrt(_NOMINAL * (1.0 - _NOMINAL) / n[g]))
+        rows.append(GroupCoverage(str(names[g]), int(n[g]), float(k[g] / n[g]), error))
+    return tuple(rows)

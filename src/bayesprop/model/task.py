@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from bayesprop.codec import Labels
@@ -387,6 +387,12 @@ class Encoding:
                 " learns them, fitted with groups=... to a table that fits into memory"
             )
         return numbers_among(self.groups, groups, n_rows)
+
+    def knows(self, groups: Shaped[np.ndarray, "n f"] | None) -> Bool[np.ndarray, " n"] | None:
+        """Whether every label of a row is known; None without labels, or where none is."""
+        if groups is None or self.groups is None:
+            return None
+        return self.group_numbers(groups, len(groups)).min(axis=1) >= 0
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows, wherever they lie."""

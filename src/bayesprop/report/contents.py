@@ -242,7 +242,11 @@ def collect(
             (drawn, ()),
         )
     )
-    rule = {} if classes is None else {"rule": metadata.get("rule")}
+    encoding_of_rows = getattr(estimator, "encoding_", None)
+    is_known = None if encoding_of_rows is None else encoding_of_rows.knows(judged.groups)
+    if is_known is not None and test is not None and train is not None:
+        is_known &= not np.array_equal(test.y, train.y)  # rows in folds were of new groups
+    rule = {"is_known": is_known} if classes is None else {"rule": metadata.get("rule")}
     details = task.details(predicted, y, drawn, judged.group, **rule)
     learnt = getattr(getattr(estimator, "task_", None), "map", None)
     support = (-np.inf, np.inf) if learnt is None else learnt.support

@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop import conformal as split_conformal
 from bayesprop import metrics
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.evaluation.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
+from bayesprop.evaluation.calibration import (
+    GroupCoverage,
+    PitHistogram,
+    Promise,
+    coverage_by_group,
+    coverage_curve,
+    pit_histogram,
+)
 from bayesprop.evaluation.words import alike, number, percent
 from bayesprop.report.unsure import N_ROWS, Answer
 
@@ -57,6 +64,7 @@ class NumberDetails:
     cloud: Cloud
     groups: tuple[ErrorGroup, ...]
     is_even: bool
+    by_group: tuple[GroupCoverage, ...] = ()
     template: ClassVar[str] = "numbers.html"
 
 
@@ -65,8 +73,13 @@ def details(
     y: Float[np.ndarray, " n"],
     drawn: Int[np.ndarray, " p"],
     group: Shaped[np.ndarray, " n"] | None = None,
+    is_known: Bool[np.ndarray, " n"] | None = None,
 ) -> NumberDetails:
-    """Compute them; `drawn` are the places of the rows of the figures, `group` labels all rows."""
+    """Compute them; `drawn` are the places of the rows of the figures, `group` labels all rows.
+
+    is_known
+        As of `coverage_by_group`.
+    """
     pit, chosen = metrics.pit(predicted, y), predicted[drawn]
     least, most = np.quantile(predicted.std, (0.025, 0.975))
     is_even = bool(most <= 1.05 * least)
@@ -79,6 +92,7 @@ def details(
         cloud=Cloud(y[drawn], chosen.mean, low, high, chosen.std),
         groups=() if is_even or len(y) < _GROUPED_ROWS else _groups(predicted, y),
         is_even=is_even,
+        by_group=() if group is None else coverage_by_group(predicted, y, group, is_known),
     )
 
 

@@ -12,13 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 
 from bayesprop import metrics
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.distributions.pooled import pooled
+from bayesprop.distributions.predictive import Predictive
 from bayesprop.estimators.stored import method_and_task
 from bayesprop.evaluation.baselines import EVERY, SIMPLE, Baselines
+from bayesprop.evaluation.calibration import GroupCoverage, coverage_by_group
 from bayesprop.evaluation.scores import Comparison, advise
 from bayesprop.model.method import KnowsGroups, LeavesGroupsOut
 from bayesprop.model.progress import NothingLearntError, current, following
@@ -83,6 +85,8 @@ class Evaluation(dict[str, dict[str, float]]):
         of numbers.
     decided
         What the decision between two classes does, as `deciding.decided` says it; None without.
+    coverage_by_group
+        Of numbers: known and new groups, and those least likely at 90 %; None without groups.
     """
 
     def __init__(
@@ -90,11 +94,15 @@ class Evaluation(dict[str, dict[str, float]]):
         models: Mapping[str, Distribution],
         rows: EncodedRows,
         decided: JsonObject | None = None,
+        is_known: Bool[np.ndarray, " n"] | None = None,
     ) -> None:
         scores, self.errors = scored(models, rows)
         super().__init__(scores)
         self.n_rows, self.decided, predictive = len(rows.y), decided, models["model"]
         self.confusion: JsonObject | None = None
+        self.coverage_by_group: tuple[GroupCoverage, ...] | None = None
+        if isinstance(predictive, Predictive) and rows.group is not None:
+            self.coverage_by_group = coverage_by_group(predictive, rows.y, rows.group, is_known)
         if isinstance(predictive, ClassPredictive):
             shown, counts = predictive.shown, metrics.confusion(predictive, rows.y)
             classes = predictive.classes[shown].tolist()
@@ -105,7 +113,7 @@ def evaluation(model: TableModel, rows: EncodedRows) -> Evaluation:
     """Evaluate the model of a table, and its stored baselines, on some rows."""
     models = beside(model, rows, model.notes.baselines)
     done = decided(model.notes.rule, model.positive, models["model"], rows.y)
-    return Evaluation(models, rows, done)
+    return Evaluation(models, rows, done, model.saved.fitted.encoding.knows(rows.groups))
 
 
 class Judged(NamedTuple):
