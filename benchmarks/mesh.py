@@ -25,8 +25,8 @@ from bayesprop import catalogue  # noqa: E402
 from bayesprop.cli.console import print_table  # noqa: E402
 from bayesprop.model.task import Classes  # noqa: E402
 from bayesprop.numerics import loops  # noqa: E402
-from bayesprop.numerics.devices import partitioned_by_xla  # noqa: E402
 from bayesprop.numerics.filling import device_rows  # noqa: E402
+from bayesprop.numerics.loops import partitioned_by_xla  # noqa: E402
 from bayesprop.numerics.rows import Rows  # noqa: E402
 from benchmarks.problems import best_seconds  # noqa: E402
 

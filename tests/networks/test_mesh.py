@@ -28,7 +28,7 @@ import jax
 import numpy as np
 
 from bayesprop import catalogue
-from bayesprop.numerics.devices import dealt_out, partitioned_by_xla
+from bayesprop.numerics.loops import dealt_out, partitioned_by_xla
 
 if asked.address:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")

@@ -7,8 +7,7 @@ import platform
 import numpy as np
 import pytest
 
-from bayesprop.numerics.compiled import compiled
-from bayesprop.numerics.subnormals import flush_subnormals, restore
+from bayesprop.numerics.compiled import compiled, flush_subnormals, restore
 
 HALF = np.float32(0.5)
 

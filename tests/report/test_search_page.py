@@ -10,7 +10,7 @@ from bayesprop import Optimiser
 from bayesprop.active_learning.goal import Goal
 from bayesprop.evaluation.words import number, percent, value
 from bayesprop.report.search_page import Search, running_best
-from bayesprop.table_model.search_report import search_of
+from bayesprop.table_model.optimise import search_of
 from bayesprop.table_model.suggest import Suggestions
 from page_reader import HOSTILE, Page
 

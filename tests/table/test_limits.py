@@ -10,9 +10,9 @@ import pytest
 from stored_encoding import stored_and_back
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn, fit_column
+from bayesprop.table.encoded import ends_of
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, TableError
-from bayesprop.table.unmeasured import ends_of
 
 NUMBERS = [f"{0.5 + 0.13 * k:.2f}" for k in range(40)]
 

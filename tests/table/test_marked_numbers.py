@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
+from bayesprop.table.encoded import stand_in
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, TableError
 from bayesprop.table.read import read_table
 from bayesprop.table.target import Marks
-from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import unmarked
 
 

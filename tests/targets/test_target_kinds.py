@@ -23,10 +23,9 @@ from bayesprop.targets.bijectors import (
     SoftplusInverse,
     TargetMap,
 )
-from bayesprop.targets.censoring import CensoredMap, Tendency
+from bayesprop.targets.censoring import PRECISIONS, CensoredMap, Tendency, curves
+from bayesprop.targets.censoring import Ridge as WeightedRows
 from bayesprop.targets.kinds import CountScores, guessed_kind, learnt_map
-from bayesprop.targets.left_out import PRECISIONS, curves
-from bayesprop.targets.left_out import Ridge as WeightedRows
 from latent_predictives import from_zero, limited
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))

@@ -16,8 +16,7 @@ from jaxtyping import Float, Int
 from scipy import linalg
 
 from bayesprop import codec
-from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.bandits.rewards import Belief, Draws, Rewards
+from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
 from bayesprop.codec import Stored
 from bayesprop.estimators.params import Positive, number
 

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 
 from bayesprop import codec
-from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.bandits.rewards import Belief, Draws, Rewards
+from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.any_estimator import (
     Estimator,

@@ -19,9 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import codec
-from bayesprop.bandits.arms import Arms, Choices
+from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
 from bayesprop.bandits.linear_rewards import AboveOne, Noise, Regressions, StudentT, start
-from bayesprop.bandits.rewards import Belief, Draws, Rewards
 from bayesprop.codec import Stored, prefixed, unprefixed
 from bayesprop.estimators.params import Count, Positive, bounded
 from bayesprop.estimators.shell import RegressorBase

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bayesprop import catalogue
-from bayesprop.bandits.arms import Arms
+from bayesprop.bandits.arms import Arms, Rewards
 from bayesprop.bandits.linear_rewards import LinearRewards
 from bayesprop.bandits.refitted_rewards import RefittedRewards
 from bayesprop.bandits.replayed_rewards import NeuralLinearRewards, ReplayedRewards, can_replay
-from bayesprop.bandits.rewards import Rewards
 from bayesprop.bandits.streamed_rewards import StreamedRewards, can_stream
 from bayesprop.codec import Stored
 from bayesprop.estimators.params import one_of

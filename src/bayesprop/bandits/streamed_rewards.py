@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import codec
-from bayesprop.bandits.arms import Arms, Choices
-from bayesprop.bandits.rewards import Belief, Draws, Rewards
+from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
 from bayesprop.codec import Stored
 from bayesprop.estimators.params import Count, Positive, Whole
 from bayesprop.estimators.shell import RegressorBase

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bayesprop.cli.console import check_output, listening, note, print_json
 from bayesprop.cli.further_rows import Merge
 from bayesprop.table.errors import InputError
-from bayesprop.table_model.merge import merged
 from bayesprop.table_model.model import open_model
+from bayesprop.table_model.update import merged
 
 
 def run(options: Merge) -> None:

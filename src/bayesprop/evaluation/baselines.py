@@ -23,9 +23,8 @@ from bayesprop.distributions.quantiles import QuantilePredictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.targets.bijectors import COUNT, NUMBERS
-from bayesprop.targets.censoring import IntervalMap
+from bayesprop.targets.censoring import IntervalMap, Ridge
 from bayesprop.targets.kinds import learnt_map
-from bayesprop.targets.left_out import Ridge
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_ROWS, MAX_VALUES, MAX_HISTOGRAMS, MAX_CLASSES = 50_000, 24_000_000, 3000, 30

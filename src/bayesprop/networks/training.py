@@ -28,9 +28,9 @@ from bayesprop.networks.gradient_method import GradientMethod, Info
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
-from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.loops import gathered, partitioned_by_xla
 from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 

@@ -1,22 +1,64 @@
-"""Training loops that stay on the device: one jitted loop over the mini-batches of an epoch."""
+"""Training loops that stay on the device: one jitted loop over the mini-batches of an epoch.
+
+`with jax.set_mesh(mesh): model.fit(X, y)` trains on all devices of a mesh: XLA partitions the step
+and sums the gradients. Every device holds the table, the weights and the optimiser's memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from bayesprop.numerics.devices import dealt_out
+from bayesprop.numerics.machine import check_not_forked
 from bayesprop.numerics.rows import Rows
 
 N = TypeVar("N", int, Array, int | Array)
 _ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
 """A sort by 32 random bits shuffles so many rows: with more, ties would be felt (as in JAX)."""
+
+
+def is_meshed() -> bool:
+    """Whether a mesh of devices is in force."""
+    return not jax.sharding.get_abstract_mesh().empty
+
+
+@contextmanager
+def partitioned_by_xla() -> Iterator[None]:
+    """Leave it to XLA how the mesh in force is used, whatever its axes say; nothing without one.
+
+    An axis of type `Explicit`, as `jax.make_mesh` gives it, asks for a sharding at every operation.
+    """
+    check_not_forked("JAX")
+    mesh = jax.sharding.get_mesh()
+    if mesh.empty:
+        yield
+        return
+    with jax.set_mesh(mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))):
+        yield
+
+
+def dealt_out(tree: PyTree) -> PyTree:
+    """Deal the first axis of every array out over all devices of the mesh in force; in `jit`.
+
+    Devices have shares of one size, filled up where it does not divide.
+    """
+    if not is_meshed():
+        return tree
+    rows = PartitionSpec(jax.sharding.get_abstract_mesh().axis_names)
+    return jax.lax.with_sharding_constraint(tree, rows)
+
+
+def gathered(tree: PyTree) -> PyTree:
+    """Bring arrays back from the devices where a mesh is in force, to NumPy: free of any mesh."""
+    return jax.tree.map(np.asarray, tree) if is_meshed() else tree
 
 
 class Batch(NamedTuple):

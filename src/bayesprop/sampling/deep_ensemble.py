@@ -25,10 +25,9 @@ from bayesprop.networks.likelihoods import NetworkLikelihood
 from bayesprop.networks.mlp import init_weights
 from bayesprop.networks.priors import NormalPrior
 from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork, train
-from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.loops import Batch, permutation
+from bayesprop.numerics.loops import Batch, dealt_out, is_meshed, permutation
 from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward

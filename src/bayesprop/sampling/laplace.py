@@ -57,13 +57,12 @@ from bayesprop.networks.likelihoods import (
 from bayesprop.networks.mlp import ACTIVATIONS, plain_activation
 from bayesprop.networks.training import NetworkState, Trained, TrainedNetwork, is_finite
 from bayesprop.numerics import LOG_2PI
-from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights, ascend
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import Joint
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds, softmax_graph
 from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes, larger
-from bayesprop.numerics.loops import Batch
+from bayesprop.numerics.loops import Batch, gathered
 from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling.curvature import (

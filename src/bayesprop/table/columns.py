@@ -36,30 +36,28 @@ from bayesprop.table.date_forms import (
     since_1970,
 )
 from bayesprop.table.encoded import (
+    FEW_LEVELS,
+    SIDES,
     Encoded,
     EncodedColumn,
     FittedColumn,
     LevelsColumn,
-    of_unseen,
-    places_of,
-)
-from bayesprop.table.errors import Message, StrayError, TableError, counted, quoted
-from bayesprop.table.unmeasured import (
-    FEW_LEVELS,
-    SIDES,
     has_limits,
     has_ranges,
     is_text,
     limits_as_values,
     numbers_rows,
+    of_unseen,
     on_limits,
     on_ranges,
+    places_of,
     ranges_as_values,
     sides,
     stand_in,
     stray_words,
     taken_for_missing,
 )
+from bayesprop.table.errors import Message, StrayError, TableError, counted, quoted
 from bayesprop.table.values import (
     DURATION,
     WRITTEN,

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.columns import CategoryColumn, NumericColumn, Schema, fit_rows, understood
-from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn, LevelsColumn, stand_in
 from bayesprop.table.errors import (
     Message,
     StrayError,
@@ -45,7 +45,6 @@ from bayesprop.table.target import (
     target_numbers,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
-from bayesprop.table.unmeasured import stand_in
 from bayesprop.table.values import as_levels, column_of, is_missing
 
 T = TypeVar("T")

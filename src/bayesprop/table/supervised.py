@@ -18,11 +18,10 @@ import polars as pl
 from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, NumericColumn
-from bayesprop.table.encoded import FittedColumn, levels_of
+from bayesprop.table.encoded import FittedColumn, are_numbered, levels_of
 from bayesprop.table.errors import Message, listing
 from bayesprop.table.target import Label, class_text
 from bayesprop.table.target_encoded import TargetEncodedColumn, TextColumn
-from bayesprop.table.unmeasured import are_numbered
 from bayesprop.table.values import as_levels, as_numbers
 
 _FEWEST = 6

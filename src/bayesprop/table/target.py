@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bayesprop.table.date_forms import DURATION_FORMS, check_dates, dated, form_of
-from bayesprop.table.errors import Message, TableError, at_rows, counted, listed, row_name
-from bayesprop.table.unmeasured import (
+from bayesprop.table.encoded import (
     FEW_LEVELS,
     ends_in_words,
     ends_of,
@@ -21,6 +20,7 @@ from bayesprop.table.unmeasured import (
     stray_words,
     within,
 )
+from bayesprop.table.errors import Message, TableError, at_rows, counted, listed, row_name
 from bayesprop.table.values import (
     DURATION,
     MARKS,

@@ -26,9 +26,16 @@ import math
 
 import numpy as np
 
-from bayesprop.numerics.compiled import called, compiled, disjoint, inlined, summing_apart
+from bayesprop.numerics.compiled import (
+    called,
+    compiled,
+    disjoint,
+    flush_subnormals,
+    inlined,
+    restore,
+    summing_apart,
+)
 from bayesprop.numerics.float32_math import HALF, ONE, ZERO, exp, log, log1p
-from bayesprop.numerics.subnormals import flush_subnormals, restore
 from bayesprop.tabular_default.kernel_adam import derive, descend, prepare
 from bayesprop.tabular_default.kernel_member import ramp
 from bayesprop.tabular_default.kernel_network import (

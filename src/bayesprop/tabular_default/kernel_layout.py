@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.numerics.compiled import called, compiled
+from bayesprop.numerics.compiled import called, compiled, flush_subnormals, restore
 from bayesprop.numerics.float32_math import ZERO, log_add_exp
 from bayesprop.numerics.machine import aligned_parts
-from bayesprop.numerics.subnormals import flush_subnormals, restore
 from bayesprop.tabular_default.kernel_adam import derive
 from bayesprop.tabular_default.kernel_network import (
     BIASES,

@@ -25,9 +25,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesprop.numerics.compiled import called, compiled, disjoint, inlined, summing_apart
+from bayesprop.numerics.compiled import (
+    called,
+    compiled,
+    disjoint,
+    flush_subnormals,
+    inlined,
+    restore,
+    summing_apart,
+)
 from bayesprop.numerics.float32_math import HALF, ONE, TWO, ZERO, exp, log1p, log_add_exp
-from bayesprop.numerics.subnormals import flush_subnormals, restore
 from bayesprop.tabular_default.kernel_adam import descend, prepare
 from bayesprop.tabular_default.kernel_network import (
     BLOCK,

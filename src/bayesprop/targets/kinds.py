@@ -31,14 +31,16 @@ from bayesprop.targets.censoring import (
     OFTEN,
     CensoredMap,
     IntervalMap,
+    Ridge,
     Tendency,
     are_many,
+    curves,
+    evenly,
     learn_from_zero,
     learn_limits,
     left_out_score,
     zero_inflated,
 )
-from bayesprop.targets.left_out import Ridge, curves, evenly
 
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
 _LARGEST_COUNT = 2.0**50
