@@ -199,7 +199,7 @@ def test_the_encoding_is_that_of_the_whole_table():
 @pytest.mark.usefixtures("small_limits")
 def test_quantiles_of_the_sample_are_those_of_the_table():
     frame = made_table()
-    sample = large_table.large_table(frame.lazy()).sample(SAMPLE, 3).frame
+    sample = sources.large_table(frame.lazy()).sample(SAMPLE, 3).frame
     levels = np.linspace(0.05, 0.95, 19)
     rank = np.searchsorted(np.sort(frame["left"]), np.quantile(sample["left"], levels)) / N
     error = np.sqrt(levels * (1.0 - levels) / SAMPLE)  # at 100,000 rows, at most .16 % of rank
@@ -243,7 +243,7 @@ def test_files_may_have_their_columns_in_another_order(big):
 
 @pytest.mark.usefixtures("small_limits")
 def test_rows_of_a_sample_are_named_as_those_of_their_file(tmp_path):
-    place = int(large_table.large_table(made_table().lazy()).sample(SAMPLE, 0, "y").places[-1])
+    place = int(sources.large_table(made_table().lazy()).sample(SAMPLE, 0, "y").places[-1])
     is_it = pl.int_range(N) == place
     odd = made_table().with_columns(
         y=pl.when(is_it).then(np.inf).otherwise("y"), w=pl.when(is_it).then(-1.0).otherwise(1.0)

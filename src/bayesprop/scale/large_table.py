@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import shutil
 import weakref
 from bisect import bisect_right
@@ -20,7 +19,7 @@ from jaxtyping import Int
 from bayesprop.table.delimited import column_names
 from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import Message, TableError, one_line, quoted, rows_called
-from bayesprop.table.files import differences, parquet_files, same_schema
+from bayesprop.table.files import differences, same_schema
 from bayesprop.table.supervised import MAX_LEVELS
 from bayesprop.table.target import MAX_CLASSES
 
@@ -35,7 +34,6 @@ BUFFERED_PIECES = 4
 ENOUGH = 5
 """Rows of every value in a sample, where the table has so many: some are held out of a fit."""
 _AT = "\0at"
-_PARQUET = (".parquet", ".pq")
 
 
 class Piece(NamedTuple):
@@ -230,35 +228,7 @@ class RareValues:
         return pl.concat([frame, rows.filter(is_wanted)])[order], both[order]
 
 
-def large_table(table: Any) -> LargeTable | None:
-    """Open what may be larger than memory; None for what is read whole anyway.
-
-    table
-        A Parquet file, a folder or pattern ("big/*.parquet") of such files; a polars LazyFrame, a
-        pyarrow dataset or an iterable of record batches or frames, which are written once to a
-        temporary folder (TMPDIR).
-    """
-    if isinstance(table, str | Path):
-        files = _files(str(table))
-        return LargeTable.of(files, Path(table)) if files else None
-    if isinstance(table, pl.LazyFrame):
-        return _written([table])
-    if hasattr(table, "to_batches") and hasattr(table, "scanner"):
-        return _written(table.to_batches())
-    is_list = isinstance(table, list | tuple) and len(table) > 0 and hasattr(table[0], "schema")
-    return _written(table) if is_list or isinstance(table, Iterator) else None
-
-
-def _files(source: str) -> list[Path]:
-    path = Path(source)
-    if path.is_dir():
-        return parquet_files(path)
-    if path.suffix.lower() in _PARQUET and path.is_file():
-        return [path]
-    return sorted(map(Path, glob.glob(source))) if path.suffix.lower() in _PARQUET else []
-
-
-def _written(batches: Iterable[Any]) -> LargeTable:
+def written(batches: Iterable[Any]) -> LargeTable:
     """Write what can be read once to a folder that goes when the table does."""
     path = Path(mkdtemp(prefix="bayesprop-"))
     try:

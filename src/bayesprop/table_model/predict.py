@@ -22,7 +22,7 @@ from bayesprop.distributions.predictive import Predictive
 from bayesprop.evaluation.thresholds import Rule, UnreachableError
 from bayesprop.model.progress import current, following
 from bayesprop.model.task import ExposureError, FarInputError
-from bayesprop.scale.large_table import EncodedTables, large_table
+from bayesprop.scale.large_table import EncodedTables
 from bayesprop.table.encoding import EncodedRows, TableEncoding
 from bayesprop.table.errors import (
     InputError,
@@ -47,7 +47,7 @@ from bayesprop.table_model.answers import (
 )
 from bayesprop.table_model.answers import words as rule_in_words
 from bayesprop.table_model.listener import current_listener, figure
-from bayesprop.table_model.sources import Table, table_name
+from bayesprop.table_model.sources import Table, large_table, table_name
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel

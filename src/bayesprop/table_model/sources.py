@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -12,14 +13,16 @@ import polars as pl
 
 from bayesprop.datasets import registry
 from bayesprop.numerics.machine import check_not_forked
-from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
+from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, written
 from bayesprop.table.delimited import column_names
 from bayesprop.table.division import Division, Grouping, divide, factors_of, labels_of
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.errors import InputError, Message, listing, one_line
+from bayesprop.table.files import parquet_files
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.target import class_of, class_text
 from bayesprop.table.values import column_of
+from bayesprop.table.write import PARQUET
 from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
 
 if TYPE_CHECKING:
@@ -55,6 +58,34 @@ def read_source(
         sets = ", ".join(registry.names())
         raise InputError(Message.of("source.absent", where=one_line(source), sets=sets))
     return read_table(source, text, check, missing)
+
+
+def large_table(table: Any) -> LargeTable | None:
+    """Open what may be larger than memory; None for what is read whole anyway.
+
+    table
+        A Parquet file, a folder or pattern ("big/*.parquet") of such files; a polars LazyFrame, a
+        pyarrow dataset or an iterable of record batches or frames, which are written once to a
+        temporary folder (TMPDIR).
+    """
+    if isinstance(table, str | Path):
+        files = _parquet_of(str(table))
+        return LargeTable.of(files, Path(table)) if files else None
+    if isinstance(table, pl.LazyFrame):
+        return written([table])
+    if hasattr(table, "to_batches") and hasattr(table, "scanner"):
+        return written(table.to_batches())
+    is_list = isinstance(table, list | tuple) and len(table) > 0 and hasattr(table[0], "schema")
+    return written(table) if is_list or isinstance(table, Iterator) else None
+
+
+def _parquet_of(source: str) -> list[Path]:
+    path = Path(source)
+    if path.is_dir():
+        return parquet_files(path)
+    if path.suffix.lower() in PARQUET and path.is_file():
+        return [path]
+    return sorted(map(Path, glob.glob(source))) if path.suffix.lower() in PARQUET else []
 
 
 def from_frame(frame: Any) -> pl.DataFrame:
