@@ -206,9 +206,10 @@ class NetworkEnsemble(Settable):
         parts: Parts | None = None,
     ) -> Learned:
         """Train all networks, ask rows left out, and learn the effects of groups."""
-        from bayesprop.tabular_default.group_effects import check_levels
+        if rows.group is not None:
+            from bayesprop.tabular_default.group_effects import check_levels
 
-        check_levels(rows.group)
+            check_levels(rows.group)
         learned = super().fit(rows, rng, progress, parts)
         if rows.group is None or parts is not None:
             return learned
