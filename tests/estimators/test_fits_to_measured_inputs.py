@@ -199,22 +199,19 @@ def test_a_warm_start_is_refused():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("make", [BayesianRegressor, PBPRegressor])
-def test_curves_of_many_seeds(make: Any):
+@pytest.mark.parametrize(("make", "n"), [(BayesianRegressor, 2), (PBPRegressor, 8)])
+def test_curves_of_many_seeds(make: Any, n: int):
     x, _, _, y = rows_of(99, 1500, 0.3)
-    gain = []
-    for seed in range(5):
+    f, gain = curve(x[:, 0]) + 0.5 * x[:, 1], []
+    for seed in range(n):
         _, measured, std, target = rows_of(seed, 400, 0.3)
         models = [make(random_state=seed).fit(measured, target, X_std=one) for one in (std, 0.0)]
         p, naive = (model.predict_dist(x) for model in models)
-        f = curve(x[:, 0]) + 0.5 * x[:, 1]
         slopes = [np.cov(one.mean, f)[0, 1] / np.var(f) for one in (p, naive)]
-        gain.append([*slopes, naive.crps(y).mean() - p.crps(y).mean()])
-    slope, attenuated, better = np.mean(gain, axis=0)
-    error = np.std(gain, axis=0, ddof=1) / np.sqrt(5)
-    assert attenuated < 0.85
-    assert slope > 0.88
-    assert better > 4.0 * error[2]
+        gain.append([slopes[0] - slopes[1], naive.crps(y).mean() - p.crps(y).mean()])
+    steeper, better = np.transpose(gain)
+    assert np.mean(steeper) > 0.04
+    assert np.min(better) > 0.01
 
 
 @pytest.mark.exhaustive

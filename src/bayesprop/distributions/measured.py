@@ -135,8 +135,9 @@ def checked_std(
     is_good = np.isfinite(std) & (std >= 0.0) & (std <= most)
     if not is_good.all():
         row, column = (int(place) for place in np.argwhere(~is_good)[0])
+        limit = f" and at most {most[column]:g}" if std[row, column] > most[column] else ""
         raise ValueError(
-            "X_std must be a standard deviation in the units of X, 0 where a value is exact and at "
-            f"most {most[column]:g}, got {std[row, column]:g} in row {row}, column {names[column]}"
+            "X_std must be a standard deviation in the units of X, 0 where a value is exact"
+            f"{limit}, got {std[row, column]:g} in row {row}, column {names[column]}"
         )
     return std
