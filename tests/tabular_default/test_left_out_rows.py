@@ -399,7 +399,7 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     (networks,), _ = train([Start(init_networks(0, 2, rows.y, settings), rows, settings)], seed=0)
     networks, left_out = dev.hold_out(networks, rows.distinct, settings, 0)
     assert left_out is not None
-    given = networks, rows.distinct, left_out, 0, 2
+    given = networks, left_out, rows.distinct, rows.distinct.once.x, 0, 2
     each, weights, held_out = recipe.choose_beside(*given, learns_processes=True)
     assert isinstance(each[1], Processes)
     (process,), out = each[1].processes, held_out.components

@@ -59,10 +59,12 @@ def test_a_saw_is_learnt_by_ramps(fitted):
 
 def test_the_prediction_is_the_mixture_of_both(fitted):
     x = np.random.default_rng(2).uniform(-2.0, 2.0, (20, 2))
+    x[:3] = [[30.0, 0.0], [5.5, -900.0], [-7.0, 7.0]]
+    bounded = np.copysign(np.minimum(np.abs(x), 5.0) + np.log1p(np.maximum(np.abs(x) - 5.0, 0)), x)
     share = fitted.weights[1]
     one, two = (
         expert.components(given).predictive()
-        for expert, given in zip(fitted.experts, (x, fitted.ramps.encode(x)), strict=True)
+        for expert, given in zip(fitted.experts, (bounded, fitted.ramps.encode(x)), strict=True)
     )
     both = fitted.predict(x)
     np.testing.assert_allclose(both.mean, (1.0 - share) * one.mean + share * two.mean, rtol=1e-9)
@@ -148,3 +150,14 @@ def test_components_are_those_of_all_members(fitted):
     noisy = fitted.components(np.zeros((3, 2)))
     assert noisy.m.shape == (4, 3, 1)
     np.testing.assert_allclose(noisy.share.sum(axis=0), 1.0)
+
+
+def test_far_rows_of_a_line_are_the_process_s():
+    rng = np.random.default_rng(6)
+    x = np.exp(rng.standard_normal((300, 2)))
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    y = x.sum(axis=1, keepdims=True)
+    settings = replace(SETTINGS, learns_processes=True)
+    state = fit(1, Rows(x, y + 0.02 * rng.standard_normal(y.shape)), settings)[0]
+    far = np.array([[12.0, 0.0], [8.0, 9.0]])
+    np.testing.assert_allclose(state.predict(far).mean[:, 0], far.sum(axis=1), rtol=0.1)

@@ -39,17 +39,6 @@ from bayesprop.tabular_default.stack import (
 )
 from bayesprop.tabular_default.twins import Twins
 
-LEAST_ROWS = 10
-"""Below which held-out rows choose nothing."""
-
-LEAST_WEIGHT = 0.1
-"""Of networks with ramps that stay: less gains little, and every prediction would wait for it."""
-
-ENOUGH_WEIGHT = 0.9
-"""Of a process on targets, knowing all rows, that leaves nothing for neighbours to do."""
-
-_LEAST_PROCESS_WEIGHT = 1e-6  # and of the networks beside it
-_N_PAIRS = 64  # of draws of the logits of a prediction
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
 
@@ -135,11 +124,22 @@ class NumberState(NamedTuple):
         if any(len(one.line) not in (0, d) or max(one.columns, default=0) >= d for one in effects):
             raise ValueError(f"effects must be of {d} inputs")
 
+    def _views(self, x: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
+        """Return inputs as each expert takes them: with ramps, bounded, or (processes) as they are.
+
+        Networks are bounded because what they say grows with what is far: of rows that are far in
+        two columns at once by both.
+        """
+        ramped = self.ramps.encode(x) if any(one.is_ramped for one in self.experts) else x
+        plain = bounded(x), x
+        return [
+            ramped if one.is_ramped else plain[isinstance(one, Processes)] for one in self.experts
+        ]
+
     def components(self, x: Float[np.ndarray, "n d"]) -> Components:
         """Return the mixture of all experts; their noise is as held-out rows want it."""
-        given = {one.is_ramped for one in self.experts}
-        views = {is_ramped: self.ramps.encode(x) if is_ramped else x for is_ramped in given}
-        parts = [one.components(views[one.is_ramped]) for one in self.experts]
+        each = zip(self.experts, self._views(x), strict=True)
+        parts = [one.components(given) for one, given in each]
         return Components.mixed(parts, self.weights)
 
     def without_density(self, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
@@ -206,10 +206,9 @@ class NumberState(NamedTuple):
         # One number a draw, so that outputs share networks where their weights are alike.
         passed = np.cumsum(self.weights, axis=0)[:-1, None] <= rng.random((n, 1))
         which = passed.sum(axis=0)
-        for e, expert in enumerate(self.experts):
+        for e, (expert, given) in enumerate(zip(self.experts, self._views(x), strict=True)):
             of_expert = np.flatnonzero((which == e).any(axis=1))
             if len(of_expert):
-                given = self.ramps.encode(x) if expert.is_ramped else x
                 if isinstance(expert, Processes):
                     values = _of_processes(rng, expert, given, len(of_expert), include_noise)
                 else:

@@ -123,7 +123,7 @@ class Numbers:
         if table.fold is not None and experts[0].n_members < settings.n_members:
             is_out = table.fold < experts[0].n_members  # of one of them; these stand for all rows
             table = table.at(is_out)._replace(n_total=table.n_total)
-        distinct, n_outputs = _distinct(table), table.y.shape[1]
+        distinct, n_outputs = table.distinct.cells_apart, table.y.shape[1]
         best, *others = _chosen(seed, starts, experts, distinct, ramps, progress)
         for other in others:
             best = combined(best, other, distinct)
@@ -260,25 +260,16 @@ def _guards(
     return {"dead_units": sum(map(sum, dead)), "neighbour_rows": max(known, default=0)}
 
 
-def _distinct(table: Table) -> Distinct:
-    """Put rows of the same inputs together, unless these are cells: every row is one then."""
-    distinct = table.distinct
-    if table.group is not None or not distinct.has_cells:
-        return distinct
-    rows, fold = distinct.table, distinct.fold
-    fold = None if fold is None else fold[distinct.number]
-    return Distinct(rows, rows, np.arange(len(rows.x)), distinct.unit, fold)
-
-
 def _starts(seed: int, table: Table, ramps: Ramps, settings: EnsembleSettings) -> list[Start]:
     """Give one expert the inputs, and one ramps too where its weights can be looked at."""
-    first = Start(init_networks(seed, table.x.shape[1], table.y, settings), table, settings)
+    plain = table.given(bounded)
+    first = Start(init_networks(seed, plain.x.shape[1], plain.y, settings), plain, settings)
     if not ramps.n_ramps:
         return [first]
     ramped = table.given(ramps.encode)
     n_inputs = ramped.x.shape[1]
     networks = init_networks(seed, n_inputs, table.y, settings, is_ramped=True)
-    weight, n_weights = _distinct(table).once.weight, networks.n_mean_weights
+    weight, n_weights = table.distinct.cells_apart.once.weight, networks.n_mean_weights
     looked_at = rows_to_look_at(weight, n_weights, networks.n_outputs, seed)
     if n_weights > MOST_WEIGHTS or (table.group is None and looked_at is None):
         return [first]
@@ -302,23 +293,24 @@ def _chosen(
     """Let held-out rows choose what stands beside the networks of every expert, side by side."""
     held_out = []
     for networks, start in zip(experts, starts, strict=True):
-        given = distinct.given(ramps.encode) if networks.is_ramped else distinct
+        of_processes = distinct.given(ramps.encode) if networks.is_ramped else distinct
+        given = of_processes if networks.is_ramped else distinct.given(bounded)
         found = hold_out(networks, given, start.settings, seed, start.table.n_total)
-        held_out.append((*found, given, start.settings.learns_processes))
+        held_out.append((*found, given, of_processes.once.x, start.settings.learns_processes))
     n_rows, n_outputs = distinct.table.y.shape
     turns = -(-len(experts) // n_cores()) * n_outputs
     seconds = _LEAST_SECONDS + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS)
     has_time = not progress.is_over and progress.seconds_left >= turns * seconds
-    if not has_time and any(out and learns for _, out, _, learns in held_out):
+    if not has_time and any(out and learns for _, out, *_, learns in held_out):
         progress.cut("no Gaussian processes")
     n_inputs = distinct.table.x.shape[1]
 
     def choose(of: tuple) -> Stack:
-        networks, out, given, learns = of
+        networks, out, given, far, learns = of
         if out is None:
             return Stack((networks,), np.ones((1, n_outputs)), None)
         learns = learns and has_time
-        return choose_beside(networks, given, out, seed, n_inputs, learns_processes=learns)
+        return choose_beside(networks, out, given, far, seed, n_inputs, learns_processes=learns)
 
     return side_by_side(choose, held_out)
 
@@ -333,8 +325,9 @@ class Stack(NamedTuple):
 
 def choose_beside(
     networks: Networks,
-    distinct: Distinct,
     held_out: HeldOut,
+    distinct: Distinct,
+    of_processes: Float[np.ndarray, "u d"],
     seed: int,
     n_inputs: int,
     *,
@@ -348,6 +341,8 @@ def choose_beside(
     noise alone. The factor of the noise is mostly less than 1: a member's noise holds its own
     errors, which others average out.
 
+    distinct, of_processes
+        Rows as the networks take them, and inputs as processes on the targets do.
     n_inputs
         Columns before the ramps.
     """
@@ -355,10 +350,10 @@ def choose_beside(
     n_outputs = networks.n_outputs
     if held_out.is_near.sum() < LEAST_ROWS:
         return Stack((networks,), np.ones((1, n_outputs)), held_out)
-    x = once.x[held_out.rows].astype(np.float64)
+    x, far = (a[held_out.rows].astype(np.float64) for a in (once.x, of_processes))
     rows = np.sort(rng.permutation(len(x))[: gaussian_process.MOST_ROWS])
     near = rows[held_out.is_near[rows]]
-    known = once.at(held_out.rows[rows])._replace(x=x[rows])
+    known = once.at(held_out.rows[rows])._replace(x=far[rows])
     measured, at, _ = distinct.measured(held_out.rows[near])
     there, around = held_out.components.at(near), None
     if learns_processes and len(near) >= neighbours.LEAST_ROWS:
@@ -397,7 +392,7 @@ def choose_beside(
     if weight.any():
         processes = tuple(one.process and one.process.process for one in each)
         experts = networks, Processes(processes, networks.is_ramped)
-        parts.append(experts[1].components(x))
+        parts.append(experts[1].components(far))
         for o, one in enumerate(each):  # what is said without a row takes the place of all else
             if one.process is not None:
                 parts[1].m[0, rows, o], parts[1].v[0, rows, o] = one.process.m, one.process.v

@@ -103,6 +103,15 @@ class Distinct(NamedTuple):
             LEVELS_CROSSED * len(np.unique(column)) <= n_inputs for column in columns
         )
 
+    @property
+    def cells_apart(self) -> Distinct:
+        """The same rows, each of its own inputs where these are cells without groups."""
+        rows, fold = self.table, self.fold
+        if rows.group is not None or not self.has_cells:
+            return self
+        fold = None if fold is None else fold[self.number]
+        return Distinct(rows, rows, np.arange(len(rows.x)), self.unit, fold)
+
     def given(self, encode: Callable[[np.ndarray], np.ndarray]) -> Distinct:
         """Return the same rows with encoded inputs."""
         once, table = (part._replace(x=encode(part.x)) for part in (self.once, self.table))
