@@ -8,6 +8,7 @@ import pytest
 
 import bayesprop
 from bayesprop.table_model.model import TableModel
+from bayesprop.table_model.summary import facts_of
 
 N, PER = 15, 12
 
@@ -158,6 +159,8 @@ def test_columns_are_nested_or_crossed(nested, tmp_path, told):
     model.save(tmp_path / "m.bayesprop")
     table.write_csv(tmp_path / "t.csv")
     again: TableModel = bayesprop.load(tmp_path / "m.bayesprop")
+    held = facts_of(again.saved, again.notes)["known_groups"]
+    assert held == {"school": 8, "school/class" if nested else "tester": 24 if nested else 5}
     known, of_file = model.predict_dist(table), again.predict_dist(str(tmp_path / "t.csv"))
     np.testing.assert_array_equal(of_file.mean, known.mean)
     np.testing.assert_array_equal(of_file.var, known.var)

@@ -39,6 +39,7 @@ def _show(facts: JsonObject, notes: Notes) -> None:
         "positive": "" if facts["positive"] is None else class_text(facts["positive"]),
         "decision": decision_in_words(notes),
         "rows": rows_in_words({"train": fit["n_rows"]} | notes.rows),
+        "groups": ", ".join(f"{n} of {name}" for name, n in facts["known_groups"].items()),
         "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
         "guards": ", ".join(f"{_words(k)} {count}" for k, count in fit["guards"].items()),
         f"last {fit['step']}": ", ".join(

@@ -145,6 +145,7 @@ def facts_of(saved: SavedModel, notes: Notes) -> JsonObject:
         "decision": codec.to_json(notes.rule, Rule),
         "unit": notes.unit or None,
         "rows": notes.rows or None,
+        "known_groups": _known_groups(saved, notes),
         "features": _features(saved),
         "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
         "fit": codec.to_json(estimator.fit_report_, FitReport),
@@ -158,6 +159,13 @@ def facts_of(saved: SavedModel, notes: Notes) -> JsonObject:
         "command": notes.command or None,
         "config": notes.config or None,
     }
+
+
+def _known_groups(saved: SavedModel, notes: Notes) -> dict[str, int]:
+    """Count the groups whose names and effects a file holds, by their columns."""
+    learnt = saved.fitted.encoding.groups or ()
+    factors = notes.group or [(f"groups[:, {k}]",) for k in range(len(learnt))]
+    return {"/".join(names): len(one) for names, one in zip(factors, learnt, strict=False)}
 
 
 def _hidden_sizes(estimator: EstimatorBase) -> list[int]:
