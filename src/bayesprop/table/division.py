@@ -254,6 +254,8 @@ class Division(NamedTuple):
         """
         features, remarks, std, _ = encoding.encode(self.frame, std_of=self.std_of)
         train = ~self.is_test
+        if std is not None:
+            encoding.check_std(features[train], std[train])
         groups = None if self.group is None else self.group[train]
         features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)

@@ -300,6 +300,16 @@ class TableEncoding:
             std[:, at] = np.where(np.isnan(X[:, at]), 0.0, values)
         return std
 
+    def check_std(self, X: Float[np.ndarray, "n k"], std: Float[np.ndarray, "n k"]) -> None:
+        """Raise TableError where the errors of a column vary as much as its training values."""
+        for column, own in self._of(NumericColumn):
+            known = ~np.isnan(X[:, own.start])
+            values, errors = X[known, own.start], std[known, own.start]
+            error, spread = np.sqrt(np.mean(errors**2)), np.std(values)
+            if error >= spread > 0.0:
+                own = {"error": float(error), "spread": float(spread)}
+                raise TableError(Message.of("std_of.large", column.name, **own))
+
     def cross_fitted(
         self,
         X: Float[np.ndarray, "n k"],
