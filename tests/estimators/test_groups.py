@@ -11,6 +11,7 @@ from bayesprop import (
     PBPClassifier,
 )
 from bayesprop.estimators.stored import restored, to_stored
+from bayesprop.numerics.rows import Rows
 from bayesprop.store import load_model
 
 
@@ -281,3 +282,22 @@ def test_forged_effects_are_refused():
         stored.header["model"]["fit"]["encoding"]["groups"] = forged
         with pytest.raises(ValueError, match="every group whose effects are known"):
             restored(type(model), stored.header["model"], dict(stored.arrays))
+
+
+def test_noise_within_groups_is_that_of_rows_left_out_if_it_is_larger():
+    rng = np.random.default_rng(0)
+    group, n = np.repeat(np.arange(12), 12), 144
+    X = rng.standard_normal((n, 2))
+    y = (X[:, 0] + rng.standard_normal(12)[group] + 0.5 * rng.standard_normal(n))[:, None]
+    model = BayesianRegressor((5,), n_epochs=20, n_members=2, random_state=0)
+    state = model.fit(X, y, groups=group).state_
+    rows = Rows(model.x_scaler_.transform(X), model.y_scaler_.transform(y), None, group)
+    plain = state.with_groups(rows, None, 99, np.random.default_rng(1)).groups[0]
+    effects = 2.0 * rng.standard_normal(12)[group]
+    for std, is_larger in ((1.0, True), (0.01, False)):
+        left_out = (effects + std * rng.standard_normal(n))[:, None]
+        left_out[:5] = np.nan
+        found = state.with_groups(rows, left_out, 99, np.random.default_rng(1)).groups[0]
+        assert (found.noise_var > 2.0 * plain.noise_var) == is_larger
+        assert found.noise_var >= plain.noise_var
+        np.testing.assert_array_equal(found.mean, plain.mean)

@@ -39,6 +39,9 @@ from bayesprop.tabular_default.stack import (
 )
 from bayesprop.tabular_default.twins import Twins
 
+FEW_ROWS = 1_000
+"""Below which rows left out may choose the noise within groups; others learn what is common."""
+
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
 
@@ -153,21 +156,40 @@ class NumberState(NamedTuple):
             return predicted
         return predicted.with_gaussians(*neighbours.gaussians(self.density, x, predicted.std))
 
-    def with_groups(self, rows: Rows, n_at_once: int, rng: np.random.Generator) -> NumberState:
-        """Learn the effects of the rows' groups from what is left of their targets, (n, o)."""
+    def with_groups(
+        self,
+        rows: Rows,
+        left_out: Float[np.ndarray, "n o"] | None,
+        n_at_once: int,
+        rng: np.random.Generator,
+    ) -> NumberState:
+        """Learn the effects of the rows' groups from what is left of their targets, (n, o).
+
+        The rows were learnt: if they are few, their noise is too small. That of residuals by
+        experts that have not seen the group, `left_out`, then takes its place if it is larger.
+        """
         n_groups = np.atleast_1d(rows.group.max(axis=0) + 1)
         largest = rows.group.reshape(len(rows.x), -1)[:, np.argmax(n_groups)]
-        some = rows.at(some_rows(largest, rng))
+        at = some_rows(largest, rng)
+        some = rows.at(at)
         parts = range(0, len(some.x), n_at_once)
         predicted = MixturePredictive.joined(
             [self.predict(some.x[first : first + n_at_once]) for first in parts]
         )
         left = (some.y - predicted.mean) / predicted.std
         usual = np.quantile(predicted.epistemic_var / predicted.var, 0.9, axis=0)
-        effects = (
+        effects = [
             GroupEffects.fit(some._replace(y=one), n_groups, float(share))
             for one, share in zip(left.T, usual, strict=True)
-        )
+        ]
+        for o, one in enumerate(effects):
+            if one is not None and left_out is not None and len(rows.x) < FEW_ROWS:
+                without = left_out[at, o]
+                is_out = np.isfinite(without)
+                of_new = GroupEffects.fit(some._replace(y=without).at(is_out), n_groups)
+                if of_new is not None:
+                    noise_var = max(one.noise_var, of_new.noise_var)
+                    effects[o] = one._replace(noise_var=noise_var)
         return self._replace(groups=tuple(effects))
 
     def in_groups(

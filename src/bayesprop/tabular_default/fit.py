@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -113,8 +113,7 @@ class Numbers:
         if rows.group is not None:
             rng, n_least = np.random.default_rng([seed % 2**32, 6]), 2
             alike = np.zeros(len(rows.x), int)
-            fold = stacking.folds(rows.group, alike, settings.n_members, rng)
-            table = table._replace(fold=fold)
+            table = table._replace(fold=stacking.folds(rows.group, alike, settings.n_members, rng))
         ramps = Ramps.of(table.x, table.weight)
         starts = _starts(seed, table, ramps, settings)
         of_training = progress.part(0.0, _OF_NUMBERS, time_share=_OF_NUMBERS)
@@ -124,9 +123,8 @@ class Numbers:
             is_out = table.fold < experts[0].n_members  # of one of them; these stand for all rows
             table = table.at(is_out)._replace(n_total=table.n_total)
         distinct, n_outputs = table.distinct.cells_apart, table.y.shape[1]
-        best, *others = _chosen(seed, starts, experts, distinct, ramps, progress)
-        for other in others:
-            best = combined(best, other, distinct)
+        stacks = _chosen(seed, starts, experts, distinct, ramps, progress)
+        best = reduce(lambda one, other: combined(one, other, distinct), stacks)
         held_out = best.held_out if settings.learns_processes else None
         density = (None,) * n_outputs
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
@@ -147,7 +145,9 @@ class Numbers:
                 " where no rows lie are too narrow, and no Gaussian process stands beside the"
                 " networks; smaller hidden_layer_sizes would help."
             )
-        return state, FitInfo(losses, guards, advice)
+        out = best.held_out if rows.group is not None and len(table.x) == len(rows.x) else None
+        left_out = None if out is None else out.residuals(distinct)
+        return state, FitInfo(losses, guards, advice, left_out=left_out)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,14 @@ class HeldOut(NamedTuple):
         at = np.flatnonzero(self.is_near)
         return HeldOut(self.rows[at], self.components.at(at), self.is_near[at])
 
+    def residuals(self, distinct: Distinct) -> Float[np.ndarray, "n o"]:
+        """Residuals of every row of the table, in predicted standard deviations; NaN of others."""
+        measured, at, rows = distinct.measured(self.rows)
+        predicted = self.components.at(at).predictive()
+        residuals = np.full(distinct.table.y.shape, np.nan)
+        residuals[rows] = (measured.y - predicted.mean) / predicted.std
+        return residuals
+
 
 def hold_out(
     networks: Networks,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bayesprop.distributions.predictive import Predictive
     from bayesprop.tabular_default.experts import ClassState, NumberState
     from bayesprop.tabular_default.fit import Classes, Numbers
+    from bayesprop.tabular_default.training import FitInfo
 
 DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
@@ -135,11 +136,17 @@ class Settable(LeavesGroupsOut, ABC):
         """Train all networks, and ask rows left out."""
         from bayesprop.tabular_default.fit import fit
 
-        started, seed = time.perf_counter(), int(rng.randint(2**31))
-        rows = rows.counted.by_first_factor
+        if rows.group is not None:
+            from bayesprop.tabular_default.group_effects import check_levels
+
+            check_levels(rows.group)
+        started, seed, given = time.perf_counter(), int(rng.randint(2**31)), rows.counted
+        rows = given.by_first_factor
         n_rows = len(rows.x) if parts is None else parts.n_rows
         settings = self._chosen(n_rows, rows.group, parts)
         state, info = fit(seed, rows, settings, self.head, progress=progress, parts=parts)
+        if rows.group is not None and parts is None:
+            state = self._with_groups(state, given, info, progress)
         report = FitReport(
             n_rows=n_rows,
             n_epochs=settings.n_steps,
@@ -151,6 +158,10 @@ class Settable(LeavesGroupsOut, ABC):
             step="step",
         )
         return Learned(state, report, settings.n_steps)
+
+    def _with_groups(self, state: Any, rows: Rows, info: FitInfo, progress: Progress) -> Any:  # noqa: ARG002
+        """Return the state with the effects of groups, if it has such."""
+        return state
 
     def _chosen(
         self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
@@ -198,27 +209,14 @@ class NetworkEnsemble(Settable):
 
         return Numbers()
 
-    def fit(
-        self,
-        rows: Rows,
-        rng: np.random.RandomState,
-        progress: Progress,
-        parts: Parts | None = None,
-    ) -> Learned:
-        """Train all networks, ask rows left out, and learn the effects of groups."""
-        if rows.group is not None:
-            from bayesprop.tabular_default.group_effects import check_levels
-
-            check_levels(rows.group)
-        learned = super().fit(rows, rng, progress, parts)
-        if rows.group is None or parts is not None:
-            return learned
+    def _with_groups(
+        self, state: NumberState, rows: Rows, info: FitInfo, progress: Progress
+    ) -> NumberState:
         if progress.is_over:
             progress.cut("no effects of groups")
-            return learned
-        draws = np.random.default_rng([learned.state.seed % 2**32, 9])
-        state = learned.state.with_groups(rows.counted, self.rows_at_once, draws)
-        return learned._replace(state=state)
+            return state
+        draws = np.random.default_rng([state.seed % 2**32, 9])
+        return state.with_groups(rows, info.left_out, self.rows_at_once, draws)
 
     def in_groups(
         self,

@@ -460,9 +460,13 @@ class FitInfo(NamedTuple):
         What a person should know, in sentences.
     left_out_loss
         Of classes: mean log loss of held-out rows under the mixture; NaN if none.
+    left_out
+        Of numbers in groups: residuals of every row, in predicted standard deviations, by the
+        experts that have not seen its group; NaN of rows without.
     """
 
     losses: Float32[np.ndarray, "k t 2"]
     guards: dict[str, int]
     advice: Sequence[str] = ()
     left_out_loss: float = math.nan
+    left_out: Float[np.ndarray, "n o"] | None = None
