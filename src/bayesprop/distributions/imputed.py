@@ -20,7 +20,7 @@ from bayesprop.distributions.mixture import as_mixture, by_row
 from bayesprop.distributions.pooled import pooled
 from bayesprop.distributions.predictive import Predictive
 
-_MEMBERS = 2
+MEMBERS = 2
 """Of an ensemble, that are heard on every completion of a row; in turns, so that all are."""
 LEAST_DRAWS = 64
 """Drawn of a row with uncertain values that is to be predicted, at least."""
@@ -113,7 +113,7 @@ def completed(each: Predictive | ClassPredictive | np.ndarray, n_completions: in
     if isinstance(each, np.ndarray):
         return by_row(each, n_completions).mean(axis=1)
     if not isinstance(each, ClassPredictive):
-        n_members = _MEMBERS if n_completions <= COMPLETIONS else 1
+        n_members = MEMBERS if n_completions <= COMPLETIONS else 1
         return as_mixture(each).over_completions(n_completions, n_members)
     p = by_row(np.asarray(each.proba, np.float64), n_completions)
     proba, mean_entropy = p.mean(axis=1), special.entr(p).sum(axis=-1).mean(axis=1)

@@ -15,6 +15,7 @@ from scipy import special
 
 from bayesprop.atomic import write_atomically
 from bayesprop.distributions.gaussian_copula import COMPLETIONS
+from bayesprop.distributions.imputed import MEMBERS
 from bayesprop.model.method import WritesGraph
 from bayesprop.model.task import Classes, Fitted, Numbers
 from bayesprop.numerics.graphs import (
@@ -58,10 +59,7 @@ if TYPE_CHECKING:
 _LARGEST = float(np.finfo(np.float64).max)
 _SAME = 1e-300  # a distance that only equal numbers have
 QUANTILES = (0.05, 0.5, 0.95)
-_ABLE = (
-    "ONNX takes the methods 'linear', 'logistic', 'pbp', 'closed-form-vi', 'laplace' and 'ebp': "
-    "fit one of these, as with --method pbp"
-)
+_ABLE = "ONNX takes every method but 'default' and 'batch-ep': fit another, as with --method pbp"
 _GAPS = f"such a row is a mixture over {COMPLETIONS} ways to fill them; one with a far value is NaN"
 _DOUBT = "variances in the square of the target's unit, mutual_information in nats"
 _SHARE = np.full((COMPLETIONS, 1), 1.0 / COMPLETIONS)
@@ -298,8 +296,13 @@ def _predicted(
             expected += larger(entropy(proba) - known, 0.0)
         doubt = entropy(proba) - expected
         return side_by_side([proba, larger(doubt, doubt * 0.0)])
-    each = _numbers(nodes, cast(Numbers, fitted.task), levels) + far
-    return _mixed(each, float(nodes.dof[0]), levels) if is_completed else each
+    each, n_completions = _numbers(nodes, cast(Numbers, fitted.task), levels), 1
+    if is_completed:
+        n_completions = COMPLETIONS
+    elif nodes.n_draws == 1:
+        return each + far
+    each = each.reshape(-1, nodes.n_draws, 3 + len(levels)) + far.reshape(-1, 1, 1)
+    return _mixed(each, float(nodes.dof[0]), levels, n_completions, nodes.n_draws)
 
 
 def _averaged(node: Node) -> Node:
@@ -315,35 +318,57 @@ def _numbers(nodes: NumberNodes, task: Numbers, levels: Float[np.ndarray, " q"])
     if np.isfinite(dof).all():
         reach = special.stdtrit(dof, levels) * np.sqrt(1.0 - 2.0 / dof)
     of_mean = np.append([1.0, 0.0, 0.0], np.ones_like(levels))
-    change = np.stack([of_mean, [0.0, 1.0, 0.0, *0.0 * levels], [0.0, 0.0, 0.0, *reach]])
-    to_target = np.concatenate([scaler.scale, scaler.scale**2, scaler.scale])[:, None]
-    start = of_mean * (scaler.mean * scaler.unit)
-    start[2:3] = nodes.noise_var * scaler.scale**2
-    moments = side_by_side([nodes.mean, nodes.epistemic_var, std])
-    return affine(moments, change * to_target, start)
+    change = np.zeros((4, 3 + len(levels)))
+    change[0], change[1:3, 1:3], change[3, 3:] = of_mean, np.eye(2), reach
+    to_target = np.stack([scaler.scale, scaler.scale**2, scaler.scale**2, scaler.scale])
+    start, noise, used = of_mean * (scaler.mean * scaler.unit), [], [0, 1, 3]
+    if isinstance(nodes.noise_var, Node):
+        noise, used = [nodes.noise_var], [0, 1, 2, 3]
+    else:
+        start[2:3] = nodes.noise_var * scaler.scale**2
+    moments = side_by_side([nodes.mean, nodes.epistemic_var, *noise, std])
+    return affine(moments, (change * to_target)[used], start)
 
 
-def _mixed(each: Node, dof: float, levels: Float[np.ndarray, " q"]) -> Node:
-    """Mix the predictions of completions; what these add to the variance is noise."""
-    n = len(levels)
-    each = each.reshape(-1, COMPLETIONS, 3 + n)
+def _mixed(
+    each: Node, dof: float, levels: Float[np.ndarray, " q"], n_completions: int, n_draws: int = 1
+) -> Node:
+    """Mix predictions of draws of the weights, and of completions.
+
+    What draws add to the variance is epistemic, what completions add is noise.
+    """
+    n, n_each = len(levels), n_completions * n_draws
+    each, share = each.reshape(-1, n_each, 3 + n), np.full((n_each, 1), 1.0 / n_each)
     m, epistemic, noise = (taken(each, k, 2) for k in range(3))
-    mean = m @ _SHARE
-    epistemic_var, noise_var = epistemic @ _SHARE, (noise + (m - mean) * (m - mean)) @ _SHARE
+    mean, epistemic_var, noise_var = m @ share, epistemic @ share, noise @ share
+    of_draws = m.reshape(-1, n_completions, n_draws)
+    own = of_draws.sum() * (1.0 / n_draws)
+    if n_draws > 1:
+        apart = (of_draws - own).reshape(-1, n_each)
+        epistemic_var += apart * apart @ share
+    if n_completions > 1:
+        apart = own.reshape(-1, n_completions) - mean
+        noise_var += (apart * apart) @ np.full((n_completions, 1), 1.0 / n_completions)
     if not n:
         return side_by_side([mean, epistemic_var, noise_var])
+    if n_completions > 1 and n_draws > MEMBERS:  # as `MixturePredictive.over_completions`
+        turn, member = np.divmod(np.arange(n_completions * MEMBERS), MEMBERS)
+        heard = turn * n_draws + (member * n_draws // MEMBERS + turn) % n_draws
+        each, n_each = taken(each, heard, 1), len(heard)
+        m, epistemic, noise = (taken(each, k, 2) for k in range(3))
+        share = np.full((n_each, 1), 1.0 / n_each)
     # In standard deviations of the mixture, from its mean.
     std = applied("sqrt", epistemic_var + noise_var)
-    m = ((m - mean) / std).reshape(-1, 1, COMPLETIONS)
+    m = ((m - mean) / std).reshape(-1, 1, n_each)
     shrink = 1.0 if np.isinf(dof) else np.sqrt(1.0 - 2.0 / dof)
-    rate = (std * (1.0 / shrink) / applied("sqrt", epistemic + noise)).reshape(-1, 1, COMPLETIONS)
+    rate = (std * (1.0 / shrink) / applied("sqrt", epistemic + noise)).reshape(-1, 1, n_each)
     q = (taken(each, np.arange(3, 3 + n), 2).mT - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1)
 
     def newton(_: Node, at: Node, low: Node, high: Node) -> list[Node]:
-        own = student((at - m) * rate, dof)
-        excess = own.lower @ _SHARE - levels[:, None]
+        bell = student((at - m) * rate, dof)
+        excess = bell.lower @ share - levels[:, None]
         low, high = where_less(excess, 0.0, at, low), where_less(excess, 0.0, high, at)
-        step, middle = at - excess / ((own.density * rate) @ _SHARE), (low + high) * 0.5
+        step, middle = at - excess / ((bell.density * rate) @ share), (low + high) * 0.5
         is_within = applied("abs", step - middle), (high - low) * 0.5 + _LEAST_MOVE
         return [where_less(*is_within, step, middle), low, high]
 

@@ -8,11 +8,24 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from bayesprop.distributions.mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.networks.gradient_method import Apply, GradientMethod, Parameters
-from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.networks.likelihoods import GaussianNoise, InputNoise, NetworkLikelihood
+from bayesprop.networks.mlp import ACTIVATIONS, plain_activation
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.graphs import (
+    ClassNodes,
+    Node,
+    NumberNodes,
+    applied,
+    entropy,
+    larger,
+    smaller,
+    taken,
+)
 
 
 class ClassMoments(NamedTuple):
@@ -82,3 +95,33 @@ def _predict(
     total, _ = jax.lax.scan(add, zero, drawn)
     n_draws = jax.tree.leaves(drawn)[0].shape[0]
     return ClassMoments(*(part / n_draws for part in total))
+
+
+def graph(
+    apply: Apply, likelihood: NetworkLikelihood, networks: Parameters, x: Node
+) -> NumberNodes | ClassNodes:
+    """Write `predict_networks` of one target as a graph of ONNX, in float64.
+
+    ValueError for activations but relu.
+    """
+    if plain_activation(apply) is not ACTIVATIONS["relu"]:
+        raise ValueError("ONNX takes plain networks with activation='relu' alone: fit one")
+    first, *others = (np.asarray(layer, np.float64) for layer in networks.weights)
+    f = x @ first[:, :-1] + first[:, -1:]
+    for w in others:
+        f = larger(f, 0.0) @ w[:, :-1] + w[:, -1:]
+    n, k = len(first), likelihood.n_outputs
+    if not isinstance(likelihood, GaussianNoise):
+        e = applied("exp", f - f.max())
+        p = e / e.sum()
+        proba, expected = (part.sum(0) * (1.0 / n) for part in (p, entropy(p)))
+        return ClassNodes(proba.reshape(-1, k), expected.reshape(-1, 1))
+    f = f.transposed(1, 0, 2)
+    if isinstance(likelihood, InputNoise):
+        mean, log_var = (taken(f, np.arange(part, part + 1), 2) for part in range(2))
+        noise_var = applied("exp", smaller(larger(log_var, LEAST_LOG_NOISE), MOST_LOG_NOISE))
+    else:
+        own = jax.vmap(likelihood.observe)(networks.likelihood, jnp.zeros((n, 1))).v
+        mean, noise_var = f, f * 0.0 + np.asarray(own, np.float64)
+    mean, noise_var = mean.reshape(-1, 1), noise_var.reshape(-1, 1)
+    return NumberNodes(mean, mean * 0.0, noise_var, n_draws=n)

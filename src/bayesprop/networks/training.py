@@ -24,12 +24,13 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Drawn, Learned, Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.networks import draws
-from bayesprop.networks.gradient_method import GradientMethod, Info
+from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters
 from bayesprop.networks.likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.networks.mlp import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes
 from bayesprop.numerics.loops import gathered, partitioned_by_xla
 from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
@@ -250,9 +251,18 @@ class TrainedNetwork:
 
     def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over draws of the weights, always the same ones."""
-        key = jax.random.fold_in(random_key(state.seed), 2**31 - 1)
-        parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), key)
+        parts = self.predicted(state, jnp.asarray(padded(x), jnp.float32), _key(state))
         return predictive(parts, len(x))
+
+    def graph(self, state: NetworkState, x: Node) -> NumberNodes | ClassNodes:
+        """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
+        method = self.drawing
+        return draws.graph(method.apply, method.likelihood, self.drawn(state), x)
+
+    def drawn(self, state: NetworkState) -> Parameters:
+        """Return the networks of a prediction, along a leading axis."""
+        keys = jax.random.split(_key(state), self.n_draws)
+        return jax.vmap(lambda key: self.drawing.sample(key, state.network))(keys)
 
     def draw(self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions, one network each."""
@@ -312,6 +322,11 @@ class BlockNetwork(TrainedNetwork):
             trace=trace,
         )
         return learned._replace(report=report)
+
+
+def _key(state: NetworkState) -> PRNGKeyArray:
+    """Return what the draws of all predictions come from."""
+    return jax.random.fold_in(random_key(state.seed), 2**31 - 1)
 
 
 @partial(jax.jit, static_argnames=("init", "sizes"))

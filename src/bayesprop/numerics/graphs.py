@@ -60,10 +60,14 @@ class Node:
     def __neg__(self) -> Node:
         return self * -1.0
 
+    def transposed(self, *axes: int) -> Node:
+        """Order the axes anew."""
+        return Node(operators().transpose(self.var, perm=axes))
+
     @property
     def mT(self) -> Node:
         """Swap the last two of three axes."""
-        return Node(operators().transpose(self.var, perm=[0, 2, 1]))
+        return self.transposed(0, 2, 1)
 
     def reshape(self, *shape: int) -> Node:
         """Give other axes; -1 stands for the one that is left."""
@@ -150,16 +154,21 @@ def repeated(
 
 
 class NumberNodes(NamedTuple):
-    """A prediction of standardised targets, (n, o).
+    """A prediction of standardised targets, (n, o); of draws of the weights (n draws, o).
 
-    noise_var, dof
-        Constants, (o,); dof of a Student-t distribution of the whole, infinite for a Gaussian.
+    noise_var
+        Constants, (o,), or as the mean is.
+    dof
+        Of a Student-t distribution of the whole, (o,), infinite for a Gaussian.
+    n_draws
+        Rows that predict one, each with equal share.
     """
 
     mean: Node
     epistemic_var: Node
-    noise_var: Float[np.ndarray, " o"]
+    noise_var: Float[np.ndarray, " o"] | Node
     dof: Float[np.ndarray, " o"] = np.full(1, np.inf)
+    n_draws: int = 1
 
 
 class ClassNodes(NamedTuple):

@@ -206,9 +206,11 @@ class MemberNetworks(TrainedNetwork):
         """Predict by every member once."""
         del key
         method = self.gradient
-        return draws.predict_networks(
-            method.apply, method.likelihood, method.mean(state.network), x
-        )
+        return draws.predict_networks(method.apply, method.likelihood, self.drawn(state), x)
+
+    def drawn(self, state: NetworkState) -> Parameters:
+        """Return the members."""
+        return self.gradient.mean(state.network)
 
 
 def _chosen(rows: Rows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,9 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Drawn, Learned
 from bayesprop.model.progress import Progress
 from bayesprop.networks import draws, posterior
+from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, NetworkLikelihood
-from bayesprop.networks.mlp import mlp_apply
+from bayesprop.networks.mlp import mlp_apply, plain_apply
 from bayesprop.networks.posterior import GammaPrior, Position, PosteriorModel
 from bayesprop.networks.training import (
     FURTHEST_INPUT,
@@ -33,6 +34,7 @@ from bayesprop.networks.training import (
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes
 from bayesprop.numerics.machine import random_key
 from bayesprop.numerics.rows import Rows
 from bayesprop.sampling import diagnostics
@@ -147,6 +149,14 @@ class MarkovChains:
         """Predict by some draws, on the device."""
         rows = jnp.asarray(padded(x), jnp.float32)
         return draws.predict_networks(self.model.apply, self.model.likelihood, positions, rows)
+
+    def graph(self, state: ChainState, x: Node) -> NumberNodes | ClassNodes:
+        """Write `predict` as a graph of ONNX, in float64; ValueError for settings without one."""
+        position, scaled = state.chains.pooled(), cast(partial, self.model.apply)
+        weights = tuple(np.asarray(w) / np.sqrt(w.shape[1]) for w in position.weights)
+        networks = Parameters(weights, position.likelihood)
+        apply = partial(plain_apply, **scaled.keywords)
+        return draws.graph(apply, self.model.likelihood, networks, x)
 
     def draw(self, state: ChainState, x: np.ndarray, rng: np.random.RandomState, n: int) -> Drawn:
         """Draw functions of the chains at random; as many as there are come each of them once."""
