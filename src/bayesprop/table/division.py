@@ -33,6 +33,7 @@ from bayesprop.table.errors import (
     one_line,
     quoted,
     row_name,
+    rows_of,
     together,
 )
 from bayesprop.table.target import (
@@ -252,7 +253,8 @@ class Division(NamedTuple):
 
         The former as `cross_fitted` has them.
         """
-        features, remarks, std, _ = encoding.encode(self.frame, std_of=self.std_of)
+        with rows_of(self.numbers - 1):
+            features, remarks, std, _ = encoding.encode(self.frame, std_of=self.std_of)
         train = ~self.is_test
         if std is not None:
             encoding.check_std(features[train], std[train])

@@ -11,15 +11,15 @@ import math
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
-
 
 MOST_PROBLEMS = 20
 """That one error lists; of more it says how many."""
@@ -64,6 +64,12 @@ def rows_called(name: Callable[[int], str]) -> Iterator[None]:
         yield
     finally:
         _ROW_NAME.reset(token)
+
+
+def rows_of(places: np.ndarray) -> AbstractContextManager[None]:
+    """Let messages call rows of a part, by their places in the whole, as they would call those."""
+    whole = _ROW_NAME.get()
+    return rows_called(lambda row: whole(int(places[row])))
 
 
 def row_name(place: int) -> str:
