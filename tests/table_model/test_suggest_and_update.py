@@ -237,6 +237,16 @@ def test_updates_have_the_weights_of_the_fit():
         model.update(new.with_columns(w=pl.lit(0.0)))
 
 
+def test_updates_have_the_missing_values_of_the_fit(tmp_path: Any):
+    first = HOUSES.with_columns(
+        price=pl.when(pl.int_range(120) > 2).then("price").otherwise(-999.0)
+    )
+    first.write_csv(tmp_path / "first.csv")
+    model = bayesprop.fit(first, missing=["-999"], test_fraction=0, **HOW)
+    for known in (first, str(tmp_path / "first.csv")):
+        assert model.update(MEASURED, known).notes.rows["train"] == 117 + 15
+
+
 def test_what_an_update_refuses(model: bayesprop.TableModel, monkeypatch: Any):
     other = MEASURED.clone()
     refused: list[tuple[Any, str]] = [

@@ -453,13 +453,15 @@ class Notes:
 
     def learning(self, table: Any) -> RowRequest:
         """Return what the fit was asked, for another table."""
-        drop, share = self.config.get("drop"), self.config.get("test_fraction")
+        drop, missing = self.config.get("drop"), self.config.get("missing")
+        share = self.config.get("test_fraction")
         return RowRequest(
             table=table,
             weights=self._named("weights"),
             group=self.group,
             time=self._named("time"),
-            drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            drop=tuple(map(str, drop)) if isinstance(drop, list) else (),
+            missing=tuple(map(str, missing)) if isinstance(missing, list) else None,
             std_of=self.std_of,
             kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
             test_fraction=float(share) if _is_figure(share) else 0.0,

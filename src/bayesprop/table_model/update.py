@@ -29,9 +29,7 @@ from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.sources import Table, column, divided, fingerprint, table_name
 
 if TYPE_CHECKING:
-    from bayesprop.codec import JsonObject
     from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase
-    from bayesprop.table_model.model import TableModel
 
 
 _SHARED = {
@@ -60,7 +58,7 @@ def update(
 ) -> TableModel:
     """Evaluate a model on the measured rows, and return one that has learnt them."""
     listener, what, rule = current_listener(), table_name(table), model.notes.rule
-    if any(table is one or (isinstance(one, str) and table == one) for one in known):
+    if any(table is one or (isinstance(table, str) and table == one) for one in known):
         raise InputError(Message.of("known.same", what=what))
     if model.notes.std_of and not known:
         raise InputError(Message.of("known.std_of"))
