@@ -205,7 +205,8 @@ def test_what_no_fit_can_take_is_refused(std_of, others, told):
 
 def test_a_refusal_names_the_row_of_the_table():
     lacks = MEASURED.with_row_index().with_columns(
-        y=pl.when(pl.col("index") > 0).then("y"), dose_sd=pl.when(pl.col("index") != 5).then("dose_sd")
+        y=pl.when(pl.col("index") > 0).then("y"),
+        dose_sd=pl.when(pl.col("index") != 5).then("dose_sd"),
     )
     with pytest.raises(TableError, match="got no value in data row 6: "):
         bayesprop.fit(lacks.drop("index"), std_of=ERRORS, **LINE)

@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 if TYPE_CHECKING:
-    import numpy as np
     from jaxtyping import Array, PRNGKeyArray
     from threadpoolctl import LibController
 

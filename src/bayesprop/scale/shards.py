@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,10 +51,6 @@ from bayesprop.scale.cluster import Job, Pool, Workers, results
 from bayesprop.scale.merging import ReExpressed, is_linear_in_inputs, merge, with_learned
 from bayesprop.sealed import ModelFileError, believing, read_sealed, write_sealed
 from bayesprop.store import estimator_from_stored
-
-if TYPE_CHECKING:
-    from bayesprop.estimators.shell import EstimatorBase
-
 
 _KIND = "rounds of shards"
 _PLAIN = ("n_first", "seed", "digests", "n_done", "guards")

@@ -84,7 +84,7 @@ class Evaluation(dict[str, dict[str, float]]):
         Rows by actual (outer list) and predicted class, in their order: "classes", "counts". None
         of numbers.
     decided
-        What the decision between two classes does, as `deciding.decided` says it; None without.
+        What the decision between two classes does, as `answers.decided` says it; None without.
     coverage_by_group
         Of numbers: known and new groups, and those least likely at 90 %; None without groups.
     """

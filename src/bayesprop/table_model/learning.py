@@ -65,12 +65,10 @@ from bayesprop.table_model.sources import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
     from dask.dataframe import DataFrame
 
     from bayesprop.codec import JsonObject
     from bayesprop.estimators.shell import EstimatorBase
-    from bayesprop.scale.all_rows import AllRows
 
 
 ROUNDS = 10
