@@ -182,9 +182,13 @@ def test_zeros_are_the_plain_fit():
 @pytest.mark.parametrize(
     ("std_of", "others", "told"),
     [
-        ({"dose": "y"}, {}, "a number or a column that is nothing else, got 'y'"),
-        ({"dose": "dose"}, {}, "nothing else, got 'dose'"),
-        ({"dose": "share_sd"}, {}, "nothing else, got 'share_sd'"),
+        (
+            {"dose": "y"},
+            {},
+            "a number, or a column that is neither dropped nor used otherwise, got 'y'",
+        ),
+        ({"dose": "dose"}, {}, "used otherwise, got 'dose'"),
+        ({"dose": "share_sd"}, {}, "used otherwise, got 'share_sd'"),
         ({"dose": "sd"}, {}, "no column 'sd' in the frame; columns: "),
         ({"doze": 1.0}, {}, "no column 'doze' in the frame; did you mean 'dose'"),
         ({"town": 1.0}, {}, "'town' is not an input that holds numbers"),
