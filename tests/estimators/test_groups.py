@@ -73,7 +73,7 @@ def test_groups_weigh_the_families_of_classes():
 def test_what_groups_cannot_be_is_refused():
     X, y, who = patients(6, 4, 0)
     default = BayesianRegressor((5,), n_epochs=2)
-    with pytest.raises(ValueError, match="one label a row, 24, got 23"):
+    with pytest.raises(ValueError, match=r"one label a row, 24, .* got 23$"):
         default.fit(X, y, groups=who[1:])
     with pytest.raises(ValueError, match="two different groups or more"):
         default.fit(X, y, groups=np.zeros(24))
@@ -81,6 +81,9 @@ def test_what_groups_cannot_be_is_refused():
         BayesianRegressor((5,), n_epochs=2, n_members=1).fit(X, y, groups=who)
     with pytest.raises(ValueError, match="labels of one kind"):
         default.fit(X, y, groups=np.array([1, "a"] * 12, object))
+    for gap in (None, np.nan):
+        with pytest.raises(ValueError, match=r"label in every row, got (None|nan) in row 1: "):
+            default.fit(X, y, groups=np.array(["a", gap] * 12, object))
     for other, target in ((BayesianLinearRegressor(), y), (PBPClassifier(n_epochs=1), y > 0.0)):
         with pytest.raises(ValueError, match=r"groups must be None for .* holds out no rows"):
             other.fit(X, target, groups=who)
@@ -162,8 +165,8 @@ def test_missing_values_files_and_weights_keep_the_groups(known, tmp_path):
 def test_labels_that_are_not_those_of_the_fit_are_refused(known):
     model, X, y, names = known
     for groups, says in (
-        (names[1:], "one label a row, 40, got 39"),
-        ("P00", "one label a row, 40, got 1"),
+        (names[1:], "one label a row, 40, .* got 39$"),
+        ("P00", "one label a row, 40, .* got 1$"),
     ):
         with pytest.raises(ValueError, match=says):
             model.predict(X, groups=groups)
@@ -245,7 +248,7 @@ def test_groups_may_have_several_columns(tmp_path):
 
     for labels, says in (
         (groups[:, 0], "the columns of the fit, 2, got 1"),
-        (groups[1:], r"one label a row, 200, got the shape \(199, 2\)"),
+        (groups[1:], r"one label a row, 200, .* got the shape \(199, 2\)"),
     ):
         with pytest.raises(ValueError, match=says):
             model.predict(X, groups=labels)

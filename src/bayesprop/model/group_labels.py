@@ -18,12 +18,6 @@ def checked_labels(groups: ArrayLike, n_rows: int) -> list[Shaped[np.ndarray, " 
     """
     factors = _columns(groups, n_rows)
     for labels in factors:
-        try:
-            np.unique(labels)
-        except TypeError as error:
-            raise ValueError(
-                "groups must hold labels of one kind: turn them all into text"
-            ) from error
         is_absent = label_texts(labels) == ""
         if is_absent.any():
             row = int(np.argmax(is_absent))
@@ -31,6 +25,12 @@ def checked_labels(groups: ArrayLike, n_rows: int) -> list[Shaped[np.ndarray, " 
                 f"groups must hold a label in every row, got {labels.tolist()[row]!r} in row {row}:"
                 " give each single row a name of its own"
             )
+        try:
+            np.unique(labels)
+        except TypeError as error:
+            raise ValueError(
+                "groups must hold labels of one kind: turn them all into text"
+            ) from error
     return [one if one.dtype.kind in "biuf" else label_texts(one) for one in factors]
 
 
@@ -57,7 +57,7 @@ def _columns(groups: ArrayLike, n_rows: int) -> list[np.ndarray]:
     if shape[0] != n_rows or len(shape) > 2 or not labels.size:
         got = shape[0] if len(shape) == 1 else f"the shape {shape}"
         raise ValueError(
-            f"groups must hold one label a row, {n_rows}, got {got}; or a column of labels for "
-            f"every factor, ({n_rows}, f)"
+            f"groups must hold one label a row, {n_rows}, or a column of labels for every factor, "
+            f"({n_rows}, f); got {got}"
         )
     return [*labels.reshape(n_rows, -1).T]
