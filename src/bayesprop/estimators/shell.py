@@ -228,7 +228,8 @@ class EstimatorBase(ABC, BaseEstimator):
         groups
             (n,) labels of what belongs together, such as the patient of every row: error bars are
             then those of new groups. For methods that judge themselves by rows left out;
-            `BayesianRegressor` learns the groups' effects, too, by which it predicts known groups.
+            `BayesianRegressor` learns the groups' effects, too, by which it predicts known groups,
+            and takes (n, f) of several kinds, such as patient and site: the first is left out.
         X_std
             Standard deviations of the errors of X, as of `predict_dist`: what is learnt is then of
             exact inputs, and new rows with an X_std come from the same population.
@@ -352,7 +353,7 @@ class RegressorBase(EstimatorBase, RegressorMixin):
             the share of its variance that comes from there. A missing value needs none. None: X is
             exact.
         groups
-            (n,) labels as of `fit`, where `BayesianRegressor` was fitted with groups: the
+            Labels as of `fit`, where `BayesianRegressor` was fitted with groups: the
             prediction of a known one is moved by what was learnt of it, and `group_share` is the
             share of the variance that more rows of a row's group would remove. None: all are new.
         """
