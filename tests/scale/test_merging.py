@@ -119,6 +119,7 @@ def test_what_cannot_be_merged_says_what_to_do():
     linear = BayesianLinearRegressor().fit(X, Y)
     pbp = [PBPRegressor((3,), random_state=0).partial_fit(X[part], Y[part]) for part in PARTS]
     tiny = BayesianRegressor((3,), n_epochs=2, random_state=0)
+    both, twice, linear_of_two = np.c_[Y, Y], BayesianLinearRegressor(), BayesianLinearRegressor()
     table_model = bayesprop.fit(pl.DataFrame({"x": X[:, 0], "y": Y}), target="y", method="linear")
     for models, start, words in (
         ([], None, "one fitted model at least"),
@@ -127,6 +128,7 @@ def test_what_cannot_be_merged_says_what_to_do():
         ([linear, pbp[0]], None, "one class"),
         ([linear, BayesianLinearRegressor(prior_prec=1.0).fit(X, Y)], None, "same prior_prec"),
         ([linear, BayesianLinearRegressor().fit(X[:, :2], Y)], None, "same columns"),
+        ([twice.fit(X, both, X_std=0.1), linear_of_two.fit(X, both)], None, r"errors \(X_std\)"),
         ([tiny.fit(X[:30], Y[:30])], None, "whose posteriors multiply"),
         ([table_model, table_model], None, "got TableModel; `bayesprop merge` merges files"),
     ):

@@ -74,6 +74,11 @@ def merge(models: Sequence[EstimatorBase], start: EstimatorBase | None = None) -
                 f"start must be the model that all of them went on from, for {_name(first)}: fit "
                 "it to a few rows, let each go on from a copy by partial_fit, and pass it as start"
             )
+        if any(one.encoding_.population is not None for one in models):
+            raise ValueError(
+                "models must not have learnt from inputs with errors (X_std), got one that has: "
+                "fit all rows together"
+            )
         return _merged_alone(models)
     for number, model in enumerate(models, start=1):
         _check_units(first, model, number)
