@@ -78,6 +78,7 @@ def test_a_number_is_of_every_row_and_nothing_is_left_behind(model):
             "'bad' must hold standard deviations of at least 0, one .* got .*row 3",
         ),
         ({"dose": "town"}, "'town' must hold numbers"),
+        ("dose_sd", "^std_of must give a column or a number by column, .* got 'dose_sd'$"),
     ],
 )
 def test_what_has_no_standard_deviation_is_refused(model, std_of, told):

@@ -208,6 +208,8 @@ class TableModel:
         self, allow_absent: bool, std_of: Mapping[str, str | float] | None = None
     ) -> TableModel:
         """Say how tables are read: columns have the errors of the fit, and those of `std_of`."""
+        if not isinstance(std_of, Mapping | None):
+            raise InputError(Message.of("std_of.mapping", got=repr(std_of)))
         own = self.notes.std_of | dict(std_of or {})
         return replace(self, allow_absent=allow_absent, std_of=own)
 
