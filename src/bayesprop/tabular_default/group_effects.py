@@ -56,7 +56,7 @@ class GroupEffects(NamedTuple):
     mean, cov
         Of the intercept and the slopes of every group of the first factor; cov given c and all w.
     noise_var
-        The variance s.
+        The variance s; of few rows that of rows left out, if it is larger.
     usual_share
         Epistemic share of the variance that nine of ten rows learnt do not exceed.
     factors, sizes
