@@ -61,11 +61,11 @@ def test_ordered_classes_are_compared_by_their_ranks():
 def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(monkeypatch):
     seen = []
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, X_std=None):
         seen.append(np.sort(y).tolist())
         raise FloatingPointError("it fell over")
 
-    def remembered(self, X, y, sample_weight=None):
+    def remembered(self, X, y, sample_weight=None, X_std=None):
         seen.append(np.sort(y).tolist())
         return original(self, X, y, sample_weight)
 
