@@ -80,7 +80,7 @@ class GaussianProcess:
         self.mean_, self.std_ = float(y.mean()), float(y.std()) or 1.0
         order = np.random.default_rng(self.seed).permutation(len(y))
         inputs, targets = standardised(self.scaler_, X), (y - self.mean_) / self.std_
-        scales: Any = np.ones(X.shape[1]) if X.shape[1] <= _MAX_SCALES else 1.0
+        scales: np.ndarray | float = np.ones(X.shape[1]) if X.shape[1] <= _MAX_SCALES else 1.0
         kernel = kernels.ConstantKernel() * kernels.RBF(scales) + kernels.WhiteKernel()
         few, most = order[: self.n_learning], order[: self.n_kept]
         model: Any = GaussianProcessRegressor(kernel, random_state=self.seed)
