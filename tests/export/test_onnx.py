@@ -23,6 +23,10 @@ from bayesprop.cli import main
 from bayesprop.distributions.gaussian_copula import GaussianCopula
 from bayesprop.export.onnx_file import _ABLE, _mixed, check
 from bayesprop.model.method import WritesGraph
+from bayesprop.networks import draws
+from bayesprop.networks.gradient_method import Parameters
+from bayesprop.networks.likelihoods import KnownNoise
+from bayesprop.networks.mlp import plain_apply
 from bayesprop.numerics import graphs, softmax_expectations
 from bayesprop.table.errors import InputError
 
@@ -210,6 +214,9 @@ def test_refusals_name_a_remedy(tmp_path: Path):
         check(cast(Any, SimpleNamespace(method=object())))
     with pytest.raises(InputError, match=r"quantiles must be .* got \[1.5\]"):
         fitted("linear").to_onnx(tmp_path / "m.onnx", quantiles=[1.5])
+    weights = (np.broadcast_to(0.0, (2**10, 2**8, 2**8)), np.broadcast_to(0.0, (2**10, 257, 1)))
+    with pytest.raises(ValueError, match="got 67372032: fit with fewer draws"):
+        draws.graph(plain_apply, KnownNoise(1), Parameters(weights, ()), cast(Any, None))
     positive = mixed().with_columns(pl.col("target").exp())
     kind = {"target_kind": "positive", "test_fraction": 0.2}
     model = bayesprop.fit(positive, target="target", method="linear", **kind)

@@ -21,6 +21,7 @@ from bayesprop.table.supervised import (
     residuals_without,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.values import are_codes
 
 N = 720
 
@@ -322,6 +323,7 @@ def test_words_beside_numbers_that_name_are_missing(n_plots):
     [*product((2**53, 2**63), (pl.UInt64, pl.String)), (10**25, pl.String)],
 )
 def test_whole_numbers_that_floats_merge_are_names_of_their_own(first, kind):
+    assert are_codes(pl.Series(["0123", "9" * 25, "9" * 24 + "8"]))
     places = np.random.default_rng(0).integers(0, 4, 80)
     ids = pl.Series("id", [str(first + int(k)) for k in places]).cast(kind)
     frame = pl.DataFrame({"id": ids, "y": 10.0 * places})

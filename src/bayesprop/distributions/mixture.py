@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import special
 
 from bayesprop.distributions.predictive import (
@@ -163,6 +163,11 @@ def scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> Nodes:
     kernel_sums.scale_shares(at.reshape(share.shape), *of_elements, *rules, share)
     share /= share.sum(axis=-1, keepdims=True)
     return Nodes(at, share.reshape(at.shape))
+
+
+def members_heard(n: int, k: int, turns: int) -> Int[np.ndarray, "n t"]:
+    """Return n of k members for each of so many turns, evenly spaced, the next ones in the next."""
+    return (np.arange(n)[:, None] * k // n + np.arange(turns)) % k
 
 
 @dataclass(frozen=True, repr=False)
@@ -329,7 +334,7 @@ class MixturePredictive(Predictive):
         k, n_rows = share.shape[:2]
         if k <= n:
             return self
-        member = (np.arange(n)[:, None] * k // n + np.arange(n_rows) % turns) % k
+        member = members_heard(n, k, turns)[:, np.arange(n_rows) % turns]
         kept = {name: getattr(self, name)[member, np.arange(n_rows)] for name in names}
         kept[names[0]] *= np.sum(share, axis=0) / np.sum(kept[names[0]], axis=0)
         return replace(self, **kept)

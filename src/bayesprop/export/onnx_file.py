@@ -16,6 +16,7 @@ from scipy import special
 from bayesprop.atomic import write_atomically
 from bayesprop.distributions.gaussian_copula import COMPLETIONS
 from bayesprop.distributions.imputed import MEMBERS
+from bayesprop.distributions.mixture import members_heard
 from bayesprop.model.method import WritesGraph
 from bayesprop.model.task import Classes, Fitted, Numbers
 from bayesprop.numerics.graphs import (
@@ -352,8 +353,8 @@ def _mixed(
     if not n:
         return side_by_side([mean, epistemic_var, noise_var])
     if n_completions > 1 and n_draws > MEMBERS:  # as `MixturePredictive.over_completions`
-        turn, member = np.divmod(np.arange(n_completions * MEMBERS), MEMBERS)
-        heard = turn * n_draws + (member * n_draws // MEMBERS + turn) % n_draws
+        heard = members_heard(MEMBERS, n_draws, n_completions) + n_draws * np.arange(n_completions)
+        heard = heard.ravel()
         each, n_each = taken(each, heard, 1), len(heard)
         m, epistemic, noise = (taken(each, k, 2) for k in range(3))
         share = np.full((n_each, 1), 1.0 / n_each)

@@ -27,6 +27,9 @@ from bayesprop.numerics.graphs import (
     taken,
 )
 
+_MOST_WRITTEN = 2**26
+"""Of float64, twice in a file, which may have 2 GiB."""
+
 
 class ClassMoments(NamedTuple):
     """Mean class probabilities (n, c), and the mean over draws of their entropy, nats (n,)."""
@@ -102,10 +105,16 @@ def graph(
 ) -> NumberNodes | ClassNodes:
     """Write `predict_networks` of one target as a graph of ONNX, in float64.
 
-    ValueError for activations but relu.
+    ValueError for activations but relu, and for more weights than a file may hold.
     """
     if plain_activation(apply) is not ACTIVATIONS["relu"]:
         raise ValueError("ONNX takes plain networks with activation='relu' alone: fit one")
+    n_weights = sum(np.size(layer) for layer in networks.weights)
+    if n_weights > _MOST_WRITTEN:
+        raise ValueError(
+            f"ONNX takes up to {_MOST_WRITTEN} weights of all draws together, got {n_weights}: fit "
+            "with fewer draws (n_draws, n_members), or smaller hidden_layer_sizes"
+        )
     first, *others = (np.asarray(layer, np.float64) for layer in networks.weights)
     f = x @ first[:, :-1] + first[:, -1:]
     for w in others:

@@ -220,8 +220,8 @@ def are_codes(known: pl.Series) -> bool:
     """
     if not known.str.contains(_CODE).all():
         return False
-    if known.str.starts_with("0").any():
-        return known.str.len_chars().n_unique() == 1
+    if known.str.starts_with("0").any() and known.str.len_chars().n_unique() == 1:
+        return True
     are_long = bool(known.str.contains(_LONG_CODE).any())
     return are_long and known.cast(pl.Float64).n_unique() < known.n_unique()
 
