@@ -3,8 +3,10 @@
 FOLDER holds NAME.csv.gz files and a README.md whose table begins its rows with the name, the target
 and the task (`regression` or `K classes`). Of each file the rows with a target, permuted by
 `default_rng(split)`, at most 3000 of them, 80 % to learn; both parts are written as text, cell by
-cell as the file has them, and given to `bayesprop.fit` and `predict` at their defaults. One line of
-JSON a fit goes to `--out`; what stands there already is not run again. An error is a line as well.
+cell as the file has them, and given to `bayesprop.fit` and `predict` at their defaults. CatBoost
+and a forest (quantile-forest, of classes scikit-learn's), if installed, have the same rows as
+`bayesprop fit` reads them. One line of JSON a fit goes to `--out`; what stands there already is not
+run again. An error is a line as well.
 """
 
 from __future__ import annotations
@@ -12,28 +14,45 @@ from __future__ import annotations
 import csv
 import gzip
 import time
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 import bayesprop
 from bayesprop.cli.console import print_table
+from bayesprop.distributions.categorical import ClassPredictive
+from bayesprop.table.read import read_table
 from benchmarks.tables import asked_for, rows_of, run_missing
+from papers import class_peers, number_peers, table_splits
 
-METHODS = ("default", "linear")
 LINEAR = {"regression": "linear", "classification": "logistic"}
+PEERS = {
+    "CatBoost": {"regression": "CatBoost quantiles", "classification": "CatBoost"},
+    "forest": {"regression": "quantile forest", "classification": "random forest"},
+}
+METHODS = ("default", "linear", *PEERS)
+COVERAGES = 0.5, 0.8, 0.9, 0.99
 MOST_ROWS, TRAINING_SHARE = 3000, 0.8
+Answer = Callable[[], pl.DataFrame]
 
 
-def targets(folder: Path) -> dict[str, tuple[str, str]]:
+class Case(NamedTuple):
+    """What a table is asked for."""
+
+    target: str
+    task: str
+
+
+def cases_of(folder: Path) -> dict[str, Case]:
     """Read target and task of every table from the folder's page."""
     cells = [line.split("|")[1:4] for line in (folder / "README.md").read_text().splitlines()]
     return {
-        name: (target, "regression" if task == "regression" else "classification")
+        name: Case(target, "regression" if task == "regression" else "classification")
         for name, target, task in (row for row in cells if len(row) == 3)
         if (folder / f"{name}.csv.gz").exists()
     }
@@ -53,20 +72,49 @@ def write_parts(source: Path, target: str, split: int, folder: Path) -> tuple[Pa
     return parts
 
 
-def scores(source: Path, target: str, task: str, method: str, split: int) -> dict[str, Any]:
+def scores(source: Path, case: Case, method: str, split: int) -> dict[str, Any]:
     """Fit and predict one split; its scores, or the error that ended it."""
     with TemporaryDirectory() as folder:
-        train, test = write_parts(source, target, split, Path(folder))
+        train, test = write_parts(source, case.target, split, Path(folder))
         started = time.process_time()
         try:
-            name = None if method == "default" else LINEAR[task]
-            model = bayesprop.fit(train, target=target, task=task, method=name, seed=split)
+            learn = learn_peer if method in PEERS else learn_ours
+            predict = learn(case, method, split, train, test)
             fitted = time.process_time()
-            answers = model.predict(test)
+            answers = predict()
             seconds = {"fit": fitted - started, "predict": time.process_time() - fitted}
-            return {"seconds": seconds} | score_answers(answers, test, target, task)
+            return {"seconds": seconds} | score_answers(answers, test, case.target, case.task)
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
+
+
+def learn_ours(case: Case, method: str, seed: int, train: Path, test: Path) -> Answer:
+    """Fit as a user calls `bayesprop.fit`; test rows are read when they are predicted."""
+    name = None if method == "default" else LINEAR[case.task]
+    model = bayesprop.fit(train, target=case.target, task=case.task, method=name, seed=seed)
+    return lambda: model.predict(test, COVERAGES if case.task == "regression" else None)
+
+
+def learn_peer(case: Case, method: str, seed: int, train: Path, test: Path) -> Answer:
+    """Fit a peer to the rows as `bayesprop fit` reads them."""
+    target, task = case
+    data = table_splits.encoded(read_table(str(train)), read_table(str(test)), target, task)
+    peers = number_peers.PEERS if task == "regression" else class_peers.PEERS
+    predict = peers[PEERS[method][task]].make(seed)(data.train, data.y_train)
+
+    def answer() -> pl.DataFrame:
+        predicted = predict(data.test)
+        if isinstance(predicted, ClassPredictive):
+            of_labels = zip(predicted.classes, predicted.proba.T, strict=True)
+            given = pl.Series(target, predicted.label)
+            return pl.DataFrame({f"p({label})": p for label, p in of_labels}).with_columns(given)
+        bounds = {}
+        for share in COVERAGES:
+            low, high = predicted.interval(share).T
+            bounds |= {f"lower_{100 * share:g}": low, f"upper_{100 * share:g}": high}
+        return pl.DataFrame({"mean": predicted.mean} | bounds)
+
+    return answer
 
 
 def label_of(text: str) -> str:
@@ -77,17 +125,24 @@ def label_of(text: str) -> str:
         return text.lower() if text.lower() in ("true", "false") else text
 
 
-def score_answers(answers: pl.DataFrame, test: Path, target: str, task: str) -> dict[str, float]:
+def score_answers(answers: pl.DataFrame, test: Path, target: str, task: str) -> dict[str, Any]:
     """Score predictions by the file's cells; labels are compared as `label_of` writes them."""
     truth = pl.read_csv(test, infer_schema=False)[target].to_list()
     if task == "regression":
         y = np.array(truth, float)
-        mean, low, high = (answers[name].to_numpy() for name in ("mean", "lower_90", "upper_90"))
+        inside = {}
+        for share in COVERAGES:
+            low, high = (
+                answers[f"{side}_{100 * share:g}"].to_numpy() for side in ("lower", "upper")
+            )
+            inside[f"{share:g}"] = float(np.mean((low <= y) & (y <= high)))
+        low, high = answers["lower_90"].to_numpy(), answers["upper_90"].to_numpy()
         outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
         return {
-            "rmse": float(np.sqrt(np.mean((mean - y) ** 2))),
+            "rmse": float(np.sqrt(np.mean((answers["mean"].to_numpy() - y) ** 2))),
             "interval_score": float(np.mean(high - low + 20.0 * outside)),
-            "coverage": float(np.mean((low <= y) & (y <= high))),
+            "coverage": inside["0.9"],
+            "inside": inside,
         }
     truth = list(map(label_of, truth))
     names = [name for name in answers.columns if name.startswith("p(")]
@@ -125,10 +180,10 @@ def show(out: Path) -> None:
 def main() -> None:
     """Run what is missing, split by split, and print."""
     asked = asked_for(__doc__, "results/strangers.jsonl", METHODS)
-    tables = targets(asked.folder)
+    tables = cases_of(asked.folder)
 
     def score(name: str, method: str, split: int) -> dict[str, Any]:
-        return scores(asked.folder / f"{name}.csv.gz", *tables[name], method, split)
+        return scores(asked.folder / f"{name}.csv.gz", tables[name], method, split)
 
     cases = product(tables, asked.models, range(asked.splits))
     by_split = sorted(cases, key=lambda case: case[2])
