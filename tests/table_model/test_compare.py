@@ -97,6 +97,8 @@ def test_the_slow_ones_are_left_out_and_said_unless_they_are_named(monkeypatch):
     for asked, words in refused:
         with pytest.raises(ValueError, match=words):
             bayesprop.compare(LINE, target="y", **asked)
+    with pytest.raises(TypeError, match=r"^compare\(\) takes no cost, which is of the fit"):
+        bayesprop.compare(LINE, target="y", cost="fn=10,fp=1")
 
 
 def trial(method, split, loss, seconds=1.0):

@@ -57,6 +57,8 @@ _METRICS = {
     CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
     REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-lik.", "coverage_90": "in 90 %"},
 }
+_OF_ONE_FIT = {"settings", "cost", "rate", "unit", "with_peers", "shards", "rounds", "cluster"}
+"""Arguments of `fit` that say nothing of rows and columns."""
 _OF_A_RARE_CLASS = {
     "average_precision": "average precision",
     "calibration_error": "calibration error",
@@ -350,6 +352,8 @@ def compare(
         check_method(name)
     if plot is not None:
         check_picture(Path(plot))
+    if others := sorted(rows.keys() & _OF_ONE_FIT):
+        raise TypeError(f"compare() takes no {others[0]}, which is of the fit of one method")
     splits, share = _split_plan(splits, test_fraction, rows)
     request = FitRequest.of(table, test_fraction=share, seed=seed, **rows)
     listener = current_listener()

@@ -32,7 +32,7 @@ from bayesprop.table.errors import Message, counted, for_terminal, quoted
 from bayesprop.table_model.answers import decided
 from bayesprop.table_model.listener import Scores, current_listener, figure
 from bayesprop.table_model.predict import predict_rows, predictive_of
-from bayesprop.table_model.request import FitRequest, RowRequest, outside_support
+from bayesprop.table_model.request import FitRequest, outside_support
 
 if TYPE_CHECKING:
     from bayesprop.codec import JsonObject
@@ -332,7 +332,7 @@ class _Suspect(NamedTuple):
 
 
 def judged_again(
-    request: RowRequest,
+    request: FitRequest,
     division: Division,
     judged: Judged,
     make: Callable[[], EstimatorBase],
@@ -361,7 +361,7 @@ def _suspects(division: Division, encoding: TableEncoding) -> Iterator[_Suspect]
 
 def _judged(
     suspect: _Suspect,
-    request: RowRequest,
+    request: FitRequest,
     division: Division,
     before: Judged,
     make: Callable[[], EstimatorBase],

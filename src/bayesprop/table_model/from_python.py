@@ -14,14 +14,12 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
-from bayesprop.codec import JsonObject
 from bayesprop.model.task import ORDERED
 from bayesprop.store import SavedModel, load_model
 from bayesprop.table.errors import InputError, Message, TableWarning
 from bayesprop.table.target import Label
-from bayesprop.table_model.answers import Asked
 from bayesprop.table_model.learning import fit_table, is_partitioned, rows_to_learn
-from bayesprop.table_model.listener import current_listener, plain
+from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
 from bayesprop.table_model.sources import (
@@ -145,43 +143,18 @@ def fit(
 
     Raises ValueError, in one line that names the column or argument.
     """
+    asked = dict(locals())
+    del asked["y"]
     if y is not None and target is not None:
         raise InputError(Message.of("y.and_target"))
     if is_partitioned(table):
         if shards is not None:
             raise InputError(Message.of("shards.dask"))
-        shards = table.npartitions
+        asked["shards"] = table.npartitions
     check_method(method)
     if task in (REGRESSION, CLASSIFICATION):
         method_of(method, task)
-    request = FitRequest.of(
-        table,
-        target=target,
-        task=task,
-        target_kind=target_kind,
-        exposure=exposure,
-        order=order,
-        weights=weights,
-        drop=drop,
-        group=group,
-        time=time,
-        missing=missing,
-        kinds=kinds,
-        std_of=std_of,
-        test_fraction=test_fraction,
-        seed=seed,
-        method=method,
-        settings=settings,
-        test=test,
-        positive=positive,
-        asked=Asked.of(cost, rate),
-        unit=unit,
-        with_peers=with_peers,
-        shards=shards,
-        rounds=rounds,
-        cluster=cluster,
-        checkpoint=checkpoint,
-    )
+    request = FitRequest.of(**asked)
     listener = current_listener()
     with ExitStack() as stack:
         with (
@@ -203,9 +176,7 @@ def fit(
         listener.remark(remarks)
         fitted = fit_table(request, frame, all_rows)
     fitted.warnings[:0] = remarks
-    costs = plain(dict(cost)) if isinstance(cost, Mapping) else cost
-    command = listener.command or _call(request, {"cost": costs, "rate": rate})
-    metadata = fitted.metadata(command)
+    metadata = fitted.metadata(listener.command or _call(request))
     return TableModel.of(SavedModel.of(fitted.estimator, fitted.encoding, metadata), fitted)
 
 
@@ -241,16 +212,15 @@ def _with_plain_labels(
     return frame.with_columns(values), replace(request, task=CLASSIFICATION)
 
 
-def _call(request: FitRequest, others: JsonObject) -> str:
+def _call(request: FitRequest) -> str:
     """Return the call that fits so again."""
     table = "df" if request.table == FRAME else repr(request.table)
-    plain = {
+    given = {
         one.name: getattr(request, one.name)
         for one in fields(request)
-        if one.name not in ("table", "settings", "asked", "test")
+        if one.name not in ("table", "settings", "test")
         and getattr(request, one.name) != one.default
     }
-    given = plain | {name: value for name, value in others.items() if value is not None}
     words = [f"{name}={value!r}" for name, value in {**given, **request.settings}.items()]
     if request.test is not None:
         words.append(f"test={request.test!r}" if isinstance(request.test, str) else "test=test")

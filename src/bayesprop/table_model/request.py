@@ -40,7 +40,7 @@ from bayesprop.table.errors import (
 )
 from bayesprop.table.target import Label, class_text
 from bayesprop.table_model.answers import Asked, stored_positive
-from bayesprop.table_model.listener import Scores, current_listener
+from bayesprop.table_model.listener import Scores, current_listener, plain
 from bayesprop.targets.bijectors import (
     CENSORED,
     COUNT,
@@ -72,8 +72,8 @@ _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowRequest(HoldOut):
-    """The rows and columns of a table for training, and the rows for evaluation.
+class FitRequest(HoldOut):
+    """The arguments of `fit` but y: rows and columns, the method, evaluation, decisions.
 
     Without a share to hold out, few rows are judged in folds.
 
@@ -85,6 +85,15 @@ class RowRequest(HoldOut):
         Ordered classes from the lowest to the highest; None: numbers sort themselves.
     test
         Rows of one's own to judge by, and no others: a table as `table` is named, or a frame.
+    settings
+        Hyper-parameters of the method.
+    with_peers
+        Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
+    shards, rounds, cluster, checkpoint
+        Parts that are learnt apart, and how often; address of a Dask scheduler whose workers do
+        it; file of the last round.
+    cost, rate
+        How two classes are decided, as `Asked.of` reads them.
     """
 
     table: str
@@ -93,50 +102,17 @@ class RowRequest(HoldOut):
     target_kind: str | None = None
     order: tuple[str, ...] | None = None
     test: Table | None = None
-
-    def __post_init__(self) -> None:
-        if self.test is None:
-            return
-        for name in ("time", "test_fraction"):
-            if getattr(self, name) is not None:
-                raise InputError(Message.of(f"test.and_{name}"))
-        if isinstance(self.test, str) and self.table == self.test:
-            raise InputError(Message.of("test.same", what=self.test))
-
-    @property
-    def share(self) -> float:
-        """The share held out: none beside rows of one's own."""
-        return super().share if self.test is None else 0.0
-
-    def task_or(self, usual: str | None) -> str | None:
-        """Return the task that was asked for, also by a kind of classes; else the usual one."""
-        asks_for_classes = self.order is not None or self.target_kind in KINDS_OF_CLASSES
-        return self.task or (CLASSIFICATION if asks_for_classes else usual)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitRequest(RowRequest):
-    """A fit: its method, its rows for evaluation, and its decision rule for two classes.
-
-    settings
-        Hyper-parameters of the method.
-    with_peers
-        Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
-    shards, rounds, cluster, checkpoint
-        Parts that are learnt apart, and how often; address of a Dask scheduler whose workers do
-        it; file of the last round.
-    """
-
     method: str | None = None
     settings: Params = field(default_factory=dict)
     positive: str | None = None
-    asked: Asked = field(default_factory=Asked)
     unit: str | None = None
     with_peers: bool = False
     shards: int | None = None
     rounds: int | None = None
     cluster: str | None = None
     checkpoint: str | Path | None = None
+    cost: str | Mapping[str, float] | None = None
+    rate: str | None = None
 
     @classmethod
     def of(cls, table: Table, **asked: Any) -> FitRequest:
@@ -147,6 +123,7 @@ class FitRequest(RowRequest):
         if request.task not in (None, REGRESSION, CLASSIFICATION):
             raise InputError(Message.of("task.unknown", got=repr(request.task)))
         seed, missing, kinds, drop = request.seed, request.missing, request.kinds, request.drop
+        cost = request.cost
         is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
         if not is_whole or not 0 <= seed < 2**32:
             raise InputError(Message.of("seed.number", got=repr(seed)))
@@ -174,10 +151,15 @@ class FitRequest(RowRequest):
             or None,
             order=None if request.order is None else tuple(map(class_text, request.order)),
             positive=None if request.positive is None else class_text(request.positive),
+            cost=plain(dict(cost)) if isinstance(cost, Mapping) else cost,
         )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for name in ("time", "test_fraction"):
+            if self.test is not None and getattr(self, name) is not None:
+                raise InputError(Message.of(f"test.and_{name}"))
+        if isinstance(self.test, str) and self.table == self.test:
+            raise InputError(Message.of("test.same", what=self.test))
         for name in ("shards", "rounds"):
             n = getattr(self, name)
             if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
@@ -185,6 +167,22 @@ class FitRequest(RowRequest):
         for name in ("rounds", "cluster", "checkpoint"):
             if self.shards is None and getattr(self, name) is not None:
                 raise InputError(Message.of(f"{name}.alone"))
+        Asked.of(self.cost, self.rate)  # refuses what is no rule
+
+    @property
+    def share(self) -> float:
+        """The share held out: none beside rows of one's own."""
+        return super().share if self.test is None else 0.0
+
+    @property
+    def asked(self) -> Asked:
+        """How two classes are decided."""
+        return Asked.of(self.cost, self.rate)
+
+    def task_or(self, usual: str | None) -> str | None:
+        """Return the task that was asked for, also by a kind of classes; else the usual one."""
+        asks_for_classes = self.order is not None or self.target_kind in KINDS_OF_CLASSES
+        return self.task or (CLASSIFICATION if asks_for_classes else usual)
 
 
 def _names(names: Any) -> tuple[str, ...]:
@@ -280,7 +278,7 @@ def outside_support(task: Task, y: np.ndarray, target: str) -> list[Message]:
 
 
 def settings_of_kind(
-    request: RowRequest,
+    request: FitRequest,
     encoding: TableEncoding,
     train: EncodedRows,
     target: pl.Series,
@@ -310,7 +308,7 @@ def settings_of_kind(
 
 
 def _kind_of(
-    request: RowRequest,
+    request: FitRequest,
     encoding: TableEncoding,
     train: EncodedRows,
     noise: float | str | None,
@@ -338,7 +336,7 @@ def _kind_of(
     return kind
 
 
-def _settings_of_classes(request: RowRequest, encoding: TableEncoding, target: pl.Series) -> Params:
+def _settings_of_classes(request: FitRequest, encoding: TableEncoding, target: pl.Series) -> Params:
     """Return the order of classes, as asked for or as their owner's categories have it."""
     name, labels = one_line(encoding.target_name), encoding.classes
     if request.target_kind not in (None, *KINDS_OF_CLASSES):
@@ -451,11 +449,11 @@ class Notes:
             "base_rate": self.base_rate,
         }
 
-    def learning(self, table: Any) -> RowRequest:
+    def learning(self, table: Any) -> FitRequest:
         """Return what the fit was asked, for another table."""
         drop, missing = self.config.get("drop"), self.config.get("missing")
         share = self.config.get("test_fraction")
-        return RowRequest(
+        return FitRequest(
             table=table,
             weights=self._named("weights"),
             group=self.group,

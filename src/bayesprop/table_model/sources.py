@@ -23,7 +23,7 @@ from bayesprop.table.read import Check, read_table
 from bayesprop.table.target import class_of, class_text
 from bayesprop.table.values import column_of
 from bayesprop.table.write import PARQUET
-from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
+from bayesprop.table_model.request import FitRequest, learns_all_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -271,7 +271,7 @@ def in_groups(rows: EncodedRows, frame: pl.DataFrame, group: Grouping) -> Encode
     return rows._replace(groups=np.where(labels == "", alone, labels)[rows.numbers - 1])
 
 
-def read_to_learn(request: RowRequest, table: Table) -> pl.DataFrame:
+def read_to_learn(request: FitRequest, table: Table) -> pl.DataFrame:
     """Read the table of a fit; where lines of it are broken, name what else would be refused."""
 
     def check(frame: pl.DataFrame) -> None:
@@ -305,7 +305,7 @@ def to_learn(
     return AllRows.of(large, target.name, aside, request.seed, streams=streams)
 
 
-def aside_of(request: RowRequest, columns: Sequence[str]) -> Aside:
+def aside_of(request: FitRequest, columns: Sequence[str]) -> Aside:
     """Return the columns that are no features; of groups those that are held out together."""
     from bayesprop.scale.all_rows import Aside
 
@@ -321,7 +321,7 @@ class Target(NamedTuple):
     task: str | None
 
 
-def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
+def target_of(request: FitRequest, frame: pl.DataFrame) -> Target:
     """Find the column to predict: the one asked for, or a known data set's own."""
     known = registry.find(request.table)
     name = request.target or (known.target if known is not None else None)
@@ -332,6 +332,6 @@ def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
     return Target(name, "", None) if own is None else Target(name, own.unit, own.task)
 
 
-def divided(request: RowRequest, frame: pl.DataFrame, target: str, task: str | None) -> Division:
+def divided(request: FitRequest, frame: pl.DataFrame, target: str, task: str | None) -> Division:
     """Divide a table into training and held-out rows, as asked."""
     return divide(frame, target, task, request, table_name(request.table))
