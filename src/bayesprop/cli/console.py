@@ -23,6 +23,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from inspect import signature
+from itertools import combinations
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self, TextIO, TypeVar
@@ -420,12 +421,6 @@ def _can_ask() -> bool:
     return is_main and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def check_one_stream(out: Path | None, *, as_json: bool) -> None:
-    """Refuse rows and an object of JSON on one stream."""
-    if as_json and str(out) == "-":
-        raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
-
-
 def std_of(texts: Sequence[str]) -> dict[str, str | float]:
     """Read COL=COL and COL=NUMBER; InputError for another form, or a column twice."""
     errors: dict[str, str | float] = {}
@@ -438,6 +433,16 @@ def std_of(texts: Sequence[str]) -> dict[str, str | float]:
         except ValueError:
             errors[name] = source
     return errors
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[str | Path | None]) -> None:
+    """Refuse paths as `check_output` does, by their options, and two options of one path."""
+    named = [(option, path) for option, path in outputs.items() if path is not None]
+    for option, path in named:
+        check_output(path, option, inputs)
+    for (option, path), (other, own) in combinations(named, 2):
+        if path.resolve() == own.resolve():
+            raise InputError(f"{other} and {option} must be two different files")
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:

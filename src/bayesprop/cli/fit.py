@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from bayesprop.cli.actions import Fit, Learning
 from bayesprop.cli.console import (
     TerminalListener,
     ask,
-    check_output,
+    check_outputs,
     limited,
     listening,
     note,
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
 def run(options: Fit) -> None:
     """Fit, save, report."""
-    _check_paths(options)
+    outputs = {"--out": options.out, "--report": options.report, "--checkpoint": options.checkpoint}
+    check_outputs(outputs, [options.table, options.test])
     with listening(options) as listener:
         asked, with_peers = rows_asked(options) | settings_of(options), options.report is not None
         asked["std_of"] = std_of(options.std_of)
@@ -42,16 +42,6 @@ def run(options: Fit) -> None:
         if options.report is not None:
             model.report(options.report)
         _show(options, model, listener)
-
-
-def _check_paths(options: Fit) -> None:
-    named = {"--out": options.out, "--report": options.report, "--checkpoint": options.checkpoint}
-    outputs = [(name, path) for name, path in named.items() if path is not None]
-    for name, path in outputs:
-        check_output(path, name, [options.table, options.test])
-    for (name, path), (other, own) in combinations(outputs, 2):
-        if path.resolve() == own.resolve():
-            raise InputError(f"{other} and {name} must be two different files")
 
 
 def _show(options: Fit, model: TableModel, listener: TerminalListener) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesprop.atomic import write_atomically
-from bayesprop.cli.console import ask, check_one_stream, check_output, listening, note, print_json
+from bayesprop.cli.console import ask, listening, note, print_json
 from bayesprop.cli.further_rows import Optimise
-from bayesprop.cli.suggest import goal_of, show
+from bayesprop.cli.suggest import check_rows, goal_of, show, write_rows
 from bayesprop.codec import Json, JsonObject
 from bayesprop.table.delimited import separator_of
 from bayesprop.table.errors import InputError, one_line
 from bayesprop.table.read import SEPARATORS
-from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.optimise import Optimiser
 
 
@@ -25,15 +24,7 @@ def run(options: Optimise) -> None:
     goal = goal_of(maximise=options.maximise, minimise=options.minimise)
     if goal is None:
         raise InputError("give --maximise or --minimise: which value of the target is the best?")
-    for name, path in (("--out", options.out), ("--report", options.report)):
-        if path is not None:
-            check_output(path, name, [options.table, options.candidates])
-    if options.out is not None and options.out == options.report:
-        raise InputError("--out and --report must be two different files")
-    check_one_stream(options.out, as_json=options.as_json)
-    out = None if options.out is None else str(options.out)
-    if out is not None or options.escape_formulas:
-        check_kind(out, escape_formulas=options.escape_formulas)
+    check_rows(options, [options.table, options.candidates], options.report)
     header = _header(Path(options.table)) if options.append else []
     with listening(options) as listener:
         about = {name: getattr(options, name) for name in ("drop", "method", "unit", "target_kind")}
@@ -61,9 +52,7 @@ def run(options: Optimise) -> None:
         )
     else:
         show(model, suggested, with_reasons=True)
-    if out is not None:
-        write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
-        note(f"{n} suggestions: {out}", quiet=options.quiet)
+    write_rows(options, suggested)
     if options.report is not None:
         note(f"report: {options.report}", quiet=options.quiet)
     if options.append:

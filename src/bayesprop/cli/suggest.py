@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from bayesprop.active_learning.acquisition import ACQUISITIONS
-from bayesprop.cli.actions import Suggest
+from bayesprop.cli.actions import Choosing, Suggest
 from bayesprop.cli.console import (
     ask,
-    check_one_stream,
-    check_output,
+    check_outputs,
     listening,
     note,
     print_json,
@@ -28,21 +30,12 @@ _CELL_DIGITS = 5
 
 def run(options: Suggest) -> None:
     """Show the rows, or write them to a file."""
-    if options.out is not None:
-        inputs = [options.table, options.model, options.reference, options.measured]
-        check_output(options.out, "--out", inputs)
-    check_one_stream(options.out, as_json=options.as_json)
-    out = None if options.out is None else str(options.out)
-    if out is not None or options.escape_formulas:
-        check_kind(out, escape_formulas=options.escape_formulas)
+    check_rows(options, [options.table, options.model, options.reference, options.measured])
     with listening(options) as listener:
         model = open_model(options.model)
         goal = goal_of(maximise=options.maximise, minimise=options.minimise)
         suggested = ask(model.suggest, options, goal=goal)
-    if out is not None:
-        write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
-        rows = f"{len(suggested.records)} suggestions"
-        note(f"{rows}: {options.out}", quiet=options.quiet)
+    write_rows(options, suggested)
     if options.as_json:
         print_json(
             {
@@ -59,6 +52,26 @@ def run(options: Suggest) -> None:
         )
     elif options.out is None:
         show(model, suggested, with_reasons=options.why)
+
+
+def check_rows(
+    options: Choosing, inputs: Sequence[str | Path | None], report: Path | None = None
+) -> None:
+    """Refuse, before any work is done, files that rows and a report cannot be written to."""
+    check_outputs({"--report": report, "--out": options.out}, inputs)
+    if options.as_json and str(options.out) == "-":
+        raise InputError("--json prints an object on stdout, and --out - rows: leave one out")
+    out = options.out and str(options.out)
+    if out or options.escape_formulas:
+        check_kind(out, escape_formulas=options.escape_formulas)
+
+
+def write_rows(options: Choosing, suggested: Suggestions) -> None:
+    """Write the rows where a file was named."""
+    if options.out is not None:
+        out = str(options.out)
+        write_table(suggested.frame, out, escape_formulas=options.escape_formulas)
+        note(f"{len(suggested.records)} suggestions: {out}", quiet=options.quiet)
 
 
 def goal_of(*, maximise: bool, minimise: bool) -> str | None:
