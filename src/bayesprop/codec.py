@@ -80,6 +80,18 @@ def unprefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarr
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
+def joined(**parts: Stored) -> Stored:
+    """Return parts under their names, as one."""
+    each = ((f"{name}.", one.arrays) for name, one in parts.items())
+    arrays = {k: array for prefix, own in each for k, array in prefixed(prefix, own).items()}
+    return Stored({name: one.header for name, one in parts.items()}, arrays)
+
+
+def part_of(stored: Stored, name: str) -> Stored:
+    """Return a part of what `joined` gave."""
+    return Stored(stored.header[name], unprefixed(f"{name}.", stored.arrays))
+
+
 def write(value: T, kind: type[T] | T | None = None) -> Stored:
     """Return a state as a header and named arrays; TypeError for what they cannot hold.
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from bayesprop import codec
 from bayesprop.bandits import reward_models
 from bayesprop.bandits.arms import Arms, Choices, Name, choices_in
-from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.codec import Stored
 from bayesprop.estimators.params import (
     Count,
     NotNegative,
@@ -431,21 +431,19 @@ def to_stored(bandit: Bandit) -> Stored:
         np.array([row for _, (row, _) in waiting], np.float64).reshape(-1, n_features),
     )
     rewards = reward_models.to_stored(bandit.rewards)
-    about = codec.write(contents, Contents)
+    about, arrays = codec.joined(about=codec.write(contents, Contents), rewards=rewards)
     header = {
         "bandit": SCHEMA,
         "version": importlib.metadata.version("bayesprop"),
         "policy": policy,
         "settings": {name: getattr(bandit, name) for name in settings},
-        "about": about.header,
-        "rewards": rewards.header,
     }
-    return Stored(header, prefixed("about.", about.arrays) | prefixed("rewards.", rewards.arrays))
+    return Stored(header | about, arrays)
 
 
 def from_stored(stored: Stored, source: str, kind: type[B] = Bandit) -> B:
     """Rebuild a bandit of a kind; ModelFileError names the source and says what is wrong."""
-    header, arrays = stored
+    header = stored.header
     schema = header.get("bandit")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise ModelFileError(f"{source} holds no bandit")
@@ -457,9 +455,8 @@ def from_stored(stored: Stored, source: str, kind: type[B] = Bandit) -> B:
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]!r}")
     with believing(f"{source} does not describe a bandit"):
-        about = Stored(header["about"], unprefixed("about.", arrays))
-        contents: Contents = codec.read(Contents, about)
-        learnt = Stored(header["rewards"], unprefixed("rewards.", arrays))
+        contents: Contents = codec.read(Contents, codec.part_of(stored, "about"))
+        learnt = codec.part_of(stored, "rewards")
         rewards = reward_models.from_stored(
             learnt, contents.n_features, contents.arms, contents.random_state
         )

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64, Int
 
 from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
-from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.codec import Stored
 from bayesprop.estimators.any_estimator import (
     Estimator,
     check_estimator,
@@ -172,23 +172,18 @@ class RefittedRewards(Rewards):
         rows = self._x[:n].copy(), self._y[:n].copy()
         counts = self._n_seen, self._n_fitted, self._n_fits, self.guards_
         about = codec.write(RefittedContents(*rows, *counts), RefittedContents)
-        arrays = prefixed("model.", model.arrays) | prefixed("about.", about.arrays)
-        return Stored({"model": model.header, "about": about.header}, arrays)
+        return codec.joined(model=model, about=about)
 
     def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
         """Stand where `to_stored` was called."""
         self.begin(n_features, arms, seed)
-        header, arrays = stored
-        width, about = (
-            n_features + arms.width,
-            Stored(header["about"], unprefixed("about.", arrays)),
-        )
-        contents = codec.read(RefittedContents, about)
+        width, model = n_features + arms.width, codec.part_of(stored, "model")
+        contents = codec.read(RefittedContents, codec.part_of(stored, "about"))
         if contents.x.shape != (min(contents.n_seen, self.buffer_size), width):
             raise ValueError(f"there must be {contents.n_seen} rows of {width} numbers")
         self._x, self._y, self._n_seen, self._n_fitted, self._n_fits, self.guards_ = contents
-        if header["model"] is not None:
-            self.model_ = estimator_from_stored(header["model"], unprefixed("model.", arrays))
+        if model.header is not None:
+            self.model_ = estimator_from_stored(*model)
             if self.model_.n_features_in_ != width:
                 raise ValueError("the stored model has another number of inputs")
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from bayesprop import codec
 from bayesprop.bandits.arms import Arms, Belief, Choices, Draws, Rewards
 from bayesprop.bandits.linear_rewards import AboveOne, Noise, Regressions, StudentT, start
-from bayesprop.codec import Stored, prefixed, unprefixed
+from bayesprop.codec import Stored
 from bayesprop.estimators.params import Count, Positive, bounded
 from bayesprop.estimators.shell import RegressorBase
 from bayesprop.model.task import Numbers, Standardiser
@@ -216,17 +216,13 @@ class NeuralLinearRewards(ReplayedRewards):
 
     def to_stored(self) -> Stored:
         """Return network, memory and regressions."""
-        (replayed, arrays), heads = super().to_stored(), codec.write(self._heads, Regressions)
-        both = prefixed("replay.", arrays) | prefixed("heads.", heads.arrays)
-        return Stored({"replay": replayed, "heads": heads.header}, both)
+        heads = codec.write(self._heads, Regressions)
+        return codec.joined(replay=super().to_stored(), heads=heads)
 
     def restore(self, stored: Stored, n_features: int, arms: Arms, seed: int) -> None:
         """Stand where `to_stored` was called."""
-        header, arrays = stored
-        replayed = Stored(header["replay"], unprefixed("replay.", arrays))
-        super().restore(replayed, n_features, arms, seed)
-        heads = Stored(header["heads"], unprefixed("heads.", arrays))
-        self._heads = codec.read(Regressions, heads)
+        super().restore(codec.part_of(stored, "replay"), n_features, arms, seed)
+        self._heads = codec.read(Regressions, codec.part_of(stored, "heads"))
         self._heads.check(self._n_columns, len(arms.names))
 
     def check(self) -> None:

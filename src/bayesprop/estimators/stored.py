@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesprop import codec
-from bayesprop.codec import JsonObject, Stored, prefixed, unprefixed
+from bayesprop.codec import JsonObject, Stored
 from bayesprop.distributions.gaussian_copula import GaussianCopula, KnownInputs
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import ChecksStates, Learned, Method
@@ -134,11 +134,10 @@ def to_stored(estimator: EstimatorBase) -> Stored:
         None if joint is None else joint.model,
         pruned,
     )
-    fit, state = codec.write(contents, FitContents), write_state(fitted.method, learned.state)
+    state = write_state(fitted.method, learned.state)
+    model, arrays = codec.joined(fit=codec.write(contents, FitContents), state=state)
     params = header.pop("params")
-    model = {"params": params, "fit": fit.header, "state": state.header}
-    arrays = prefixed("fit.", fit.arrays) | prefixed("state.", state.arrays)
-    return Stored(header | {"model": model}, arrays)
+    return Stored(header | {"model": {"params": params, **model}}, arrays)
 
 
 def restored(
@@ -153,14 +152,15 @@ def restored(
     estimator.check_params()
     if not all(name.startswith(("fit.", "state.")) for name in arrays):
         raise ValueError("every array must be of the fit or of the method's state")
-    fit = codec.read(FitContents, Stored(header["fit"], unprefixed("fit.", arrays)))
+    stored = Stored(header, arrays)
+    fit = codec.read(FitContents, codec.part_of(stored, "fit"))
     task = fit.task
     if task.name != kind.task_name:
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
     if task.kind != estimator.target_kind:
         raise ValueError(f"map, or order, must be that of target_kind={estimator.target_kind!r}")
     method = estimator.build_method(task, len(fit.encoding.scaler.mean))
-    state = read_state(method, Stored(header["state"], unprefixed("state.", arrays)))
+    state = read_state(method, codec.part_of(stored, "state"))
     named = dict(enumerate(map(len, fit.encoding.groups or ())))
     known = (one for one in getattr(state, "groups", None) or () if one)
     pairs = (pair for one in known for pair in zip(one.factors, one.sizes, strict=True))
