@@ -48,7 +48,13 @@ from bayesprop.table_model.evaluate import (
     learn,
 )
 from bayesprop.table_model.listener import current_listener, plain
-from bayesprop.table_model.request import FitRequest, make_estimator, method_of, settings_of_kind
+from bayesprop.table_model.request import (
+    KEPT,
+    FitRequest,
+    make_estimator,
+    method_of,
+    settings_of_kind,
+)
 from bayesprop.table_model.sources import (
     Table,
     Target,
@@ -301,13 +307,7 @@ class Fitted(NamedTuple):
                     "method": self.method,
                     "parameters": self.estimator.get_params(deep=False),
                     "test_fraction": self.share,
-                    "weights": request.weights,
-                    "drop": request.drop,
-                    "missing": request.missing,
-                    "kinds": request.kinds,
-                    "std_of": request.std_of,
-                    "group": request.group,
-                    "time": request.time,
+                    **{name: getattr(request, name) for name in KEPT},
                     "test": request.test if own else table_name(request.test),
                     "shards": request.shards,
                     "rounds": request.rounds,

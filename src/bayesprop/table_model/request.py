@@ -69,6 +69,16 @@ WORDS = {
 }
 """What targets of a kind are, in words."""
 _Kind = TypeVar("_Kind")
+KEPT = {
+    "weights": str,
+    "drop": tuple[str, ...],
+    "missing": tuple[str, ...],
+    "kinds": dict[str, str],
+    "std_of": dict[str, str | float],
+    "group": Factors,
+    "time": str,
+}
+"""What a model file keeps of a request, to read other tables by, as JSON gives it back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,6 +402,8 @@ class Notes:
     held_out, errors, judged_by
         The metrics of the fit on rows that it had not learnt, the standard errors of the model's,
         and which rows these are.
+    std_of, group
+        Columns whose values have errors, and those of what belongs together, as given to the fit.
     positive, rule
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate
@@ -405,6 +417,13 @@ class Notes:
             return notes[key] if isinstance(notes.get(key), kind) else kind()
 
         rows, self.config = noted("rows", dict), noted("config", dict)
+        each = ((name, partial(codec.from_json, kind)) for name, kind in KEPT.items())
+        kept = {name: _stored(read, self.config.get(name)) for name, read in each}
+        if not (kept["group"] and all(kept["group"])):
+            del kept["group"]
+        self._kept = {name: one for name, one in kept.items() if one is not None}
+        self.std_of: dict[str, str | float] = self._kept.get("std_of", {})
+        self.group: Factors | None = self._kept.get("group")
         self.command: str = noted("command", str)
         self.source: str = noted("source", str)
         self.unit: str = noted("unit", str)
@@ -451,27 +470,9 @@ class Notes:
 
     def learning(self, table: Any) -> FitRequest:
         """Return what the fit was asked, for another table."""
-        drop, missing = self.config.get("drop"), self.config.get("missing")
         share = self.config.get("test_fraction")
-        return FitRequest(
-            table=table,
-            weights=self._named("weights"),
-            group=self.group,
-            time=self._named("time"),
-            drop=tuple(map(str, drop)) if isinstance(drop, list) else (),
-            missing=tuple(map(str, missing)) if isinstance(missing, list) else None,
-            std_of=self.std_of,
-            kinds=kinds if isinstance(kinds := self.config.get("kinds"), dict) else None,
-            test_fraction=float(share) if _is_figure(share) else 0.0,
-            seed=self.seed,
-        )
-
-    @property
-    def std_of(self) -> dict[str, str | float]:
-        """Of columns whose values have errors, as given to the fit."""
-        std_of = self.config.get("std_of")
-        pairs = std_of.items() if isinstance(std_of, dict) else ()
-        return {name: own for name, own in pairs if isinstance(own, str) or _is_figure(own)}
+        share = float(share) if _is_figure(share) else 0.0
+        return FitRequest(table=table, test_fraction=share, seed=self.seed, **self._kept)
 
     @property
     def n_fitted(self) -> int:
@@ -479,17 +480,6 @@ class Notes:
         fits = [k for k, one in enumerate(self.updates, 1) if one.get("refitted")]
         streamed = (one.get("learnt") for one in self.updates[max(fits, default=0) :])
         return self.rows.get("train", 0) - sum(n for n in streamed if isinstance(n, int))
-
-    @property
-    def group(self) -> Factors | None:
-        """The columns of what belongs together, None where the fit was given none."""
-        factors = _stored(partial(codec.from_json, Factors), self.config.get("group"))
-        return factors if factors and all(factors) else None
-
-    def _named(self, key: str) -> str | None:
-        """Return the column that the fit was given for something."""
-        name = self.config.get(key)
-        return name if isinstance(name, str) else None
 
 
 def _stored(read: Callable[..., _Kind], stored: Json) -> _Kind | None:
