@@ -17,6 +17,7 @@ from bayesprop.cli.options import (
     argument,
     column,
     escaping,
+    method,
     option,
     output,
     repeated,
@@ -183,11 +184,7 @@ class Fit(Learning, WithJson, WithRemarks):
     )
 
     out: Path = output("Model file to write, such as m.bayesprop.", MISSING)
-    method: str | None = option(
-        "Method, as listed by `bayesprop methods`. Default: the one named default.",
-        metavar="NAME",
-        autocompletion=completion.methods,
-    )
+    method: str | None = method()
     hidden: tuple[str, ...] = repeated(
         "Units of each hidden layer: 50, or 50,50 for two layers. Default: the method's.",
         metavar="UNITS",

@@ -17,14 +17,12 @@ from bayesprop.table.errors import InputError
 from bayesprop.table_model.compare import (
     Compared,
     InterruptedComparison,
-    check_picture,
     compare,
 )
 
 
 def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
-    check_picture(options.plot)
     check_output(options.plot, "--plot", [options.table, options.test])
     with listening(options) as listener:
         try:

@@ -20,7 +20,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from inspect import signature
 from itertools import combinations
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self, TextIO, TypeVar
 import typer
 
 from bayesprop.cli.actions import WithRemarks
-from bayesprop.model.progress import Progress, begun, following, time_limit
+from bayesprop.model.progress import Progress, begun, following
 from bayesprop.table.errors import (
     InputError,
     Message,
@@ -409,11 +409,6 @@ def ask(verb: Callable[..., A], options: WithRemarks, **own: Any) -> A:
     named = (one for one in signature(verb).parameters.values() if one.kind != one.VAR_KEYWORD)
     given = {one.name: getattr(options, one.name) for one in named if hasattr(options, one.name)}
     return verb(**given | own)
-
-
-def limited(seconds: float | None) -> AbstractContextManager[None]:
-    """Return what ends the fits within after some seconds; None: never."""
-    return nullcontext() if seconds is None else time_limit(seconds)
 
 
 def _can_ask() -> bool:

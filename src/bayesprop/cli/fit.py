@@ -12,13 +12,13 @@ from bayesprop.cli.console import (
     TerminalListener,
     ask,
     check_outputs,
-    limited,
     listening,
     note,
     print_json,
     print_scores,
     std_of,
 )
+from bayesprop.model.progress import limited
 from bayesprop.table.errors import OPTIONS, InputError, for_terminal, one_line
 from bayesprop.table_model.answers import choice_in_words
 from bayesprop.table_model.answers import words as rule_in_words

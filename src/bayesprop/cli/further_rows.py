@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from bayesprop.cli import completion
 from bayesprop.cli.actions import Choosing, OfModel, OfTable, WithJson, WithRemarks
-from bayesprop.cli.options import argument, column, option, output, repeated, switch
+from bayesprop.cli.options import argument, column, method, option, output, repeated, switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,7 @@ class Optimise(Choosing, OfTable):
         "--range",
         metavar="COL=LOW:HIGH",
     )
-    method: str | None = option(
-        "Method, as listed by `bayesprop methods`. Default: the one named default.",
-        metavar="NAME",
-        autocompletion=completion.methods,
-    )
+    method: str | None = method()
     drop: tuple[str, ...] = column(
         "Columns to leave out: id, or other results that are known only afterwards; repeatable.",
         default=(),

@@ -47,6 +47,15 @@ def output(help: str, default: Any = None) -> Declared:
     return option(help, "--out", "-o", default=default, metavar="FILE")
 
 
+def method() -> Declared:
+    """Declare a field of the method that is fitted."""
+    return option(
+        "Method, as listed by `bayesprop methods`. Default: the one named default.",
+        metavar="NAME",
+        autocompletion=completion.methods,
+    )
+
+
 def escaping() -> Declared:
     """Declare a field of whether spreadsheets are kept from running text as formulas."""
     return switch(

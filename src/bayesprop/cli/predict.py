@@ -9,7 +9,6 @@ from pathlib import Path
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.console import ask, check_output, listening, std_of
 from bayesprop.table.errors import InputError, one_line
-from bayesprop.table.write import check_kind
 from bayesprop.table_model.model import open_model
 
 
@@ -23,7 +22,6 @@ def run(options: Predict) -> None:
     if options.out != "-":
         inputs = [options.table, options.model, options.calibrate]
         check_output(Path(options.out), "--out", inputs)
-    check_kind(options.out)
     out, interval = "-.jsonl" if options.as_json else options.out, options.interval or None
     is_shown = options.out == "-" and sys.stdout.isatty()
     with listening(options, has_bars=not is_shown) as listener:

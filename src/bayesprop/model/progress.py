@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -135,6 +135,11 @@ def following(progress: Progress) -> Iterator[Progress]:
         yield progress
     finally:
         _CURRENT.reset(token)
+
+
+def limited(seconds: float | None) -> AbstractContextManager[None]:
+    """Return what ends the fits within after some seconds; None: never."""
+    return nullcontext() if seconds is None else time_limit(seconds)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.evaluation.baselines import Baselines, Plans, plans
 from bayesprop.evaluation.scores import Comparison, Lead, Rival, compare_in_words, side
 from bayesprop.metrics import is_mostly_one_class
-from bayesprop.model import progress
+from bayesprop.model.progress import limited
 from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division, factors_of
@@ -183,11 +182,6 @@ class _Table(NamedTuple):
         """Numbers of training rows and of evaluation rows."""
         counts = self.divisions[0].counts
         return counts if self.own is None else counts | {"held_out": len(self.own.y)}
-
-    @property
-    def limited(self) -> AbstractContextManager[None]:
-        """What ends a fit in time."""
-        return nullcontext() if self.seconds is None else progress.time_limit(self.seconds)
 
 
 @dataclass(frozen=True, repr=False)
@@ -448,7 +442,10 @@ def _trials(of: _Table, names: Sequence[str]) -> Iterator[tuple[Trial, Judged | 
     for name in names:
         remarks: set[str] = set()
         for split, parts in enumerate(of.divisions):
-            with listener.doing(f"{name}, split {split + 1} of {len(of.divisions)}"), of.limited:
+            with (
+                listener.doing(f"{name}, split {split + 1} of {len(of.divisions)}"),
+                limited(of.seconds),
+            ):
                 trial = _trial(name, of, split, parts, remarks)
             yield trial
         listener.warn(sorted(f"{name}: {sentence}" for sentence in remarks))
@@ -492,7 +489,7 @@ def _judged_again(
         return []
     best = summarise_trials(trials, list(judged), of.task, 0.0)[0].method
     make = partial(make_estimator, of.kind, best, of.task, of.request.seed)
-    with current_listener().doing("looking for rows that belong together"), of.limited:
+    with current_listener().doing("looking for rows that belong together"), limited(of.seconds):
         again = judged_again(of.request, of.divisions[0], judged[best], make, encoding)
     prefix = {"code": "compare.of_method", "method": best}
     return [one._replace(remark=one.remark.within(**prefix)) for one in again]

@@ -21,7 +21,7 @@ from bayesprop.table.target import Label
 from bayesprop.table_model.learning import fit_table, is_partitioned, rows_to_learn
 from bayesprop.table_model.listener import current_listener
 from bayesprop.table_model.model import TableModel
-from bayesprop.table_model.request import FRAME, FitRequest, check_method, method_of
+from bayesprop.table_model.request import FRAME, FitRequest
 from bayesprop.table_model.sources import (
     Table,
     index_remarks,
@@ -151,9 +151,6 @@ def fit(
         if shards is not None:
             raise InputError(Message.of("shards.dask"))
         asked["shards"] = table.npartitions
-    check_method(method)
-    if task in (REGRESSION, CLASSIFICATION):
-        method_of(method, task)
     request = FitRequest.of(**asked)
     listener = current_listener()
     with ExitStack() as stack:

@@ -132,6 +132,9 @@ class FitRequest(HoldOut):
             raise InputError(Message.of("seed.twice"))
         if request.task not in (None, REGRESSION, CLASSIFICATION):
             raise InputError(Message.of("task.unknown", got=repr(request.task)))
+        check_method(request.method)
+        if request.task is not None:
+            method_of(request.method, request.task)
         seed, missing, kinds, drop = request.seed, request.missing, request.kinds, request.drop
         cost = request.cost
         is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
