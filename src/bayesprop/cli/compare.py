@@ -14,11 +14,7 @@ from bayesprop.cli.console import (
 )
 from bayesprop.cli.fit import rows_asked
 from bayesprop.table.errors import InputError
-from bayesprop.table_model.compare import (
-    Compared,
-    InterruptedComparison,
-    compare,
-)
+from bayesprop.table_model.compare import Compared, InterruptedComparison, compare
 
 
 def run(options: Compare) -> None:

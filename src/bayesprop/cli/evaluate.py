@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from bayesprop.cli.actions import Evaluate
-from bayesprop.cli.console import (
-    ask,
-    listening,
-    print_json,
-    print_scores,
-    print_table,
-    wrapped,
-)
+from bayesprop.cli.console import ask, listening, print_json, print_scores, print_table, wrapped
 from bayesprop.table.target import class_text
 from bayesprop.table_model.answers import decided_in_words
 from bayesprop.table_model.model import open_model

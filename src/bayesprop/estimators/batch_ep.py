@@ -7,19 +7,9 @@ from typing import Annotated
 
 import numpy as np
 
-from bayesprop.estimators.params import (
-    Count,
-    Positive,
-    Sizes,
-    hyper_parameters,
-    number,
-    numbers,
-)
+from bayesprop.estimators.params import Count, Positive, Sizes, hyper_parameters, number, numbers
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    RegressorBase,
-    Seed,
-)
+from bayesprop.estimators.shell import RegressorBase, Seed
 from bayesprop.model.task import Numbers
 from bayesprop.moments.batch_ep import BatchEPNetwork, Prior
 

@@ -21,11 +21,7 @@ from bayesprop.estimators.params import (
 )
 from bayesprop.estimators.point_network import make_optimizer, network_of
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    NoisyRegressor,
-    PassParams,
-    PixelClassifier,
-)
+from bayesprop.estimators.shell import NoisyRegressor, PassParams, PixelClassifier
 from bayesprop.model.task import Task
 from bayesprop.networks.gradient_method import GradientMethod
 from bayesprop.networks.priors import NormalPrior, ScaleMixturePrior

@@ -15,11 +15,7 @@ from bayesprop.estimators.params import (
     layer_sizes,
 )
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    NoisyRegressor,
-    PassParams,
-    PixelClassifier,
-)
+from bayesprop.estimators.shell import NoisyRegressor, PassParams, PixelClassifier
 from bayesprop.model.task import Task
 from bayesprop.moments.closed_form_vi import ClosedFormNetwork, Model, closed_form_vi
 from bayesprop.networks.likelihoods import likelihood_of

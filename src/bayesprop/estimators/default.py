@@ -9,12 +9,7 @@ import numpy as np
 
 from bayesprop.estimators.params import BelowOne, Count, Sizes, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    ClassifierBase,
-    EstimatorBase,
-    RegressorBase,
-    Seed,
-)
+from bayesprop.estimators.shell import ClassifierBase, EstimatorBase, RegressorBase, Seed
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.tabular_default.method import ClassEnsemble, NetworkEnsemble
 

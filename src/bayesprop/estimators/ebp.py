@@ -7,10 +7,7 @@ from typing import Literal
 
 from bayesprop.estimators.params import Count, hyper_parameters, layer_sizes
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    ClassifierBase,
-    PassParams,
-)
+from bayesprop.estimators.shell import ClassifierBase, PassParams
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import EBPNetwork
 

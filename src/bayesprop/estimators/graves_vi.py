@@ -14,10 +14,7 @@ from bayesprop.estimators.params import (
 )
 from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    NoisyRegressor,
-    PixelClassifier,
-)
+from bayesprop.estimators.shell import NoisyRegressor, PixelClassifier
 from bayesprop.model.task import Task
 from bayesprop.networks.pruning import PrunableNetwork
 from bayesprop.sampling.graves_vi import graves_vi

@@ -10,20 +10,9 @@ from scipy import special
 
 from bayesprop.estimators.params import Count, GammaPrior, Positive, Rule, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    RegressorBase,
-    Seed,
-    of_fitted,
-)
+from bayesprop.estimators.shell import RegressorBase, Seed, of_fitted
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
-from bayesprop.linear.bases import (
-    EVIDENCE,
-    Basis,
-    PriorChoice,
-    given,
-    polynomial,
-    radial,
-)
+from bayesprop.linear.bases import EVIDENCE, Basis, PriorChoice, given, polynomial, radial
 from bayesprop.linear.linear_model import LinearModel
 from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT

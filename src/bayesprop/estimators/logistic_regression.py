@@ -10,11 +10,7 @@ import numpy as np
 
 from bayesprop.estimators.params import Count, Positive, hyper_parameters
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    ClassifierBase,
-    Seed,
-    of_fitted,
-)
+from bayesprop.estimators.shell import ClassifierBase, Seed, of_fitted
 from bayesprop.estimators.weight_table import input_columns, weight_table
 from bayesprop.linear.bases import EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits

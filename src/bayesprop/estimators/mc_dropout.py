@@ -7,10 +7,7 @@ from typing import ClassVar
 from bayesprop.estimators.params import Count, Positive, Share, hyper_parameters
 from bayesprop.estimators.point_network import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    NoisyRegressor,
-    PixelClassifier,
-)
+from bayesprop.estimators.shell import NoisyRegressor, PixelClassifier
 from bayesprop.model.task import Task
 from bayesprop.networks.training import TrainedNetwork
 from bayesprop.sampling.mc_dropout import Rates, mc_dropout

@@ -9,11 +9,7 @@ from numpy.typing import ArrayLike
 
 from bayesprop.estimators.params import Activation, Count, GammaPrior, hyper_parameters, layer_sizes
 from bayesprop.estimators.scikit_learn import lazily
-from bayesprop.estimators.shell import (
-    ClassifierBase,
-    PassParams,
-    RegressorBase,
-)
+from bayesprop.estimators.shell import ClassifierBase, PassParams, RegressorBase
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPLabels, PBPNumbers
 from bayesprop.moments.pbp.state import Gamma

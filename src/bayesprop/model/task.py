@@ -17,24 +17,13 @@ from numpy.typing import ArrayLike
 
 from bayesprop.codec import Labels
 from bayesprop.distributions.categorical import ClassPredictive, Distribution
-from bayesprop.distributions.gaussian_copula import (
-    NO_INPUT_MODEL,
-    GaussianCopula,
-    KnownInputs,
-)
+from bayesprop.distributions.gaussian_copula import NO_INPUT_MODEL, GaussianCopula, KnownInputs
 from bayesprop.distributions.imputed import input_draws, n_ways, one_of_each, over_gaps
 from bayesprop.distributions.measured import Population, TrueInputs, checked_std
 from bayesprop.distributions.predictive import Predictive
 from bayesprop.distributions.transformed import TransformedPredictive
 from bayesprop.model.group_labels import numbers_among
-from bayesprop.model.method import (
-    MOST_ROWS,
-    DrawsFunctions,
-    Features,
-    KnowsGroups,
-    Learned,
-    Method,
-)
+from bayesprop.model.method import MOST_ROWS, DrawsFunctions, Features, KnowsGroups, Learned, Method
 from bayesprop.model.progress import current
 from bayesprop.numerics.rows import codes_of
 from bayesprop.targets.bijectors import AS_THEY_ARE, NUMBERS, TargetMap

@@ -24,13 +24,7 @@ from bayesprop.distributions.predictive import Predictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Parts, merged_report
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.networks.gradient_method import (
-    GradientMethod,
-    Info,
-    Parameters,
-    State,
-    clipped,
-)
+from bayesprop.networks.gradient_method import GradientMethod, Info, Parameters, State, clipped
 from bayesprop.networks.likelihoods import (
     GaussianNoise,
     NetworkLikelihood,

@@ -26,12 +26,7 @@ from bayesprop.networks.gradient_method import Parameters
 from bayesprop.networks.likelihoods import Categorical, NetworkLikelihood
 from bayesprop.networks.mlp import mlp_apply, plain_apply
 from bayesprop.networks.posterior import GammaPrior, Position, PosteriorModel
-from bayesprop.networks.training import (
-    FURTHEST_INPUT,
-    as_float64,
-    predictive,
-    rows_of_draws,
-)
+from bayesprop.networks.training import FURTHEST_INPUT, as_float64, predictive, rows_of_draws
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.graphs import ClassNodes, Node, NumberNodes

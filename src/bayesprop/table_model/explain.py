@@ -11,13 +11,7 @@ from jaxtyping import Bool, Float
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
-from bayesprop.evaluation.shapley import (
-    MOST_NAMED,
-    Explainer,
-    Quantities,
-    quantities,
-    raising,
-)
+from bayesprop.evaluation.shapley import MOST_NAMED, Explainer, Quantities, quantities, raising
 from bayesprop.evaluation.words import join, label, number, percent, value, with_unit
 from bayesprop.model.progress import current
 from bayesprop.table.date_forms import DURATION_FORMS, HOURS, durations_as
