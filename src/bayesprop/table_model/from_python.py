@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from bayesprop.table_model.sources import (
     index_remarks,
     levels_of_numbers,
     read_any,
-    read_to_learn,
     table_name,
     with_target,
 )
@@ -160,8 +158,7 @@ def fit(
         ):
             warnings.simplefilter("always", TableWarning)
             if y is None:
-                reading = rows_to_learn(request, table, partial(read_to_learn, request, table))
-                frame, all_rows = stack.enter_context(reading)
+                frame, all_rows = stack.enter_context(rows_to_learn(request, table))
             else:
                 frame, all_rows = read_any(table, missing=request.missing), None
         if y is not None:

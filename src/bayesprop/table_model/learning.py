@@ -124,11 +124,11 @@ def is_partitioned(table: Table) -> TypeGuard[DataFrame]:
 
 @contextmanager
 def rows_to_learn(
-    request: FitRequest, table: Table, read: Callable[[], pl.DataFrame]
+    request: FitRequest, table: Table
 ) -> Iterator[tuple[pl.DataFrame, AllRows | None]]:
     """Read the rows of a fit as `to_learn` does; those of a dask DataFrame are on workers."""
     if not is_partitioned(table):
-        yield to_learn(request, table, read)
+        yield to_learn(request, table)
         return
     with _client(request) as client:
         target = target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))

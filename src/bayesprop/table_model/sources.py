@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -281,23 +281,18 @@ def read_to_learn(request: FitRequest, table: Table) -> pl.DataFrame:
     return read_any(table, check=check, missing=request.missing)
 
 
-def to_learn(
-    request: FitRequest, table: Table, read: Callable[[], pl.DataFrame]
-) -> tuple[pl.DataFrame, AllRows | None]:
-    """Read the rows of a fit; of a table too large for memory a sample, and what learns all.
-
-    read
-        Reads what is no Parquet, batches or lazy frame.
-    """
+def to_learn(request: FitRequest, table: Table) -> tuple[pl.DataFrame, AllRows | None]:
+    """Read the rows of a fit; of a table too large for memory a sample, and what learns all."""
     large = None if registry.find(request.table) is not None else large_table(table)
     if large is None:
-        return read(), None
+        return read_to_learn(request, table), None
     if request.shards is not None and large.is_large:
         own = {"where": table_name(request.table), "n": large.n_rows}
         raise InputError(Message.of("shards.large", **own))
     streams = learns_all_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
-        return read() if isinstance(table, str | Path) else large.whole(), None
+        is_named = isinstance(table, str | Path)
+        return read_to_learn(request, table) if is_named else large.whole(), None
     target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
     from bayesprop.scale.all_rows import AllRows
 
