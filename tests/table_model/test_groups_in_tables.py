@@ -85,17 +85,32 @@ def test_explanations_and_calibrated_intervals_are_those_of_new_groups(model, ta
     assert plain["mean"].to_list() != why["mean"].to_list()
 
 
-def test_classes_and_other_methods_know_no_groups(table):
-    labels = table.with_columns(
-        milk=pl.when(pl.col("milk") > 1.0).then(pl.lit("a")).otherwise(pl.lit("b"))
-    )
-    settings = {"hidden_layer_sizes": (5,), "n_epochs": 2, "n_members": 2}
-    for other in (
-        bayesprop.fit(labels, target="milk", group="cow", test_fraction=0.0, **settings),
-        bayesprop.fit(table, target="milk", group="cow", method="linear", test_fraction=0.0),
-    ):
-        assert other.known_groups == ()
-        assert "group_share" not in other.predict(table).columns
+def test_a_linear_model_knows_no_groups(table):
+    other = bayesprop.fit(table, target="milk", group="cow", method="linear", test_fraction=0.0)
+    assert other.known_groups == ()
+    assert "group_share" not in other.predict(table).columns
+
+
+@pytest.mark.parametrize("order", [None, ["b", "c", "a"]])
+def test_classes_of_known_groups_are_predicted_by_what_is_known_of_them(table, order, tmp_path):
+    rng = np.random.default_rng(1)
+    of_cow = np.repeat(rng.choice(["a", "b", "c"], N), PER)
+    drawn = np.where(rng.random(N * PER) < 0.8, of_cow, rng.choice(["a", "b", "c"], N * PER))
+    labels = table.with_columns(milk=pl.Series(drawn))
+    settings = {"hidden_layer_sizes": (5,), "n_epochs": 20, "n_members": 2, "order": order}
+    fitted = bayesprop.fit(labels, target="milk", group="cow", test_fraction=0.0, **settings)
+    assert len(fitted.known_groups) == 1
+    rows = fitted.encode(labels)
+    expected = fitted.estimator.predict_proba(rows.X, groups=labels["cow"].to_numpy())
+    known, new = fitted.predict(labels), fitted.predict(labels.drop("cow"))
+    classes = fitted.estimator.classes_.tolist()
+    np.testing.assert_array_equal(known.select(f"p({c})" for c in classes).to_numpy(), expected)
+    at = np.arange(N * PER), [classes.index(c) for c in drawn]
+    of_new = new.select(f"p({c})" for c in classes).to_numpy()
+    assert np.log(expected[at]).mean() > np.log(of_new[at]).mean() + 0.3
+    fitted.save(tmp_path / "m.bayesprop")
+    again: TableModel = bayesprop.load(tmp_path / "m.bayesprop")
+    assert again.predict(labels).equals(known)
 
 
 @pytest.mark.parametrize(

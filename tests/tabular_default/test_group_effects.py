@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, special, stats
 
+from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.imputed import completed
 from bayesprop.distributions.mixture import MixturePredictive
 from bayesprop.distributions.pooled import pooled
 from bayesprop.numerics.rows import Rows
+from bayesprop.tabular_default.experts import ClassState
 from bayesprop.tabular_default.group_effects import GroupEffects, _Sums, by_group, some_rows
+from bayesprop.tabular_default.piecewise_linear import Ramps
 
 N_GROUPS = 12
 
@@ -252,3 +255,91 @@ def test_a_moved_mixture_is_the_same_shape_around_another_mean():
     np.testing.assert_allclose(together.mean[:2], moved.mean[2:])
     np.testing.assert_allclose(together.var[:2], moved.var[2:])
     np.testing.assert_allclose(together.var[2], factor[0] * parts[0].var[0])
+
+
+def answers_of(rng, n, group, var):
+    """Return log-odds without effects, and answers 0 and 1 with intercepts of this variance."""
+    logits = rng.standard_normal(n)
+    own = sum(np.sqrt(var) * rng.standard_normal(g.max() + 1)[g] for g in group.T)
+    return logits, 1.0 * (rng.random(n) < special.expit(logits + own))
+
+
+@pytest.mark.parametrize("n_factors", [1, 2])
+def test_effects_on_classes_are_the_most_likely_ones_given_their_variances(n_factors):
+    rng = np.random.default_rng(n_factors)
+    group = np.column_stack([rng.integers(9, size=150), rng.integers(4, size=150)])[:, :n_factors]
+    logits, y = answers_of(rng, 150, group, 1.0)
+    rows = Rows(np.zeros((150, 0)), y, rng.uniform(0.5, 2.0, 150), group)
+    prior_var = np.array([0.8, 0.5])[:n_factors]
+    found = GroupEffects._of_odds(rows, logits, np.array([9, 4])[:n_factors], prior_var)
+    sizes, weight = (9, 4)[:n_factors], rows.weights / rows.weights.mean()
+    h = np.concatenate([np.eye(n)[g] for n, g in zip(sizes, group.T, strict=True)], axis=1)
+    precision = 1.0 / np.repeat(prior_var, sizes)
+
+    def loss(b):
+        score = logits + h @ b
+        return weight @ (np.logaddexp(0.0, score) - y * score) + 0.5 * precision @ b**2
+
+    best = optimize.minimize(loss, np.zeros(h.shape[1]), tol=1e-12).x
+    p = special.expit(logits + h @ best)
+    cov = np.linalg.inv(np.diag(precision) + (h * (weight * p * (1.0 - p))[:, None]).T @ h)
+    shift, factor = found.at(group, rows.x)
+    np.testing.assert_allclose(shift, h @ best, atol=2e-4)
+    np.testing.assert_allclose(factor - 1.0, np.sum(h @ cov * h, axis=1), rtol=1e-3)
+    new = found.at(np.full((1, n_factors), -1), np.zeros((1, 0)))
+    assert new == (0.0, 1.0)
+
+
+def test_variances_of_effects_on_classes_are_recovered_and_flat_log_odds_made_steeper():
+    rng = np.random.default_rng(4)
+    group, x = np.repeat(np.arange(150), 40)[:, None], np.zeros((6000, 0))
+    for var in (0.0, 2.0):
+        logits, y = answers_of(rng, 6000, group, var)
+        # What is said of new groups, whose effect is not known (by the integral's usual bound).
+        flat = logits / np.sqrt(1.0 + np.pi / 8.0 * var)
+        found = GroupEffects.of_class(Rows(x, y, None, group), flat, flat, np.array([150]))
+        if not var:
+            assert found is None
+        else:  # quasi-likelihood takes them for less, the fewer rows a group has
+            assert abs(found.prior_var[0] - var) < 4.0 * var * np.sqrt(2.0 / 150)
+            assert abs(1.0 + found.line[0] - np.sqrt(1.0 + np.pi / 8.0 * var)) < 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_are_averaged_over_what_is_not_known_of_effects(n_classes):
+    rng = np.random.default_rng(n_classes)
+    n, n_odds = 200, n_classes if n_classes > 2 else 1
+    proba = rng.dirichlet(np.ones(n_classes), n)
+    state, group = of_classes(n_classes), rng.integers(-1, 5, size=(n, 1))
+    effects = [
+        GroupEffects._of_odds(
+            Rows(np.zeros((60, 0)), 1.0 * (rng.random(60) < 0.7), None, np.arange(60)[:, None] % 5),
+            np.zeros(60),
+            np.array([5]),
+            np.array([1.5]),
+        )
+        for _ in range(n_odds)
+    ]
+    state = state._replace(groups=tuple(effects))
+    given = ClassPredictive.of_codes(proba, 0.8 * special.entr(proba).sum(axis=1))
+    moved = state.in_groups(given, group)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    odds = special.logit(proba[:, 1:] if n_classes == 2 else proba)
+    expected = np.empty((n, n_odds))
+    for k, one in enumerate(effects):
+        shift, factor = one.at(group, np.zeros((n, 0)))
+        drawn = (odds[:, k] + shift)[:, None] + np.sqrt(factor - 1.0)[:, None] * nodes
+        expected[:, k] = special.expit(drawn) @ weights / weights.sum()
+    whole = np.c_[1.0 - expected, expected] if n_classes == 2 else expected
+    whole /= whole.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(moved.proba, whole, atol=0.01)
+    is_new = group[:, 0] < 0
+    np.testing.assert_allclose(moved.proba[is_new], proba[is_new], rtol=1e-9)
+    np.testing.assert_allclose(moved.expected_entropy[is_new], given.expected_entropy[is_new])
+    assert (moved.expected_entropy <= moved.entropy + 1e-12).all()
+
+
+def of_classes(n_classes):
+    """Return a state of which only the number of classes matters."""
+    constant, points = np.full(n_classes, 1.0 / n_classes), np.zeros((1, n_classes), np.float32)
+    return ClassState((), np.zeros(0), Ramps.of(np.zeros((2, 2)), None), constant, points, 0)

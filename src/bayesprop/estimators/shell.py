@@ -227,9 +227,8 @@ class EstimatorBase(ABC, BaseEstimator):
             (n,), not negative: each row's log-likelihood is multiplied by it.
         groups
             (n,) labels of what belongs together, such as the patient of every row: error bars are
-            then those of new groups. For methods that judge themselves by rows left out;
-            `BayesianRegressor` learns the groups' effects, too, by which it predicts known groups,
-            and takes (n, f) of several kinds, such as patient and site: the first is left out.
+            then those of new groups. For methods that judge themselves by rows left out; the
+            default learns effects of groups too, of several kinds (n, f), the first left out.
         X_std
             Standard deviations of the errors of X, as of `predict_dist`: what is learnt is then of
             exact inputs, and new rows with an X_std come from the same population.
@@ -350,12 +349,11 @@ class RegressorBase(EstimatorBase, RegressorMixin):
         X_std
             Standard deviations of the errors of X, in its units: a number, one a column (d,), or
             one a value (n, d). The prediction is then a mixture over what X may be, and `gap_share`
-            the share of its variance that comes from there. A missing value needs none. None: X is
-            exact.
+            the share of its variance that comes from there. A missing value needs none.
         groups
-            Labels as of `fit`, where `BayesianRegressor` was fitted with groups: the
-            prediction of a known one is moved by what was learnt of it, and `group_share` is the
-            share of the variance that more rows of a row's group would remove. None: all are new.
+            Labels as of `fit`, of a default fitted with them: what was learnt of known ones moves
+            predictions, and `group_share` is the share of the variance that further rows of a row's
+            group would remove. None: all are new.
         """
         rows = self._uncertain(X, X_std, groups)
         return self.fitted_.predict(*rows)
@@ -495,35 +493,38 @@ class ClassifierBase(EstimatorBase, ClassifierMixin):
         classes
             All labels there will be, in the first call; None: those of its y.
         half_life
-            For worlds that change: every row counts half as much as one that came so many rows
-            later; those of this call, and all before it. None: nothing is forgotten.
+            As of `BayesianRegressor.partial_fit`'s: rows count half after so many later ones.
         """
         from bayesprop.estimators import fitting
 
         return self.keep(fitting.partial_fit(self, X, y, sample_weight, half_life, classes))
 
-    def predict_dist(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> ClassPredictive:
+    def predict_dist(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> ClassPredictive:
         """Predictive distribution of every row: probabilities, entropy that data would remove.
 
-        X, X_std
-            As `BayesianRegressor.predict_dist` takes them; shares are of the entropy.
+        X, X_std, groups
+            As of `BayesianRegressor.predict_dist`; shares are of the entropy, groups move log-odds.
         """
-        rows = self._uncertain(X, X_std)
+        rows = self._uncertain(X, X_std, groups)
         return self.fitted_.predict(*rows)
 
     def predict_proba(
-        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one.
 
         Of several columns of y that of 1 in each, (n, o).
         """
-        proba = self.predict_dist(X, X_std=X_std).proba
+        proba = self.predict_dist(X, X_std=X_std, groups=groups).proba
         return proba if proba.ndim == 2 else proba[..., 1]
 
-    def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> np.ndarray:
-        """Most probable class of every row, (n,) or (n, o); X_std as of `predict_dist`."""
-        return self.predict_dist(X, X_std=X_std).label
+    def predict(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Most probable class of every row, (n,) or (n, o); the rest as of `predict_dist`."""
+        return self.predict_dist(X, X_std=X_std, groups=groups).label
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log probability of the labels, nats a row (columns are summed)."""

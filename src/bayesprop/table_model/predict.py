@@ -192,7 +192,8 @@ class Answering(NamedTuple):
 
     def of_table(self, *, has_gaps: bool, has_groups: bool) -> Answering:
         """Say of every row what its missing or uncertain inputs cost, and what its group does."""
-        is_said = {GAP_SHARE: has_gaps, GROUP_SHARE: has_groups}
+        of_groups = has_groups and isinstance(self.answers, NumberAnswers)
+        is_said = {GAP_SHARE: has_gaps, GROUP_SHARE: of_groups}
         shares = tuple(name for name, is_asked in is_said.items() if is_asked)
         return self._replace(answers=replace(self.answers, shares=shares))
 
@@ -305,7 +306,8 @@ def write_predictions(
     for name in absent:
         listener.note(Message.of("group.absent", name))
     with listener.doing(f"predicting {looked.n_rows} rows"):
-        parts = _predicted(model, table, answering, columns, is_numbered=out is not None)
+        how = {"is_numbered": out is not None, "by_group": has_groups}
+        parts = _predicted(model, table, answering, columns, **how)
         if out is not None and Path(out).suffix.lower() not in PARQUET:
             parts = map(answering.answers.rounded, parts)
         parts = map(answering.answers.rendered, parts)
@@ -343,11 +345,12 @@ def _predicted(
     columns: list[str],
     *,
     is_numbered: bool,
+    by_group: bool,
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     going = current()
     for frame, (x, _, x_std, groups), place in table:
-        groups = groups if GROUP_SHARE in answering.answers.shares else None
+        groups = groups if by_group else None
         for start in range(0, len(x), CHUNK_ROWS):
             part = x[start : start + CHUNK_ROWS]
             std, own = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int
@@ -16,7 +18,7 @@ from bayesprop.distributions.mixture import (
     MixturePredictive,
 )
 from bayesprop.distributions.pooled import PooledPredictive
-from bayesprop.distributions.predictive import Predictive
+from bayesprop.distributions.predictive import Prediction, Predictive
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import stack as stacking
@@ -38,6 +40,8 @@ from bayesprop.tabular_default.stack import (
     scale_noise,
 )
 from bayesprop.tabular_default.twins import Twins
+
+T = TypeVar("T", bound=Prediction)
 
 FEW_ROWS = 1_000
 """Below which rows left out may choose the noise within groups; others learn what is common."""
@@ -121,11 +125,7 @@ class NumberState(NamedTuple):
             raise ValueError(f"all that belongs to an output must be there {o} times")
         if any(one is not None and one.x.shape[1] != d for one in self.density):
             raise ValueError(f"what knows rows must know {d} inputs of each")
-        effects = [one for one in self.groups or () if one is not None]
-        if len(self.groups or self.density) != o:
-            raise ValueError(f"effects must be of each of {o} outputs")
-        if any(len(one.line) not in (0, d) or max(one.columns, default=0) >= d for one in effects):
-            raise ValueError(f"effects must be of {d} inputs")
+        _check_effects(self.groups, o, d)
 
     def _views(self, x: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
         """Return inputs as each expert takes them: with ramps, bounded, or (processes) as they are.
@@ -168,14 +168,8 @@ class NumberState(NamedTuple):
         The rows were learnt: if they are few, their noise is too small. That of residuals by
         experts that have not seen the group, `left_out`, then takes its place if it is larger.
         """
-        n_groups = np.atleast_1d(rows.group.max(axis=0) + 1)
-        largest = rows.group.reshape(len(rows.x), -1)[:, np.argmax(n_groups)]
-        at = some_rows(largest, rng)
-        some = rows.at(at)
-        parts = range(0, len(some.x), n_at_once)
-        predicted = MixturePredictive.joined(
-            [self.predict(some.x[first : first + n_at_once]) for first in parts]
-        )
+        some, n_groups, at = _some(rows, rng)
+        predicted = _in_parts(self.predict, some.x, n_at_once)
         left = (some.y - predicted.mean) / predicted.std
         usual = np.quantile(predicted.epistemic_var / predicted.var, 0.9, axis=0)
         effects = [
@@ -243,6 +237,29 @@ class NumberState(NamedTuple):
         return _or_nearby(rng, draws, beside, include_noise=include_noise)
 
 
+def _some(
+    rows: Rows, rng: np.random.Generator
+) -> tuple[Rows, Int[np.ndarray, " f"], Int[np.ndarray, " m"]]:
+    """Return rows that effects are learnt from, the numbers of groups, and the rows' places."""
+    n_groups = np.atleast_1d(rows.group.max(axis=0) + 1)
+    at = some_rows(rows.group.reshape(len(rows.x), -1)[:, np.argmax(n_groups)], rng)
+    return rows.at(at), n_groups, at
+
+
+def _in_parts(predict: Callable[[np.ndarray], T], x: Float[np.ndarray, "n d"], n_at_once: int) -> T:
+    parts = [predict(x[first : first + n_at_once]) for first in range(0, len(x), n_at_once)]
+    return type(parts[0]).joined(parts)
+
+
+def _check_effects(groups: tuple[GroupEffects | None, ...] | None, n: int, d: int) -> None:
+    """Raise ValueError unless they are of n outputs and d inputs."""
+    if groups is not None and len(groups) != n:
+        raise ValueError(f"effects must be of each of {n} outputs")
+    effects = [one for one in groups or () if one is not None]
+    if any(len(one.line) not in (0, d) or max(one.columns, default=0) >= d for one in effects):
+        raise ValueError(f"effects must be of {d} inputs")
+
+
 class ClassState(NamedTuple):
     """The posterior of all networks, and how they are mixed.
 
@@ -262,6 +279,9 @@ class ClassState(NamedTuple):
         What moves the mixture; None where held-out rows want nothing.
     power
         Inverse temperature that the mixture is raised to, before twins.
+    groups
+        Effects of groups on the log-odds of every class, of two classes of the second alone; None
+        where these gain nothing; None without groups.
     surprise
         Weight of the constant beside all that: n rows without a surprise leave one in n + 2 (the
         rule of succession, Laplace 1774).
@@ -279,6 +299,7 @@ class ClassState(NamedTuple):
     surprise: float = 0.0
     twins: Twins | None = None
     power: float = 1.0
+    groups: tuple[GroupEffects | None, ...] | None = None
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""
@@ -291,6 +312,7 @@ class ClassState(NamedTuple):
             raise ValueError("surprise must be from 0 to 1")
         if not 0.1 < self.power < 10.0:
             raise ValueError("power must be between 0.1 and 10")
+        _check_effects(self.groups, n_classes if n_classes > 2 else 1, 1)
         if not len(self.points) or self.points.shape[1] != n_classes:
             raise ValueError(f"points must have rows, and {n_classes} columns")
         near = self.neighbours
@@ -334,6 +356,70 @@ class ClassState(NamedTuple):
             (1.0 - share) * moved + share * self.constant,
             (1.0 - share) * entropy + share * own,
         )
+
+    def with_groups(
+        self,
+        rows: Rows,
+        left_out: Float[np.ndarray, "n c"] | None,
+        n_at_once: int,
+        rng: np.random.Generator,
+    ) -> ClassState:
+        """Learn the effects of the rows' groups beside what networks predict.
+
+        left_out
+            Probabilities by networks that have not learnt the group; NaN of rows without.
+        """
+        some, n_groups, at = _some(rows, rng)
+        if left_out is None:
+            return self
+        out = np.flatnonzero(np.isfinite(left_out[at]).all(axis=1))
+        some, at = some.at(out), at[out]
+        networks = self._replace(neighbours=None, twins=None)  # a row is its own neighbour
+        learnt = _log_odds(_in_parts(networks.predict, some.x, n_at_once).proba)
+        without = _log_odds(stacking.normalised(left_out[at], self.power))
+        first = len(self.constant) - learnt.shape[1]
+        effects = (
+            GroupEffects.of_class(some._replace(y=1.0 * (some.y == first + k)), *odds, n_groups)
+            for k, odds in enumerate(zip(without.T, learnt.T, strict=True))
+        )
+        return self._replace(groups=tuple(effects))
+
+    def in_groups(
+        self, predicted: ClassPredictive, group: Int[np.ndarray, "n ..."]
+    ) -> ClassPredictive:
+        """Move the log-odds of rows by the effects of their groups; -1: a new group.
+
+        Averaged over what is not known of the effects (MacKay 1992), which counts as doubt that
+        data would remove; what is left scales with the entropy that known effects would leave.
+        """
+        logits = _log_odds(predicted.proba)
+        var = np.zeros_like(logits)
+        for k, effects in enumerate(self.groups or ()):
+            if effects is not None:
+                shift, factor = effects.at(group, logits[:, k, None])
+                logits[:, k] += shift
+                var[:, k] = factor - effects.noise_var
+        known, moved = (
+            _of_log_odds(one) for one in (logits, logits / np.sqrt(1.0 + np.pi / 8.0 * var))
+        )
+        before, left = (special.entr(p).sum(axis=1) for p in (predicted.proba, known))
+        share = left / np.maximum(before, stacking.LEAST_PROBA)
+        entropy = np.minimum(predicted.expected_entropy * share, special.entr(moved).sum(axis=1))
+        return replace(predicted, proba=moved, expected_entropy=entropy)
+
+
+def _log_odds(proba: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n k"]:
+    """Return those of every class, of two classes of the second."""
+    proba = np.clip(proba, stacking.LEAST_PROBA, 1.0 - 1e-12)
+    return special.logit(proba[:, 1:] if proba.shape[1] == 2 else proba)
+
+
+def _of_log_odds(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n c"]:
+    """Return probabilities, scaled to sum to one."""
+    proba = special.expit(logits)
+    if proba.shape[1] == 1:
+        return np.concatenate([1.0 - proba, proba], axis=1)
+    return proba / proba.sum(axis=1, keepdims=True)
 
 
 def _or_nearby(

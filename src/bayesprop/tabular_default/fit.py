@@ -200,11 +200,15 @@ class Classes:
         )
         asks_neighbours = settings.learns_processes and _has_time_for_neighbours(progress, 1)
         out, loss = np.flatnonzero((fold >= 0) & (fold < experts[0].n_members)), np.nan
+        left_out = None
         if len(out):
             proba, known = _held_out_classes(state, starts, out, fold[out]), rows.at(out)
             likelihood = np.maximum(proba[:, np.arange(len(out)), known.y], stacking.LEAST_PROBA)
             weights = stacking.mixture_weights(likelihood, known.weight)
             mixture = np.tensordot(weights, proba, 1)
+            if given.group is not None:
+                left_out = np.full((len(rows.x), self.n_classes), np.nan)
+                left_out[out] = mixture
             near, logits = known._replace(x=bounded(known.x).astype(np.float32)), None
             if asks_neighbours and (found := LocalLogits.fit(rng, near, mixture)) is not None:
                 logits, own, mixture = found
@@ -216,7 +220,7 @@ class Classes:
                 state = state._replace(twins=twins.Twins.fit(given, known, mixture))
             loss = float(np.average(stacking.log_loss(mixture, known.y), weights=known.weights))
         guards = _guards(experts, settings, [state.neighbours])
-        return state, FitInfo(losses, guards, [], loss)
+        return state, FitInfo(losses, guards, [], loss, left_out)
 
 
 @one_blas_thread()

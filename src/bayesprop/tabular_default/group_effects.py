@@ -1,4 +1,4 @@
-"""Effects of groups, such as patients, on numbers: a linear mixed model of what the rest leaves.
+"""Effects of groups, such as patients: a linear mixed model of what the rest leaves.
 
 Let a row's residual z be its distance from the mean that all experts predict, in standard
 deviations of that prediction. Where the row is of group g of the factor that has most groups, such
@@ -18,6 +18,8 @@ rows learnt, which the groups' rows do not explain. Rows of new groups alone sta
 predicted, because held-out groups calibrate these. Of their noise the share 1 - s is the groups':
 what knowing the effects would remove. Where one factor's group is new and another's is not, the
 former adds its part of that share, in proportion to its variance, and c is left out if g is new.
+
+Classes have intercepts alone, of the log-odds of every class.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
-from scipy import optimize
+from scipy import optimize, special
 
 from bayesprop.numerics.rows import Rows
 
@@ -44,6 +46,7 @@ FURTHEST = 5.0
 """Of a residual: one outlier is not to move a group."""
 
 _LOG_BOUNDS = -12.0, 5.0  # of the variances
+_MOST_STEPS, _LONGEST_STEP, _LAST_STEP = 20, 2.0, 0.01  # of the log-odds of classes
 
 
 class GroupEffects(NamedTuple):
@@ -84,29 +87,48 @@ class GroupEffects(NamedTuple):
 
     @classmethod
     def fit(
-        cls, rows: Rows, n_groups: int | Int[np.ndarray, " f"], usual_share: float = 1.0
+        cls,
+        rows: Rows,
+        n_groups: int | Int[np.ndarray, " f"],
+        usual_share: float = 1.0,
+        *,
+        noise_var: float | None = None,
+        prior_var: Float[np.ndarray, " v"] | None = None,
     ) -> Self | None:
         """Learn them from residuals, the targets of the rows; None where these gain nothing.
 
         Factors of as many groups as rows have no effects.
+
+        noise_var
+            The variance s of a row of weight 1. None: it is learnt, and outliers are bounded.
+        prior_var
+            The variances t and t_f, if they are known; inputs have no slopes then, and no line.
         """
         sizes, group = np.atleast_1d(n_groups), rows.group.reshape(len(rows.y), -1)
         factors = np.argsort(-sizes, kind="stable")
         factors = factors[sizes[factors] < len(rows.y)]
         x = rows.x if rows.x.shape[1] <= MOST_COLUMNS else rows.x[:, :0]
-        weight = rows.weights / rows.weights.mean()
-        rows = Rows(x, np.clip(rows.y, -FURTHEST, FURTHEST), weight, group[:, factors])
+        y, weight = rows.y, rows.weights
+        if noise_var is None:
+            y, weight = np.clip(y, -FURTHEST, FURTHEST), weight / weight.mean()
+        rows = Rows(x, y, weight, group[:, factors])
         n, columns, sizes = len(rows.y), np.empty(0, np.int64), sizes[factors].astype(np.int64)
-        of_all = np.average(np.square(rows.y), weights=rows.weights)
-        if not len(factors) or of_all == 0.0:
+        total = float(weight @ y**2)
+        of_all = total / n if noise_var is None else noise_var
+        if not len(factors) or total == 0.0:
             return None
-        best, least = None, -0.5 * n * (np.log(of_all) + 1.0) + LEAST_GAIN
+        best, least = None, -0.5 * (n * np.log(of_all) + total / of_all) + LEAST_GAIN
         while len(columns) <= MOST_SLOPES:
             sums = _Sums.of(rows, columns, sizes)
-            found = sums.most_likely()
+            if prior_var is not None:
+                best = columns, sums.solved(np.r_[noise_var, prior_var])
+                break
+            found = sums.most_likely(noise_var)
             if found.log_evidence < least:
                 break
             best, least = (columns, found), found.log_evidence + LEAST_GAIN
+            if noise_var is not None:
+                break
             gains = _gains_of_slopes(rows, columns, sums, found)
             if not gains.size or gains.max() <= 1.0:
                 break
@@ -114,6 +136,55 @@ class GroupEffects(NamedTuple):
         if best is None:
             return None
         return cls.of(*best, factors, sizes, usual_share)
+
+    @classmethod
+    def of_class(
+        cls,
+        rows: Rows,
+        left_out: Float[np.ndarray, " n"],
+        logits: Float[np.ndarray, " n"],
+        n_groups: Int[np.ndarray, " f"],
+    ) -> Self | None:
+        """Learn intercepts of the log-odds of y = 1 among 0 and 1, and what log-odds gain by them.
+
+        Log-odds are means over groups, and too flat within one (Zeger, Liang & Albert 1988): the
+        line has them as its only input. It and the variances are learnt from log-odds of networks
+        that have not learnt the group, in which all of an effect is left; the intercepts then from
+        those of all networks, which know a part of it.
+        """
+        left_out, logits = (np.clip(one, -FURTHEST, FURTHEST) for one in (left_out, logits))
+        first = cls._of_odds(rows._replace(x=left_out[:, None]), left_out, n_groups)
+        if first is None:
+            return None
+        steeper, rows = logits * (1.0 + first.line[0]), rows._replace(x=np.zeros((len(logits), 0)))
+        found = cls._of_odds(rows, steeper, n_groups, first.prior_var)
+        return found and found._replace(line=first.line)
+
+    @classmethod
+    def _of_odds(
+        cls,
+        rows: Rows,
+        logits: Float[np.ndarray, " n"],
+        n_groups: Int[np.ndarray, " f"],
+        prior_var: Float[np.ndarray, " v"] | None = None,
+    ) -> Self | None:
+        """Learn by penalised quasi-likelihood (Breslow & Clayton 1993).
+
+        The z of a step are the effects plus (y - p)/w, of variance 1/w, w = p (1 - p).
+        """
+        own, found, weight = np.zeros(len(rows.y)), None, rows.weights / rows.weights.mean()
+        for _ in range(_MOST_STEPS):
+            p = special.expit(logits + own)
+            w = p * (1.0 - p)
+            linear = rows._replace(y=own + (rows.y - p) / w, weight=weight * w)
+            found = cls.fit(linear, n_groups, noise_var=1.0, prior_var=prior_var)
+            if found is None:
+                break
+            step = found.at(rows.group, rows.x)[0] - own
+            own += np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+            if np.abs(step).max() < _LAST_STEP:
+                break
+        return found
 
     @classmethod
     def of(
@@ -235,15 +306,19 @@ class _Sums(NamedTuple):
         sums = wx.T @ x, wx.T @ z, float(rows.weights @ z**2), len(z)
         return cls(hh, hx, hz[..., 0], *sums, tuple(filter(None, widths)))
 
-    def most_likely(self) -> Solution:
+    def most_likely(self, noise_var: float | None = None) -> Solution:
         """Solve with the variances of the highest evidence."""
-        n_variances = 1 + self.hh.shape[1] + len(self.widths)
-        start = np.log(self.zz / self.n) + np.r_[-0.2, np.full(n_variances - 1, -2.0)]
+        n_others = self.hh.shape[1] + len(self.widths)
+        bounds = [_LOG_BOUNDS] * (1 + n_others)
+        start = np.log(self.zz / self.n) + np.r_[-0.2, np.full(n_others, -2.0)]
+        if noise_var is not None:
+            start = np.log(noise_var) + np.r_[0.0, np.full(n_others, -1.0)]
+            bounds[0] = (start[0], start[0])
         best = optimize.minimize(
             lambda logs: -self.solved(np.exp(logs)).log_evidence,
             np.clip(start, *_LOG_BOUNDS),
             method="L-BFGS-B",
-            bounds=[_LOG_BOUNDS] * n_variances,
+            bounds=bounds,
         )
         return self.solved(np.exp(best.x))
 

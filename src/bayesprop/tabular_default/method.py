@@ -24,8 +24,6 @@ from bayesprop.tabular_default.settings import EnsembleSettings, Priors
 
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
-    from bayesprop.distributions.pooled import PooledPredictive
-    from bayesprop.distributions.predictive import Predictive
     from bayesprop.tabular_default.experts import ClassState, NumberState
     from bayesprop.tabular_default.fit import Classes, Numbers
     from bayesprop.tabular_default.training import FitInfo
@@ -159,9 +157,22 @@ class Settable(LeavesGroupsOut, ABC):
         )
         return Learned(state, report, settings.n_steps)
 
-    def _with_groups(self, state: Any, rows: Rows, info: FitInfo, progress: Progress) -> Any:  # noqa: ARG002
-        """Return the state with the effects of groups, if it has such."""
-        return state
+    def _with_groups(self, state: Any, rows: Rows, info: FitInfo, progress: Progress) -> Any:
+        if progress.is_over:
+            progress.cut("no effects of groups")
+            return state
+        draws = np.random.default_rng([state.seed % 2**32, 9])
+        return state.with_groups(rows, info.left_out, self.rows_at_once, draws)
+
+    def in_groups(
+        self,
+        state: Any,
+        predicted: Any,
+        group: Int[np.ndarray, "n ..."],
+        x: Float[np.ndarray, "n d"],
+    ) -> Any:
+        """Move the prediction of rows by the effects of their groups."""
+        return state.in_groups(predicted, group, x)
 
     def _chosen(
         self, n_rows: int, groups: np.ndarray | None, parts: Parts | None
@@ -208,25 +219,6 @@ class NetworkEnsemble(Settable):
         from bayesprop.tabular_default.fit import Numbers
 
         return Numbers()
-
-    def _with_groups(
-        self, state: NumberState, rows: Rows, info: FitInfo, progress: Progress
-    ) -> NumberState:
-        if progress.is_over:
-            progress.cut("no effects of groups")
-            return state
-        draws = np.random.default_rng([state.seed % 2**32, 9])
-        return state.with_groups(rows, info.left_out, self.rows_at_once, draws)
-
-    def in_groups(
-        self,
-        state: NumberState,
-        predicted: MixturePredictive | PooledPredictive,
-        group: Int[np.ndarray, "n ..."],
-        x: Float[np.ndarray, "n d"],
-    ) -> Predictive:
-        """Move the prediction of rows by the effects of their groups."""
-        return state.in_groups(predicted, group, x)
 
     def predict(self, state: NumberState, x: np.ndarray) -> MixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
@@ -294,6 +286,18 @@ class ClassEnsemble(Settable):
         predicted = state.predict(x)
         proba = predicted.proba[:, self._ranks]
         return ClassPredictive.of_codes(proba, predicted.expected_entropy)
+
+    def in_groups(
+        self,
+        state: ClassState,
+        predicted: ClassPredictive,
+        group: Int[np.ndarray, "n ..."],
+        x: Float[np.ndarray, "n d"],  # noqa: ARG002
+    ) -> ClassPredictive:
+        """Move the prediction of rows, whose classes are in the order of the codes."""
+        ranked = replace(predicted, proba=predicted.proba[:, np.argsort(self._ranks)])
+        moved = state.in_groups(ranked, group)
+        return replace(moved, proba=moved.proba[:, self._ranks])
 
     @property
     def _ranks(self) -> Int[np.ndarray, " c"]:

@@ -461,8 +461,8 @@ class FitInfo(NamedTuple):
     left_out_loss
         Of classes: mean log loss of held-out rows under the mixture; NaN if none.
     left_out
-        Of numbers in groups: residuals of every row, in predicted standard deviations, by the
-        experts that have not seen its group; NaN of rows without.
+        Of rows in groups, by experts that have not seen the group: residuals in predicted standard
+        deviations, or probabilities of classes; NaN of rows without.
     """
 
     losses: Float32[np.ndarray, "k t 2"]
