@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, estimator_class
-from bayesprop.model.method import LeavesGroupsOut, Merges, Streams
+from bayesprop.model.method import KnowsGroups, Merges, Streams
 
 BLOCK = 4
 """Rows of a block at prediction in these tests, so that few rows are several blocks."""
@@ -100,7 +100,7 @@ REFUSED = [
     Rule(lambda face, missing: face == "estimator" and missing == "a whole column", "feature"),
     Rule(
         lambda face, groups, method, task: (
-            (face == "estimator" and groups != "none") and not has(method, task, LeavesGroupsOut)
+            (face == "estimator" and groups != "none") and not has(method, task, KnowsGroups)
         ),
         "groups must be None for",
     ),

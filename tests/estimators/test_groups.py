@@ -255,8 +255,6 @@ def test_groups_may_have_several_columns(tmp_path):
     wide = np.arange(600)[:, None] % [20, 501, 502]
     with pytest.raises(ValueError, match="at most 500 groups together, got 521"):
         BayesianRegressor((5,), n_epochs=2).fit(np.repeat(X, 3, 0), np.repeat(y, 3), groups=wide)
-    with pytest.raises(ValueError, match="one column for BayesianClassifier"):
-        BayesianClassifier((5,), n_epochs=2).fit(X, y > 0.0, groups=groups)
 
 
 def test_forged_effects_are_refused():

@@ -36,7 +36,6 @@ from bayesprop.model.method import (
     KnowsGroups,
     Learned,
     LearnsMeasured,
-    LeavesGroupsOut,
     Merges,
     Resumes,
     Streams,
@@ -446,22 +445,14 @@ def _is_of_each(y: np.ndarray, labels: np.ndarray, at: np.ndarray) -> Bool[np.nd
 def _in_groups(
     estimator: EstimatorBase, start: Fitted, rows: Rows, groups: ArrayLike
 ) -> tuple[Fitted, Rows]:
-    """Give rows the numbers of their groups; keep the labels of those that have effects."""
-    name, knows_groups = type(estimator).__name__, isinstance(start.method, KnowsGroups)
-    if not isinstance(start.method, LeavesGroupsOut):
+    """Give rows the numbers of their groups, and keep the labels."""
+    if not isinstance(start.method, KnowsGroups):
         raise ValueError(
-            f"groups must be None for {name}, which holds out no rows"
+            f"groups must be None for {type(estimator).__name__}, which holds out no rows"
             " itself: its fit does not change with them"
         )
     labels = checked_labels(groups, len(rows.x))
-    if len(labels) > 1 and not knows_groups:
-        raise ValueError(
-            f"groups must be one column for {name}, which learns no effects of groups, got "
-            f"{len(labels)}: give the one whose groups are left out together"
-        )
     rows = rows._replace(group=np.stack([numbered(one) for one in labels], axis=1))
-    if not knows_groups:
-        return start, rows.by_first_factor
     known = slice(None) if rows.weight is None else rows.weight > 0.0
     names = tuple(np.unique(one[known]) for one in labels)
     return replace(start, encoding=replace(start.encoding, groups=names)), rows

@@ -124,16 +124,15 @@ class LearnsMeasured(Protocol):
         ...
 
 
-class LeavesGroupsOut:
-    """A method that holds out rows in its fit, or whole groups if rows have groups."""
-
-
 T = TypeVar("T")
 
 
 @runtime_checkable
 class KnowsGroups(Protocol):
-    """Learns effects of groups, by which the prediction of a known group's rows is moved."""
+    """Holds out rows in its fit, whole groups if rows have groups, whose effects it learns.
+
+    By these the prediction of a known group's rows is moved.
+    """
 
     def in_groups(
         self,

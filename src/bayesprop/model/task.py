@@ -372,8 +372,8 @@ class Encoding:
         """
         if self.groups is None:
             raise ValueError(
-                "groups must be None for a model that keeps no effects of groups: the default, fitted"
-                " with groups=... to a table that fits into memory, learns them"
+                "groups must be None for a model that keeps no effects of groups: the default"
+                " learns them, if it is fitted with groups=... to a table that fits into memory"
             )
         return numbers_among(self.groups, groups, n_rows)
 

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from bayesprop.estimators.fitting import Checked, advised, checked_rows, standardise
 from bayesprop.estimators.shell import EstimatorBase
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams
+from bayesprop.model.method import KnowsGroups, LearnsParts, Parts, Streams
 from bayesprop.model.progress import SILENT, Progress, current, following
 from bayesprop.model.task import KINDS_OF_CLASSES, Fitted, Numbers, Standardiser
 from bayesprop.numerics.rows import Rows as Rows
@@ -83,7 +83,7 @@ class AllRows:
             return f"learnt from {of}: this method does not stream ({names} do)"
         once = ", each once" if issubclass(estimator.method_class, Streams) else ""
         judged = ["the encoding", "the held-out rows", "the baselines"]
-        if issubclass(estimator.method_class, LeavesGroupsOut):
+        if issubclass(estimator.method_class, KnowsGroups):
             judged.append("the calibration of the networks")
         which = f"{', '.join(judged[:-1])} and {judged[-1]} come from {of}"
         return f"learnt {estimator.fit_report_.n_rows} rows{once}; {which}"
@@ -290,7 +290,7 @@ def fit_parts(
         Rows to learn, and their weight.
     """
     start, rng = estimator.fitted_, check_random_state(estimator.random_state)
-    has_groups = sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut)
+    has_groups = sample.group is not None and issubclass(estimator.method_class, KnowsGroups)
     names = np.unique(_labels(sample, has_groups=has_groups))
 
     def numbered(rows: EncodedRows) -> Int[np.ndarray, " n"]:

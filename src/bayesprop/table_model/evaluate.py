@@ -22,7 +22,7 @@ from bayesprop.estimators.stored import method_and_task
 from bayesprop.evaluation.baselines import EVERY, SIMPLE, Baselines
 from bayesprop.evaluation.calibration import GroupCoverage, coverage_by_group
 from bayesprop.evaluation.scores import Comparison, advise
-from bayesprop.model.method import KnowsGroups, LeavesGroupsOut
+from bayesprop.model.method import KnowsGroups
 from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.table.column_checks import likely_group
 from bayesprop.table.columns import YEARS, DateColumn
@@ -153,11 +153,9 @@ def learn(
     learn_all
         Fits it to a table larger than memory, of which the rows are a sample.
     """
-    judges = issubclass(estimator.method_class, LeavesGroupsOut)
     knows_groups = issubclass(estimator.method_class, KnowsGroups)
-    labels = rows.groups if knows_groups else rows.group
-    groups = {"groups": labels} if labels is not None and judges else {}
-    if judges:
+    groups = {"groups": rows.groups} if rows.groups is not None and knows_groups else {}
+    if knows_groups:
         estimator.are_rows_exchangeable = rows.are_exchangeable
     # The fit's report says the same.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -171,7 +169,7 @@ def learn(
             "this method learns no effects of groups: of the columns of groups only the first is"
             " used, to hold whole groups out"
         )
-    if rows.group is not None and not judges:
+    if rows.group is not None and not knows_groups:
         remarks.append(
             "this method holds no groups out during training: it is evaluated on held-out groups,"
             " but its error bars are those for known groups"

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Drawn, Learned, LeavesGroupsOut, Parts
+from bayesprop.model.method import Drawn, Learned, Parts
 from bayesprop.model.progress import Progress
 from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default.piecewise_linear import MANY_INPUTS, N_QUANTILES, has_ramps
@@ -91,7 +91,7 @@ def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
 
 
 @dataclass(frozen=True)
-class Settable(LeavesGroupsOut, ABC):
+class Settable(ABC):
     """What ensembles for numbers and for classes share; None is a choice by the table's size."""
 
     n_inputs: int
