@@ -8,6 +8,8 @@ the first week, whose weight is a column), ScotsSec (primary and secondary schoo
 ewes; `ilri.sheep` without `lamb`) and teachers (pupils, and teachers of schools; `star` where `sch`
 is below 10): R's mlmRev, geepack and agridat (GitHub: vincentarelbundock/Rdatasets, without
 `rownames`).
+Of classes: Males (union, by `nr`), Catsup, Cracker and Yogurt (choice, by household `id`) and
+VerbAgg (`r2`, persons and items; 3,000 rows, without `resp`): R's Ecdat and lme4.
 Of every table 15 % of the groups, the first kind's, are new, and a fifth of the others' rows are
 held out, too.
 The default is fitted to the rest with `groups`, with neither groups nor their column, and with the
@@ -25,8 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from bayesprop import BayesianRegressor, GaussianPredictive, Predictive, metrics
+from bayesprop import BayesianClassifier, BayesianRegressor, GaussianPredictive, metrics
 from bayesprop.cli.console import print_table
+from bayesprop.distributions.categorical import ClassPredictive, Distribution
 from bayesprop.table.division import Grouping, HoldOut, divide, factors_of
 from bayesprop.table.encoding import EncodedRows
 from bayesprop.table.read import read_table
@@ -46,7 +49,13 @@ TABLES: dict[str, tuple[str, Grouping]] = {
     "ScotsSec": ("attain", ("primary", "second")),
     "sheep": ("weanwt", ("ram", "ewe")),
     "teachers": ("math", ("id", "sch/tch")),
+    "Males": ("union", "nr"),
+    "VerbAgg": ("r2", ("id", "item")),
+    "Catsup": ("choice", "id"),
+    "Cracker": ("choice", "id"),
+    "Yogurt": ("choice", "id"),
 }
+OF_TWO_CLASSES, OF_CLASSES = ("Males", "VerbAgg"), ("Catsup", "Cracker", "Yogurt")
 _MOST_TREES = 1_000
 _OF_TREES = {"learning_rate": 0.1, "max_depth": 6, "min_data_in_leaf": 20, "verbose": -1}
 
@@ -68,7 +77,8 @@ def parts_of(folder: Path, name: str, split: int, *, is_column: bool) -> Parts:
             pl.concat_str(pl.lit("group"), *names, separator=" ").alias(f"as column {k}")
             for k, names in enumerate(factors_of(group, frame.columns))
         )
-    division = divide(frame, target, "regression", HoldOut(SHARE_OF_GROUPS, split, group=group))
+    task = "classification" if name in OF_TWO_CLASSES + OF_CLASSES else "regression"
+    division = divide(frame, target, task, HoldOut(SHARE_OF_GROUPS, split, group=group))
     is_new, rng = division.is_test, np.random.default_rng([split, 9])
     others = rng.permutation(np.flatnonzero(~is_new))
     is_known = np.isin(np.arange(len(is_new)), others[: int(SHARE_OF_ROWS * len(others))])
@@ -85,28 +95,34 @@ def parts_of(folder: Path, name: str, split: int, *, is_column: bool) -> Parts:
     return Parts(train, test.of(is_known), test.of(is_new))
 
 
-def predicted(parts: Parts, way: str, seed: int) -> list[Predictive]:
+def predicted(parts: Parts, way: str, seed: int) -> list[Distribution]:
     """Learn in a way, and predict rows of known groups, and of new ones."""
     if way.startswith("GPBoost"):
         return of_gpboost(parts, with_trees=way == "GPBoost")
     train, groups = parts.train, parts.train.groups if way == "groups" else None
-    model = BayesianRegressor(random_state=seed).fit(train.X, train.y, groups=groups)
+    kind = BayesianClassifier if is_of_classes(train) else BayesianRegressor
+    model = kind(random_state=seed).fit(train.X, train.y, groups=groups)
     asked = ({"groups": one.groups} if way == "groups" else {} for one in parts[1:])
     return [model.predict_dist(one.X, **of) for one, of in zip(parts[1:], asked, strict=True)]
 
 
-def of_gpboost(parts: Parts, *, with_trees: bool) -> list[Predictive]:
-    """Learn trees, or a line, and an intercept a group (Sigrist 2022); Gaussian predictions.
+def of_gpboost(parts: Parts, *, with_trees: bool) -> list[Distribution]:
+    """Learn trees, or a line, and an intercept a group (Sigrist 2022); Gaussian, or of two classes.
 
-    Targets are standardised: its steps are shorter, the larger their variance.
+    Numbers are standardised: its steps are shorter, the larger their variance.
     """
     import gpboost  # pyright: ignore[reportMissingImports]
 
-    train, mean, std = parts.train, parts.train.y.mean(), parts.train.y.std()
-    effects: dict[str, Any] = {"group_data": train.groups, "likelihood": "gaussian"}
-    y = (train.y - mean) / std
+    train, classes = parts.train, np.unique(parts.train.y) if is_of_classes(parts.train) else None
+    y = train.y if classes is None else 1.0 * (train.y == classes[1])
+    mean, std = (y.mean(), y.std()) if classes is None else (0.0, 1.0)
+    likelihood = "gaussian" if classes is None else "bernoulli_logit"
+    effects: dict[str, Any] = {"group_data": train.groups, "likelihood": likelihood}
+    y = (y - mean) / std
 
-    def answer(m: np.ndarray, v: np.ndarray) -> Predictive:
+    def answer(m: np.ndarray, v: np.ndarray) -> Distribution:
+        if classes is not None:
+            return ClassPredictive.of_sure_weights(np.column_stack([1.0 - m, m]), classes)
         return GaussianPredictive(mean + std * m, np.zeros(len(m)), std**2 * v)
 
     if not with_trees:
@@ -141,6 +157,11 @@ def of_gpboost(parts: Parts, *, with_trees: bool) -> list[Predictive]:
     return [answer(one["response_mean"], one["response_var"]) for one in each]
 
 
+def is_of_classes(rows: EncodedRows) -> bool:
+    """Whether the target is labels."""
+    return rows.y.dtype.kind != "f"
+
+
 def scores(parts: Parts, way: str, seed: int) -> dict[str, float]:
     """Score a way on rows of known groups, and of new ones."""
     found = {}
@@ -149,7 +170,7 @@ def scores(parts: Parts, way: str, seed: int) -> dict[str, float]:
     ):
         summary = metrics.summary(one, rows.y, rows.group)
         for part in ("log_likelihood", "coverage_90", "rmse", "crps"):
-            found[f"{kind}_{part}"] = summary.values[part]
+            found[f"{kind}_{part}"] = summary.values.get(part, np.nan)
         found[f"{kind}_error"] = summary.errors["log_likelihood"]
     return found
 
@@ -176,8 +197,13 @@ def main() -> None:
         parts = parts_of(asked.folder, name, split, is_column=way == "as a column")
         return scores(parts, way, split)
 
-    ordered = product(range(asked.splits), TABLES, asked.models)
-    cases = ((name, split, way) for split, name, way in ordered)
+    names = [name for name in TABLES if (asked.folder / f"{name}.csv").exists()]
+    ordered = product(range(asked.splits), names, asked.models)
+    cases = (
+        (name, split, way)
+        for split, name, way in ordered
+        if way not in WAYS[3:] or name not in OF_CLASSES
+    )
     run_missing(asked.out, ("table", "split", "way"), cases, score)
     show(asked.out)
 

@@ -43,7 +43,7 @@ from bayesprop.tabular_default.twins import Twins
 
 T = TypeVar("T", bound=Prediction)
 
-FEW_ROWS = 1_000
+FEW_ROWS, FEW_ROWS_AN_INPUT = 1_000, 100
 """Below which rows left out may choose the noise within groups; others learn what is common."""
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
@@ -168,6 +168,7 @@ class NumberState(NamedTuple):
         The rows were learnt: if they are few, their noise is too small. That of residuals by
         experts that have not seen the group, `left_out`, then takes its place if it is larger.
         """
+        few = max(FEW_ROWS, FEW_ROWS_AN_INPUT * rows.x.shape[1])
         some, n_groups, at = _some(rows, rng)
         predicted = _in_parts(self.predict, some.x, n_at_once)
         left = (some.y - predicted.mean) / predicted.std
@@ -177,7 +178,7 @@ class NumberState(NamedTuple):
             for one, share in zip(left.T, usual, strict=True)
         ]
         for o, one in enumerate(effects):
-            if one is not None and left_out is not None and len(rows.x) < FEW_ROWS:
+            if one is not None and left_out is not None and len(rows.x) < few:
                 without = left_out[at, o]
                 is_out = np.isfinite(without)
                 of_new = GroupEffects.fit(some._replace(y=without).at(is_out), n_groups)
