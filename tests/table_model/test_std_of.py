@@ -164,6 +164,15 @@ def test_errors_of_the_fit_are_those_of_new_tables(measured, tmp_path):
     assert whole == pytest.approx(every)
 
 
+def test_a_comparison_hears_errors_of_its_own_test_rows():
+    rows: Any = {"target": "y", "drop": "share_sd", "std_of": ERRORS, "test": MEASURED[3 * N :]}
+    compared = bayesprop.compare(MEASURED[: 3 * N], method="linear", no_peers=True, **rows)
+    fitted = bayesprop.fit(MEASURED[: 3 * N], method="linear", **rows)
+    scores = fitted.notes.held_out["model"]
+    (found,) = (one for one in compared.methods if one.method == "linear")
+    assert found.metrics["crps"] == pytest.approx(scores["crps"])
+
+
 def test_an_update_needs_all_rows(measured):
     new = MEASURED[:30].with_columns(pl.col("y") + 0.01)
     with pytest.raises(InputError, match="does not learn row by row: name by known"):

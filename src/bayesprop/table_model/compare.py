@@ -337,7 +337,7 @@ def compare(
         File of a picture (.svg, .png).
     rows
         What `fit` takes to say what is learnt from which rows: target, task, target_kind, exposure,
-        order, weights, drop, group, time, missing, kinds, test, positive.
+        order, weights, drop, group, time, std_of, missing, kinds, test, positive.
 
     Raises ValueError, in one line that names the column or argument.
     """
@@ -367,7 +367,7 @@ def compare(
     positive = positive_of(encoding.classes, request.positive, train.y)
     own = None
     if request.test is not None:
-        own = own_rows(request.test, encoding, train, request.group)
+        own = own_rows(request.test, encoding, train, request.group, request.std_of)
     listener.warn(
         [
             *first.remarks,
