@@ -34,7 +34,14 @@ from bayesprop.table.errors import (
     one_line,
 )
 from bayesprop.table_model.answers import Positive, choice_in_words, positive_of
-from bayesprop.table_model.evaluate import Judged, JudgedAgain, judged_again, learn, scored
+from bayesprop.table_model.evaluate import (
+    Judged,
+    JudgedAgain,
+    judged_again,
+    learn,
+    predicting,
+    scored,
+)
 from bayesprop.table_model.learning import own_rows
 from bayesprop.table_model.listener import current_listener, figure
 from bayesprop.table_model.predict import predict_rows
@@ -462,7 +469,7 @@ def _trial(
             train, test = parts.encoded(encoding)
             test = test if of.own is None else of.own
             started = time.perf_counter()
-            predict = _fitted(name, of, train, of.request.seed + split, remarks)
+            predict = _fitted(name, of, train, test, of.request.seed + split, remarks)
             seconds = time.perf_counter() - started
             predictive = predict_rows(predict, test.X, encoding, test.numbers, place)
             if kind.get("target_kind") == ORDERED:
@@ -496,13 +503,13 @@ def _judged_again(
 
 
 def _fitted(
-    name: str, of: _Table, train: EncodedRows, seed: int, remarks: set[str]
+    name: str, of: _Table, train: EncodedRows, test: EncodedRows, seed: int, remarks: set[str]
 ) -> Callable[[np.ndarray], Distribution]:
-    """Fit a method, a reference model, or the constant; return how it predicts."""
+    """Fit a method, a reference model, or the constant; return how it predicts the test rows."""
     if name in catalogue.METHODS:
         estimator = make_estimator(of.kind, name, of.task, seed)
         remarks.update(learn(estimator, train))
-        return estimator.predict_dist
+        return predicting(estimator, test)
     if of.task == CLASSIFICATION:
         baselines = Baselines.fit(train.X, train.y, np.unique(train.y), names=(name,))
     else:

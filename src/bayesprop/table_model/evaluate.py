@@ -215,13 +215,17 @@ def _predicted(
     begun = _BASELINES[with_peers]
     going.report(begun, 1.0, "predictions")
     with following(going.part(begun, _PREDICTED)):
-        knows_groups = estimator.encoding_.groups is not None
-        groups = {"groups": test.groups} if knows_groups else {}
-        predict = partial(estimator.predict_dist, **groups, X_std=test.X_std)
+        predict = predicting(estimator, test)
         model = predict_rows(predict, test.X, encoding, test.numbers, positive)
     going.report(_PREDICTED, 1.0, "scores")
     beside = baselines.predict(test.X, model, estimator.fitted_.inputs)
     return Judged(baselines, test, {"model": model, **beside})
+
+
+def predicting(estimator: EstimatorBase, rows: EncodedRows) -> Callable[..., Distribution]:
+    """Return how rows are predicted, with their errors and, where the fit knows some, groups."""
+    groups = {} if estimator.encoding_.groups is None else {"groups": rows.groups}
+    return partial(estimator.predict_dist, **groups, X_std=rows.X_std)
 
 
 def _scored(judged: Judged, estimator: EstimatorBase) -> Judged:
