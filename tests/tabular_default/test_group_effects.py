@@ -339,6 +339,20 @@ def test_classes_are_averaged_over_what_is_not_known_of_effects(n_classes):
     assert (moved.expected_entropy <= moved.entropy + 1e-12).all()
 
 
+@pytest.mark.parametrize("is_sign", [False, True])
+def test_classes_that_inputs_separate_leave_finite_effects_and_room_for_surprises(is_sign):
+    rng = np.random.default_rng(0)
+    group, x = rng.integers(10, size=(300, 1)), rng.standard_normal(300)
+    logits, y = 0.5 * (0.4 * np.sign(x) if is_sign else x), 1.0 * (x > 0.0)
+    rows, proba = Rows(np.zeros((300, 0)), y, None, group), special.expit(np.c_[-logits, logits])
+    effects = GroupEffects.of_class(rows, logits, logits, np.array([10]))
+    state = of_classes(2)._replace(groups=(effects,), surprise=1.0 / 302)
+    moved = state.in_groups(ClassPredictive.of_codes(proba, special.entr(proba).sum(axis=1)), group)
+    assert np.isfinite(moved.expected_entropy).all()
+    assert np.mean(moved.proba.argmax(axis=1) == y) > 0.95
+    assert moved.proba.min() > 0.5 / 303
+
+
 def of_classes(n_classes):
     """Return a state of which only the number of classes matters."""
     constant, points = np.full(n_classes, 1.0 / n_classes), np.zeros((1, n_classes), np.float32)

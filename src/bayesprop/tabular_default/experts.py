@@ -391,7 +391,8 @@ class ClassState(NamedTuple):
         """Move the log-odds of rows by the effects of their groups; -1: a new group.
 
         Averaged over what is not known of the effects (MacKay 1992), which counts as doubt that
-        data would remove; what is left scales with the entropy that known effects would leave.
+        data would remove; what is left scales with the entropy that known effects would leave. No
+        class falls below a surprise.
         """
         logits = _log_odds(predicted.proba)
         var = np.zeros_like(logits)
@@ -403,6 +404,8 @@ class ClassState(NamedTuple):
         known, moved = (
             _of_log_odds(one) for one in (logits, logits / np.sqrt(1.0 + np.pi / 8.0 * var))
         )
+        moved = np.maximum(moved, self.surprise * self.constant)
+        moved /= moved.sum(axis=1, keepdims=True)
         before, left = (special.entr(p).sum(axis=1) for p in (predicted.proba, known))
         share = left / np.maximum(before, stacking.LEAST_PROBA)
         entropy = np.minimum(predicted.expected_entropy * share, special.entr(moved).sum(axis=1))

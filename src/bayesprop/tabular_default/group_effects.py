@@ -47,6 +47,7 @@ FURTHEST = 5.0
 
 _LOG_BOUNDS = -12.0, 5.0  # of the variances
 _MOST_STEPS, _LONGEST_STEP, _LAST_STEP = 20, 2.0, 0.01  # of the log-odds of classes
+_LEAST_PROBA = 1e-6  # of a class in a step: where inputs separate classes, weights would be 0
 
 
 class GroupEffects(NamedTuple):
@@ -174,7 +175,7 @@ class GroupEffects(NamedTuple):
         """
         own, found, weight = np.zeros(len(rows.y)), None, rows.weights / rows.weights.mean()
         for _ in range(_MOST_STEPS):
-            p = special.expit(logits + own)
+            p = np.clip(special.expit(logits + own), _LEAST_PROBA, 1.0 - _LEAST_PROBA)
             w = p * (1.0 - p)
             linear = rows._replace(y=own + (rows.y - p) / w, weight=weight * w)
             found = cls.fit(linear, n_groups, noise_var=1.0, prior_var=prior_var)
