@@ -23,7 +23,7 @@ from bayesprop.numerics.rows import Rows
 from bayesprop.tabular_default import neighbours
 from bayesprop.tabular_default import stack as stacking
 from bayesprop.tabular_default.gaussian_process import GaussianProcess
-from bayesprop.tabular_default.group_effects import GroupEffects, some_rows
+from bayesprop.tabular_default.group_effects import FURTHEST, GroupEffects, some_rows
 from bayesprop.tabular_default.neighbours import KernelDensity, LocalLogits
 from bayesprop.tabular_default.networks import (
     Networks,
@@ -398,7 +398,8 @@ class ClassState(NamedTuple):
         var = np.zeros_like(logits)
         for k, effects in enumerate(self.groups or ()):
             if effects is not None:
-                shift, factor = effects.at(group, logits[:, k, None])
+                of_line = np.clip(logits[:, k, None], -FURTHEST, FURTHEST)
+                shift, factor = effects.at(group, of_line)
                 logits[:, k] += shift
                 var[:, k] = factor - effects.noise_var
         known, moved = (

@@ -24,9 +24,9 @@ from bayesprop.tabular_default.settings import EnsembleSettings, Priors
 
 if TYPE_CHECKING:
     from bayesprop.distributions.mixture import MixturePredictive
+    from bayesprop.distributions.predictive import Prediction
     from bayesprop.tabular_default.experts import ClassState, NumberState
     from bayesprop.tabular_default.fit import Classes, Numbers
-    from bayesprop.tabular_default.training import FitInfo
 
 DRAFT_MEMBERS, FOLDS = 2, 5
 """Networks of a draft, and at least where rows have groups: each learns four fifths of them."""
@@ -143,8 +143,11 @@ class Settable(ABC):
         n_rows = len(rows.x) if parts is None else parts.n_rows
         settings = self._chosen(n_rows, rows.group, parts)
         state, info = fit(seed, rows, settings, self.head, progress=progress, parts=parts)
-        if rows.group is not None and parts is None:
-            state = self._with_groups(state, given, info, progress)
+        if rows.group is not None and parts is None and progress.is_over:
+            progress.cut("no effects of groups")
+        elif rows.group is not None and parts is None:
+            draws = np.random.default_rng([state.seed % 2**32, 9])
+            state = state.with_groups(given, info.left_out, self.rows_at_once, draws)
         report = FitReport(
             n_rows=n_rows,
             n_epochs=settings.n_steps,
@@ -157,20 +160,13 @@ class Settable(ABC):
         )
         return Learned(state, report, settings.n_steps)
 
-    def _with_groups(self, state: Any, rows: Rows, info: FitInfo, progress: Progress) -> Any:
-        if progress.is_over:
-            progress.cut("no effects of groups")
-            return state
-        draws = np.random.default_rng([state.seed % 2**32, 9])
-        return state.with_groups(rows, info.left_out, self.rows_at_once, draws)
-
     def in_groups(
         self,
         state: Any,
         predicted: Any,
         group: Int[np.ndarray, "n ..."],
         x: Float[np.ndarray, "n d"],
-    ) -> Any:
+    ) -> Prediction:
         """Move the prediction of rows by the effects of their groups."""
         return state.in_groups(predicted, group, x)
 
