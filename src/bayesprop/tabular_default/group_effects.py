@@ -19,7 +19,8 @@ predicted, because held-out groups calibrate these. Of their noise the share 1 -
 what knowing the effects would remove. Where one factor's group is new and another's is not, the
 former adds its part of that share, in proportion to its variance, and c is left out if g is new.
 
-Classes have intercepts alone, of the log-odds of every class.
+Classes have intercepts of the log-odds of each, no slopes, and a line whose only input is the
+log-odds that the networks predict.
 """
 
 from __future__ import annotations
@@ -101,9 +102,10 @@ class GroupEffects(NamedTuple):
         Factors of as many groups as rows have no effects.
 
         noise_var
-            The variance s of a row of weight 1. None: it is learnt, and outliers are bounded.
+            The variance s of a row of weight 1; there are no slopes then. None: it is learnt, and
+            outliers are bounded.
         prior_var
-            The variances t and t_f, if they are known; inputs have no slopes then, and no line.
+            The variances t and t_f, if they and noise_var are known; the rows then have no inputs.
         """
         sizes, group = np.atleast_1d(n_groups), rows.group.reshape(len(rows.y), -1)
         factors = np.argsort(-sizes, kind="stable")
@@ -146,7 +148,7 @@ class GroupEffects(NamedTuple):
         logits: Float[np.ndarray, " n"],
         n_groups: Int[np.ndarray, " f"],
     ) -> Self | None:
-        """Learn intercepts of the log-odds of y = 1 among 0 and 1, and what log-odds gain by them.
+        """Learn intercepts of the log-odds of y = 1 among 0 and 1, and a line of these log-odds.
 
         Log-odds are means over groups, and too flat within one (Zeger, Liang & Albert 1988): the
         line has them as its only input. It and the variances are learnt from log-odds of networks
