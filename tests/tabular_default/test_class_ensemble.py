@@ -103,6 +103,25 @@ def test_ramps_rise_between_quantiles():
     np.testing.assert_allclose(weighted.centres, repeated.centres)
 
 
+def test_values_of_many_rows_are_knots_and_the_others_have_quantiles_of_their_own():
+    rng = np.random.default_rng(4)
+    amounts = np.sort(rng.exponential(size=40))
+    x = np.r_[np.zeros(300), np.full(60, -1.0), amounts][rng.permutation(400), None]
+    others = np.quantile(amounts, np.linspace(0, 1, 7), method="inverted_cdf")
+    np.testing.assert_array_equal(Ramps.of(x, np.ones(400)).knots, np.r_[-1.0, 0.0, others])
+    weight = np.where(x[:, 0] > 0.0, 0.0, 1.0)  # rows of weight 0 are none
+    assert Ramps.of(x, weight).n_ramps == 0
+    rare = np.where(rng.random(400) < 0.02, 7.0, -0.1)[:, None]
+    ramps = Ramps.of(rare, np.ones(400))
+    assert np.ptp(ramps.plain(rare)) > 5.0
+    assert ramps.plain(np.float32(rare)).dtype == np.float32
+    halved = ramps.with_halves(rare, np.ones(400))
+    np.testing.assert_allclose(np.ptp(halved.plain(rare)), 2.0)
+    np.testing.assert_array_equal(halved.with_halves(amounts[:, None], weight[:40] + 1.0).unit, 1.0)
+    even = np.repeat(np.arange(6.0), 5)[:, None]
+    np.testing.assert_array_equal(Ramps.of(even, np.ones(30)).knots, np.arange(6.0))
+
+
 def test_more_columns_than_rows_have_no_ramps():
     x = np.random.default_rng(0).standard_normal((8, 9))
     assert Ramps.of(x, np.ones(8)).n_ramps == 0

@@ -356,4 +356,4 @@ def test_classes_that_inputs_separate_leave_finite_effects_and_room_for_surprise
 def of_classes(n_classes):
     """Return a state of which only the number of classes matters."""
     constant, points = np.full(n_classes, 1.0 / n_classes), np.zeros((1, n_classes), np.float32)
-    return ClassState((), np.zeros(0), Ramps.of(np.zeros((2, 2)), None), constant, points, 0)
+    return ClassState((), np.zeros(0), Ramps.of(np.zeros((2, 2)), np.ones(2)), constant, points, 0)

@@ -50,8 +50,8 @@ def settings_of(case, **given) -> EnsembleSettings:
 def alone(networks: Networks) -> NumberState:
     """Return a state of one expert."""
     d, o = networks.n_inputs, networks.n_outputs
-    ramps = Ramps(np.zeros(0), np.zeros(d, int), np.zeros(0))
-    return NumberState((networks,), np.ones((1, o)), ramps, (None,) * o, 0)
+    ramps = Ramps(np.ones(d), np.zeros(0), np.zeros(d, int), np.zeros(0))
+    return NumberState((networks,), np.ones((1, o)), ramps, (None,) * o, 0, np.zeros((2, o)))
 
 
 def unsure(layers: Layers, rng: np.random.Generator) -> Layers:

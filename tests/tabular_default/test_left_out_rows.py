@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import codec, metrics
@@ -235,6 +235,22 @@ def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: f
     np.testing.assert_allclose(scores, again, rtol=1e-12)
 
 
+def test_a_factor_that_is_log_normal_gives_noise_its_tails():
+    rng, n = np.random.default_rng(0), 1500
+    z, g = rng.standard_normal((2, n))
+    assert stacking.tail(output(n, 0.0), measured(z)) == (0.0, 0.0)
+    y = np.exp(0.5 * (np.sqrt(2.0) * g - 0.5)) * z
+    log_factor, log_var = stacking.tail(output(n, 0.0), measured(y))
+    assert abs(log_factor + 0.5) < 0.6
+    assert log_var in (1.0, 2.0)
+    wide = output(n, 0.0).with_noise(-0.5, 2.0).predictive()
+    at, log_noise = np.array([0.0, 0.3, 4.0]), np.linspace(-12.0, 11.0, 4001)
+    t = stats.t.pdf(at[:, None] * np.exp(-0.5 * log_noise), 100.0) * np.exp(-0.5 * log_noise)
+    want = integrate.trapezoid(t * stats.norm.pdf(log_noise, -0.5, np.sqrt(2.0)), log_noise)
+    got = np.exp([wide[0].log_prob(one) for one in at]) - BROAD_SHARE * stats.norm.pdf(at)
+    np.testing.assert_allclose(got / (1.0 - BROAD_SHARE), want, rtol=1e-2)
+
+
 LIMITS = Limits(-20.0, 1000)
 
 
@@ -358,6 +374,11 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple, monkeypatch
         with pytest.raises(ValueError, match="weights must be"):
             codec.read(NumberState, forged)
     np.testing.assert_array_equal(again.predict(x).mean, state.predict(x).mean)
+
+    wide = state._replace(tail=np.array([[-0.5], [2.0]]))
+    drawn = wide.draw(np.random.default_rng(4), x[300:310], 4000, include_noise=True)
+    below = np.mean(drawn < wide.predict(x[300:310]).quantile(0.9), axis=0)
+    assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / 4000)).all()
 
     drawn = state.draw(np.random.default_rng(3), x[300:310], 20_000)
     out, away = state.predict(x[300:310]), drawn - drawn.mean(axis=0)

@@ -180,9 +180,12 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     assert f.shape == (n, 3, 1)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = fitted[0].draw(np.random.default_rng(9), x, n, include_noise=True)
-    below = np.mean(y < out.quantile(0.9), axis=0)
-    assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
+    for tail in (0.0, 0.0), (-0.5, 2.0):
+        state = fitted[0]._replace(tail=np.array(tail)[:, None])
+        y = state.draw(np.random.default_rng(9), x, n, include_noise=True)
+        for level in (0.5, 0.9):
+            below = np.mean(y < state.predict(x).quantile(level), axis=0)
+            assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
 
 
 def test_noise_that_nobody_knows_is_bounded(wave, fitted):

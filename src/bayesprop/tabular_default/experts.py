@@ -33,7 +33,7 @@ from bayesprop.tabular_default.networks import (
     moves,
     outputs,
 )
-from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
+from bayesprop.tabular_default.piecewise_linear import Ramps
 from bayesprop.tabular_default.residual_process import Local, changed
 from bayesprop.tabular_default.stack import (
     Components,
@@ -86,6 +86,9 @@ class NumberState(NamedTuple):
         none.
     seed
         The number that fixed the start and the order of the rows.
+    tail
+        Mean and variance of the log factor of every output's noise, (2, o); zeros where held-out
+        rows want none.
     groups
         Effects of groups on every output, None where these gain nothing; None without groups.
     """
@@ -95,6 +98,7 @@ class NumberState(NamedTuple):
     ramps: Ramps
     density: tuple[KernelDensity | None, ...]
     seed: int
+    tail: Float64[np.ndarray, "2 o"]
     groups: tuple[GroupEffects | None, ...] | None = None
 
     @property
@@ -121,8 +125,10 @@ class NumberState(NamedTuple):
         least, most = self.weights.min(), np.abs(self.weights.sum(axis=0) - 1.0).max()
         if self.weights.shape != (len(self.experts), o) or least < 0.0 or most > 1e-6:
             raise ValueError("weights must be numbers from 0 on that sum to one, of every expert")
-        if len(self.density) != o:
+        if len(self.density) != o or self.tail.shape != (2, o):
             raise ValueError(f"all that belongs to an output must be there {o} times")
+        if self.tail[1].min() < 0.0:
+            raise ValueError("the variance of a log factor of the noise must be >= 0")
         if any(one is not None and one.x.shape[1] != d for one in self.density):
             raise ValueError(f"what knows rows must know {d} inputs of each")
         _check_effects(self.groups, o, d)
@@ -134,7 +140,7 @@ class NumberState(NamedTuple):
         two columns at once by both.
         """
         ramped = self.ramps.encode(x) if any(one.is_ramped for one in self.experts) else x
-        plain = bounded(x), x
+        plain = self.ramps.plain(x), x
         return [
             ramped if one.is_ramped else plain[isinstance(one, Processes)] for one in self.experts
         ]
@@ -143,7 +149,7 @@ class NumberState(NamedTuple):
         """Return the mixture of all experts; their noise is as held-out rows want it."""
         each = zip(self.experts, self._views(x), strict=True)
         parts = [one.components(given) for one, given in each]
-        return Components.mixed(parts, self.weights)
+        return Components.mixed(parts, self.weights).with_noise(*self.tail)
 
     def without_density(self, x: Float[np.ndarray, "n d"]) -> MixturePredictive:
         """Predict by the experts alone."""
@@ -222,14 +228,14 @@ class NumberState(NamedTuple):
         draws = np.empty((n, len(x), self.weights.shape[1]))
         # One number a draw, so that outputs share networks where their weights are alike.
         passed = np.cumsum(self.weights, axis=0)[:-1, None] <= rng.random((n, 1))
-        which = passed.sum(axis=0)
+        which, noise = passed.sum(axis=0), self.tail if include_noise else None
         for e, (expert, given) in enumerate(zip(self.experts, self._views(x), strict=True)):
             of_expert = np.flatnonzero((which == e).any(axis=1))
             if len(of_expert):
                 if isinstance(expert, Processes):
-                    values = _of_processes(rng, expert, given, len(of_expert), include_noise)
+                    values = _of_processes(rng, expert, given, len(of_expert), noise)
                 else:
-                    values = _of_networks(rng, expert, given, len(of_expert), include_noise)
+                    values = _of_networks(rng, expert, given, len(of_expert), noise)
                 is_own = (which[of_expert] == e)[:, None]
                 draws[of_expert] = np.where(is_own, values, draws[of_expert])
         if not any(self.density):
@@ -340,7 +346,7 @@ class ClassState(NamedTuple):
         The expected entropy is that of the mixture times what neighbours and twins do to the whole
         entropy: the share of the doubt that data would remove is that before they move the mixture.
         """
-        views = bounded(x), self.ramps.encode(x)
+        views = self.ramps.plain(x), self.ramps.encode(x)
         proba, entropy = np.zeros((len(x), len(self.constant))), np.zeros(len(x))
         for expert, weight in zip(self.experts, self.weights, strict=True):
             share = weight / expert.n_members
@@ -453,16 +459,17 @@ def _of_processes(
     expert: Processes,
     x: Float[np.ndarray, "n d"],
     n: int,
-    include_noise: bool,
+    tail: Float[np.ndarray, "2 o"] | None,
 ) -> Float[np.ndarray, "s n o"]:
-    """Draw functions of processes, or observations; 0 of outputs without one."""
+    """Draw functions of processes, or (with tails) observations; 0 of outputs without one."""
     draws = np.zeros((n, len(x), expert.n_outputs))
     for o, process in enumerate(expert.processes):
         if process is not None:
             draws[..., o] = process.draw(rng, x, n)
-    if include_noise:
-        noise_std = np.exp(0.5 * expert.components(x).l_m)
-        draws += noise_std * rng.standard_normal(draws.shape)
+    if tail is not None:
+        components = expert.components(x).with_noise(*tail)
+        away = np.sqrt(components.l_v) * rng.standard_normal(draws.shape)
+        draws += np.exp(0.5 * (components.l_m + away)) * rng.standard_normal(draws.shape)
     return draws
 
 
@@ -471,9 +478,9 @@ def _of_networks(
     expert: Networks,
     x: Float[np.ndarray, "n d"],
     n: int,
-    include_noise: bool,
+    tail: Float[np.ndarray, "2 o"] | None,
 ) -> Float[np.ndarray, "s n o"]:
-    """Draw mean networks moved by residuals, or observations with noise networks."""
+    """Draw mean networks moved by residuals, or (with tails) observations with noise networks."""
     draws = np.empty((n, len(x), expert.n_outputs))
     noisy, drawn = outputs(expert, x), rng.integers(expert.n_members, size=n)
     for k in np.unique(drawn):
@@ -491,10 +498,10 @@ def _of_networks(
             draws[:, :, o] = local.moved(predicted, draws[:, :, o]) + away
             log_factor[:, o] = local.log_ratio(predicted)
             own_std[:, o] = np.sqrt(1.0 - local.unknown)
-    if include_noise:
-        log_factor += expert.log_noise_factor
+    if tail is not None:
+        log_factor += expert.log_noise_factor + tail[0]
         for s, k in enumerate(drawn):
-            draws[s] += own_std * _noise(rng, expert, x, noisy, k, log_factor)
+            draws[s] += own_std * _noise(rng, expert, x, noisy, k, log_factor, tail[1])
     return draws
 
 
@@ -505,12 +512,14 @@ def _noise(
     noisy: Components,
     k: int,
     log_factor: Float[np.ndarray, "n o"],
+    log_var: Float[np.ndarray, " o"],
 ) -> Float[np.ndarray, "n o"]:
-    """Draw a noise network of member k, and noise as it says."""
-    member, l_m = networks.members[k], noisy.l_m[k]
+    """Draw a noise network of member k, and noise as it says, by a factor that is log-normal."""
+    member, l_m, l_v = networks.members[k], noisy.l_m[k], noisy.l_v[k]
     raw = member.log_noise + apply(draw(rng, member.noise), x)
-    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
-    away = shrinkage * (np.logaddexp(raw, networks.log_floor) - l_m)
+    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(l_v + log_var, MOST_LOG_NOISE_VAR))
+    beside = np.sqrt(log_var) * rng.standard_normal(raw.shape)
+    away = shrinkage * (np.logaddexp(raw, networks.log_floor) - l_m + beside)
     l_m = scale_noise(l_m, log_factor, networks.log_floor)
     log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
     return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)

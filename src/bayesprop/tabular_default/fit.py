@@ -58,7 +58,7 @@ from bayesprop.tabular_default.networks import (
     outputs,
     rehearse_classes,
 )
-from bayesprop.tabular_default.piecewise_linear import Ramps, bounded
+from bayesprop.tabular_default.piecewise_linear import Ramps
 from bayesprop.tabular_default.residual_process import Local, ResidualProcess
 from bayesprop.tabular_default.settings import EnsembleSettings
 from bayesprop.tabular_default.stack import MOST_MEASUREMENTS, Components, is_no_more
@@ -125,13 +125,15 @@ class Numbers:
         distinct, n_outputs = table.distinct.cells_apart, table.y.shape[1]
         stacks = _chosen(seed, starts, experts, distinct, ramps, progress)
         best = reduce(lambda one, other: combined(one, other, distinct), stacks)
-        held_out = best.held_out if settings.learns_processes else None
-        density = (None,) * n_outputs
+        held_out = best.held_out.near if best.held_out and settings.learns_processes else None
+        density, tail = (None,) * n_outputs, np.zeros((2, n_outputs))
+        if held_out is not None and len(held_out.rows) >= LEAST_ROWS:
+            tail, held_out = held_out.with_tails(seed, distinct)
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
             rng = np.random.default_rng([seed % 2**32, 8])
             are_exchangeable = settings.are_exchangeable and neighbours.repeat(rows.x)
-            density = _densities(rng, distinct, held_out.near, are_exchangeable=are_exchangeable)
-        state = NumberState(best.experts, best.weights, ramps, density, seed)
+            density = _densities(rng, distinct, held_out, are_exchangeable=are_exchangeable)
+        state = NumberState(best.experts, best.weights, ramps, density, seed, tail)
         networks = [one for one in best.experts if isinstance(one, Networks)]
         others = [one for one in best.experts if isinstance(one, Processes)]
         near = [*density, *(process for one in networks for process in one.residuals)]
@@ -174,14 +176,14 @@ class Classes:
         """Train networks, each without its fold of the rows, which set all that is not trained."""
         if parts is not None and rows.group is None:
             rows = rows._replace(group=np.arange(len(rows.x)))
-        rng, ramps = np.random.default_rng(seed), Ramps.of(rows.x, rows.weights)
-        counts = np.bincount(rows.y, rows.weights, self.n_classes)
-        given, are_exchangeable = rows, settings.are_exchangeable and rows.group is None
-        are_exchangeable = are_exchangeable and neighbours.repeat(rows.x)
+        rng, are_exchangeable = np.random.default_rng(seed), settings.are_exchangeable
+        are_exchangeable = are_exchangeable and rows.group is None and neighbours.repeat(rows.x)
+        ramps = Ramps.of(rows.x, rows.weights).with_halves(rows.x, rows.weights)
+        given, counts = rows, np.bincount(rows.y, rows.weights, self.n_classes)
         rows, fold = _folded(rows, settings.n_members, rng, are_exchangeable=are_exchangeable)
         one_hot = np.eye(self.n_classes, dtype=np.float32).__getitem__
         table = Table.of(*rows, parts, one_hot)._replace(fold=fold)
-        views = table.given(bounded), table.given(ramps.encode)
+        views = table.given(ramps.plain), table.given(ramps.encode)
         is_ordered = self.is_ordered and self.n_classes > 2
         starts = _class_starts(rng, views, counts, settings, is_ordered=is_ordered)
         rehearsal = f"{rehearse_classes.__module__}:{rehearse_classes.__name__}"
@@ -209,7 +211,7 @@ class Classes:
             if given.group is not None:
                 left_out = np.full((len(rows.x), self.n_classes), np.nan)
                 left_out[out] = mixture
-            near, logits = known._replace(x=bounded(known.x).astype(np.float32)), None
+            near, logits = known._replace(x=ramps.plain(known.x).astype(np.float32)), None
             if asks_neighbours and (found := LocalLogits.fit(rng, near, mixture)) is not None:
                 logits, own, mixture = found
                 known = known.at(own)
@@ -266,12 +268,11 @@ def _guards(
 
 def _starts(seed: int, table: Table, ramps: Ramps, settings: EnsembleSettings) -> list[Start]:
     """Give one expert the inputs, and one ramps too where its weights can be looked at."""
-    plain = table.given(bounded)
+    plain = table.given(ramps.plain)
     first = Start(init_networks(seed, plain.x.shape[1], plain.y, settings), plain, settings)
     if not ramps.n_ramps:
         return [first]
-    ramped = table.given(ramps.encode)
-    n_inputs = ramped.x.shape[1]
+    ramped, n_inputs = table.given(ramps.encode), len(ramps.n_knots) + ramps.n_ramps
     networks = init_networks(seed, n_inputs, table.y, settings, is_ramped=True)
     weight, n_weights = table.distinct.cells_apart.once.weight, networks.n_mean_weights
     looked_at = rows_to_look_at(weight, n_weights, networks.n_outputs, seed)
@@ -298,7 +299,7 @@ def _chosen(
     held_out = []
     for networks, start in zip(experts, starts, strict=True):
         of_processes = distinct.given(ramps.encode) if networks.is_ramped else distinct
-        given = of_processes if networks.is_ramped else distinct.given(bounded)
+        given = of_processes if networks.is_ramped else distinct.given(ramps.plain)
         found = hold_out(networks, given, start.settings, seed, start.table.n_total)
         held_out.append((*found, given, of_processes.once.x, start.settings.learns_processes))
     n_rows, n_outputs = distinct.table.y.shape

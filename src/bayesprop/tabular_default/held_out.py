@@ -47,7 +47,7 @@ from bayesprop.tabular_default.networks import (
     prior_variances,
 )
 from bayesprop.tabular_default.settings import TILT_LIMIT, EnsembleSettings
-from bayesprop.tabular_default.stack import Components
+from bayesprop.tabular_default.stack import MOST_MEASUREMENTS, Components, tail
 
 ROWS_A_CELL, LEVELS_CROSSED = 2, 2
 """Of a table of cells: rows of the same inputs, and different inputs for a level of a column."""
@@ -188,6 +188,17 @@ class HeldOut(NamedTuple):
         """Rows of low leverage alone."""
         at = np.flatnonzero(self.is_near)
         return HeldOut(self.rows[at], self.components.at(at), self.is_near[at])
+
+    def with_tails(self, seed: int, distinct: Distinct) -> tuple[Float[np.ndarray, "2 o"], HeldOut]:
+        """Return the tails that rows choose for the noise of every output, and rows with them."""
+        rng = np.random.default_rng([seed % 2**32, 9])
+        measured, at, _ = distinct.measured(self.rows)
+        some = np.sort(rng.permutation(len(at))[:MOST_MEASUREMENTS])
+        measured, components = measured.at(some), self.components.at(at[some])
+        targets = enumerate(measured.y.T)
+        each = [tail(components.column(o), measured._replace(y=y)) for o, y in targets]
+        tails = np.array(each).T
+        return tails, self._replace(components=self.components.with_noise(*tails))
 
     def residuals(self, distinct: Distinct) -> Float[np.ndarray, "n o"]:
         """Residuals of every row of the table, in predicted standard deviations; NaN of others."""

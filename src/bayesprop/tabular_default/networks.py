@@ -356,7 +356,7 @@ class Networks(NamedTuple):
             pairs = zip(columns, near, strict=True)
             after = [one if local is None else changed(one, local) for one, local in pairs]
             members = Components(*(np.stack(parts, axis=-1) for parts in zip(*after, strict=True)))
-        return members.with_noise_factor(self.log_noise_factor)
+        return members.with_noise(self.log_noise_factor)
 
     def validate(self) -> None:
         """Raise ValueError unless all parts belong to one ensemble."""

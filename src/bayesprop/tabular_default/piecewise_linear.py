@@ -38,16 +38,20 @@ def has_ramps(n_rows: int, n_inputs: int) -> bool:
 
 
 class Ramps(NamedTuple):
-    """Where the ramps of every column begin and end.
+    """How networks are given inputs, and where the ramps of every column begin and end.
 
+    unit
+        What a column is divided by for networks, (d,).
     knots
-        Different ones of nine equally spaced quantiles, column after column, (q,).
+        Nine quantiles, column after column, (q,): values that more than an eighth of the rows have,
+        and equally spaced quantiles of the other rows.
     n_knots
         Of every column, (d,); 0 where it has no ramps.
     centres
         Means of the ramps over the training rows, (r,).
     """
 
+    unit: Float64[np.ndarray, " d"]
     knots: Float64[np.ndarray, " q"]
     n_knots: Int64[np.ndarray, " d"]
     centres: Float64[np.ndarray, " r"]
@@ -63,19 +67,33 @@ class Ramps(NamedTuple):
             for column, knots in zip(x.T, columns, strict=True)
             if len(knots)
         ]
-        nothing = np.zeros(0)
-        return cls(np.concatenate([nothing, *columns]), n_knots, np.concatenate([nothing, *means]))
+        knots, centres = (np.concatenate([np.zeros(0), *parts]) for parts in (columns, means))
+        return cls(np.ones(x.shape[1]), knots, n_knots, centres)
+
+    def with_halves(self, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ramps:
+        """Divide columns of two values by half of their distance (Gelman 2008).
+
+        A rare value is no larger than a frequent one then.
+        """
+        x = x[weight > 0.0]
+        low, high = x.min(axis=0), x.max(axis=0)
+        is_two = ((x == low) | (x == high)).all(axis=0) & (low < high)
+        return self._replace(unit=np.where(is_two, 0.5 * (high - low), 1.0))
 
     @property
     def n_ramps(self) -> int:
         """Columns that they add."""
         return int(np.maximum(self.n_knots - 1, 0).sum())
 
+    def plain(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Return inputs in their units, bounded."""
+        return bounded(x / self.unit.astype(x.dtype))
+
     def encode(self, x: Float[np.ndarray, "n d"]) -> Float32[np.ndarray, "n e"]:
         """Return inputs with their ramps, twice their height above the mean, behind them."""
         n_inputs = x.shape[1]
         beside = np.empty((len(x), n_inputs + self.n_ramps), np.float32)
-        beside[:, :n_inputs] = bounded(x)
+        beside[:, :n_inputs] = self.plain(x)
         column = np.repeat(np.arange(n_inputs), np.maximum(self.n_knots - 1, 0))
         ends = np.cumsum(self.n_knots[self.n_knots > 0])
         above = np.delete(self.knots, np.r_[0, ends[:-1]][: len(ends)])
@@ -88,6 +106,8 @@ class Ramps(NamedTuple):
     def validate(self) -> None:
         """Raise ValueError unless the arrays fit together."""
         n_knots = self.n_knots
+        if self.unit.shape != n_knots.shape or not (self.unit > 0.0).all():
+            raise ValueError("unit must be positive, of every column")
         if (n_knots < 0).any() or (n_knots == 1).any():
             raise ValueError("n_knots must hold the knots, 0 or from 2 on, of every column")
         if self.knots.shape != (n_knots.sum(),) or self.centres.shape != (self.n_ramps,):
@@ -107,8 +127,13 @@ def _height(
 
 
 def _knots(column: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> np.ndarray:
-    if len(np.unique(column)) <= FEW_VALUES:
+    column, weight = column[weight > 0.0], weight[weight > 0.0]
+    values, place = np.unique(column, return_inverse=True)
+    if len(values) <= FEW_VALUES:
         return np.zeros(0)
-    levels = np.linspace(0.0, 1.0, N_QUANTILES)
-    knots = np.unique(np.quantile(column, levels, weights=weight, method="inverted_cdf"))
-    return knots if len(knots) > 1 else np.zeros(0)
+    is_common = np.bincount(place, weight) * (N_QUANTILES - 1) > weight.sum()
+    if is_common.all():
+        return values
+    levels, other = np.linspace(0.0, 1.0, N_QUANTILES - is_common.sum()), ~is_common[place]
+    knots = np.quantile(column[other], levels, weights=weight[other], method="inverted_cdf")
+    return np.union1d(values[is_common], knots)

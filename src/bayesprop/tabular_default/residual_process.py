@@ -268,7 +268,7 @@ def changed(members: Components, local: Local) -> Components:
     """Move and stretch the members' mixture of one output; their noise keeps its floor."""
     predicted = members.predictive()
     log_ratio = local.log_ratio(predicted)
-    return members.with_noise_factor(log_ratio)._replace(
+    return members.with_noise(log_ratio)._replace(
         m=local.moved(predicted, members.m),
         v=np.exp(log_ratio) * members.v,
         unknown=np.broadcast_to(local.unknown, members.m.shape),
