@@ -80,7 +80,25 @@ def without(*families: int) -> Replace:
 
 def no_ramps(of: Any) -> Callable[..., Any]:
     """Place none."""
-    return lambda x, _weight: of.__self__(np.zeros(0), np.zeros(x.shape[1], np.int64), np.zeros(0))
+
+    def ramps(x: np.ndarray, _weight: np.ndarray) -> Any:
+        n, nothing = x.shape[1], np.zeros(0)
+        return of.__self__(np.ones(n), nothing, np.zeros(n, np.int64), nothing)
+
+    return ramps
+
+
+def at_quantiles(knots: Any) -> Callable[..., np.ndarray]:
+    """Put knots at quantiles of all rows."""
+
+    def of_column(column: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        if not len(knots(column, weight)):
+            return np.zeros(0)
+        levels = np.linspace(0.0, 1.0, valued("piecewise_linear:N_QUANTILES"))
+        values = np.unique(np.quantile(column, levels, weights=weight, method="inverted_cdf"))
+        return values if len(values) > 1 else np.zeros(0)
+
+    return of_column
 
 
 def no_process(_fit: Any) -> Any:
@@ -171,6 +189,12 @@ PARTS = {
         },
     ),
     "noise factor": Part(REGRESSION, {"tabular_default.stack:noise_factor": as_learnt}),
+    "tails": Part(REGRESSION, {"tabular_default.stack:tail": constantly((0.0, 0.0))}),
+    "knots of common values": Part(None, {"piecewise_linear:_knots": at_quantiles}),
+    "halves": Part(
+        CLASSIFICATION,
+        {"piecewise_linear:Ramps.with_halves": lambda _: lambda self, _x, _weight: self},
+    ),
     "constant's share, numbers": Part(
         REGRESSION, {"distributions.mixture:BROAD_SHARE": set_to(1e-12)}
     ),
