@@ -143,6 +143,7 @@ def score_answers(answers: pl.DataFrame, test: Path, target: str, task: str) -> 
             "interval_score": float(np.mean(high - low + 20.0 * outside)),
             "coverage": inside["0.9"],
             "inside": inside,
+            "n_test": len(y),
         }
     truth = list(map(label_of, truth))
     names = [name for name in answers.columns if name.startswith("p(")]
@@ -175,6 +176,65 @@ def show(out: Path) -> None:
         lines.append((name, method, f"{len(whole)} of {len(done)}", *cells))
     heads = ("table", "method", "splits", "log loss", "errors", "RMSE", "interval score", "inside")
     print_table("tables that nobody tried", heads, lines, right=range(2, 8))
+    show_ratios(rows)
+
+
+def show_ratios(rows: list[dict[str, Any]]) -> None:
+    """Print ratios to the peers over the tables whose splits all methods have, and coverage.
+
+    Of losses to the best peer by mean loss, of RMSE to CatBoost; the errors are of pairs of splits.
+    """
+    found = {(row["table"], row["split"], row["method"]): row for row in rows if "error" not in row}
+    splits = {
+        name: [k for k in range(99) if all((name, k, method) in found for method in METHODS)]
+        for name in dict.fromkeys(row["table"] for row in rows)
+    }
+    lines = []
+    for score, peers, more in (
+        ("log_loss", METHODS[1:], 0.01),
+        ("rmse", ("CatBoost",), 0.0),
+        ("interval_score", METHODS[1:], 0.0),
+    ):
+        logs, worst = [], []
+        for name, some in splits.items():
+            if not some or score not in found[name, some[0], "default"]:
+                continue
+            values = {
+                method: more + np.array([found[name, k, method][score] for k in some])
+                for method in ("default", *peers)
+            }
+            ours, best = values["default"], min((values[one] for one in peers), key=np.mean)
+            logs.append(np.log(ours.mean() / best.mean()))
+            apart = ours - 1.1 * best
+            error = apart.std(ddof=1) / np.sqrt(len(some)) if len(some) > 1 else 0.0
+            if apart.mean() > 2.0 * error:
+                worst.append(f"{name} {np.exp(logs[-1]):.2f}")
+        mean, error = np.mean(logs), np.std(logs, ddof=1) / np.sqrt(len(logs))
+        lines.append((score, str(len(logs)), f"{np.exp(mean):.3f}", f"{error:.3f}", *worst))
+    print_table(
+        "times the best peer",
+        ("score", "tables", "mean", "error of its log", "above 1.1"),
+        [(*line[:4], ", ".join(line[4:])) for line in lines],
+        right=range(1, 4),
+    )
+    ours = [row for (_, _, method), row in found.items() if method == "default"]
+    for share in COVERAGES:
+        tables: dict[str, list[tuple[float, int]]] = {}
+        for row in ours:
+            if "inside" in row:
+                given = row["inside"][f"{share:g}"], row["n_test"]
+                tables.setdefault(row["table"], []).append(given)
+        held = np.array([sum(inside * n for inside, n in some) for some in tables.values()])
+        n = np.array([sum(n for _, n in some) for some in tables.values()])
+        error = np.sqrt(share * (1.0 - share) / n)
+        print(
+            f"{share:g} intervals hold {np.mean(held / n):.3f}, within two binomial errors on "
+            f"{np.sum(np.abs(held / n - share) <= 2.0 * error)} of {len(n)} tables"
+        )
+    seconds = [sum(row["seconds"].values()) for row in ours]
+    print(
+        f"processor s of a fit and prediction: {np.median(seconds):.1f}, at most {max(seconds):.0f}"
+    )
 
 
 def main() -> None:
