@@ -109,7 +109,12 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     slope = jax.jit(jax.vmap(jax.jacrev(expected), (None, None, 0)))
     outputs = jax.jit(member_output)
     for k, member in enumerate(state.members):
-        found = dev.slopes(member.mean, rows.x, *engine.activations(state, rows.x, k))
+        at_rows = member.mean, rows.x, *engine.activations(state, rows.x, k)
+        found, variances = dev.slopes(*at_rows), prior_variances(member.mean, 1.0)
+        flat, j = (
+            [np.ravel(part) for layer in variances for part in layer],
+            found.reshape(-1, found.shape[2]),
+        )
         with jax.enable_x64(True):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
             weights = [(layer.w_m, layer.b_m) for layer in wide.mean]
@@ -117,6 +122,9 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
             want = np.concatenate([np.reshape(p, (*p.shape[:2], -1)) for p in parts], axis=2)
             m = outputs(wide, jnp.float64(rows.x), jnp.float64(state.log_floor)).m
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+        covariance = (j * np.concatenate(flat)) @ j.T
+        found_covariance = dev.prior_covariance(*at_rows, variances)
+        np.testing.assert_allclose(found_covariance, covariance, rtol=1e-11, atol=1e-11)
         moves = engine.moves(state, rows.x, k)
         np.testing.assert_allclose(
             moves, np.einsum("nop,sp->nso", found, state.factors[k]), rtol=1e-3, atol=1e-5
@@ -131,10 +139,16 @@ def test_deviations_add_up_to_the_covariance(n: int, p: int):
     j, r, prior_var = rng.standard_normal((n, p)), rng.gamma(2.0, size=n), rng.gamma(2.0, size=p)
     r[2] = 1e-25
     want = np.linalg.inv(np.diag(1.0 / prior_var) + j.T @ np.diag(r) @ j)
-    whole, leverages = dev.covariance_factors(rng, j.copy(), r, prior_var, n + p)
+
+    def factors(number: int) -> tuple[np.ndarray, np.ndarray]:
+        return dev.covariance_factors(
+            rng, j.copy(), r, prior_var, number, lambda: (j * prior_var) @ j.T
+        )
+
+    whole, leverages = factors(n + p)
     np.testing.assert_allclose(whole.T @ whole, want, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(leverages, r * np.einsum("np,pq,nq->n", j, want, j), rtol=1e-9)
-    few = np.array([dev.covariance_factors(rng, j.copy(), r, prior_var, 4)[0] for _ in range(3000)])
+    few = np.array([factors(4)[0] for _ in range(3000)])
     products = np.einsum("tsi,tsj->tij", few, few)
     error = products.std(axis=0) / np.sqrt(len(few))
     assert few.shape[1:] == (4, p)

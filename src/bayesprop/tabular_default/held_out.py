@@ -22,8 +22,9 @@ weights whose outer products add up to S on average, drawn orthogonal, so that f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ from bayesprop.tabular_default.networks import (
     n_units_below,
     outputs,
     prior_variances,
+    weight_groups,
 )
 from bayesprop.tabular_default.settings import TILT_LIMIT, EnsembleSettings
 from bayesprop.tabular_default.stack import MOST_MEASUREMENTS, Components, tail
@@ -251,7 +253,8 @@ def hold_out(
 
     def of_member(k: int) -> tuple[np.ndarray, ...]:
         seen = 1.0 if fold is None else np.where(fold == k, _UNSEEN, 1.0)[:, None]
-        j = slopes(each[k].mean, x, *activations(networks, x, k)).reshape(-1, n_weights)
+        at_rows = each[k].mean, x, *activations(networks, x, k)
+        j = slopes(*at_rows).reshape(-1, n_weights)
         each_r = row_precisions(networks, settings, there, measured.y, k) * measured.weight[:, None]
         r = sums(at, each_r, len(some)) / total
         y = sums(at, each_r * measured.y, len(some)) / total / r
@@ -259,7 +262,8 @@ def hold_out(
         prior_var = np.concatenate([part for layer in variances for part in layer], axis=None)
         rng = np.random.default_rng([seed % 2**32, 2, k])
         all_r = seen * (counts[:, None] * r)
-        vectors, h = covariance_factors(rng, j, all_r.ravel(), prior_var, number)
+        gram = partial(prior_covariance, *at_rows, variances)
+        vectors, h = covariance_factors(rng, j, all_r.ravel(), prior_var, number, gram)
         v = h.reshape(r.shape) / all_r
         leverage = seen * (own[:, None] * r * v)
         stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
@@ -330,24 +334,62 @@ def slopes(
     z, gains
         As `activations` gives them.
     """
-    ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
-    units = [slice(*pair) for pair in pairwise(ends)]
-    n, n_out = len(x), layers[-1].b_m.size
-    slope = np.empty((n, n_out, sum(layer.w_m.size + layer.b_m.size for layer in layers)))
-    above, end = np.broadcast_to(np.eye(n_out), (n, n_out, n_out)), slope.shape[2]
-    for depth, layer in reversed([*enumerate(layers)]):
-        inputs = x if depth == 0 else z[:, units[depth - 1]]
-        if len(layer.w_m) > inputs.shape[1]:
-            inputs = np.hstack([inputs, x])
+    (n, n_out), sizes = (len(x), layers[-1].b_m.size), [a.w_m.size + a.b_m.size for a in layers]
+    slope, end = np.empty((n, n_out, sum(sizes))), sum(sizes)
+    for layer, (inputs, above) in zip(
+        reversed(layers), _from_above(layers, x, z, gains), strict=True
+    ):
         biases = end - layer.b_m.size
         slope[:, :, biases:end] = above
         end = biases - layer.w_m.size
         of_weights = slope[:, :, end:biases].reshape(n, n_out, *layer.w_m.shape)
         np.multiply(inputs[:, None, :, None], above[:, :, None, :], out=of_weights)
+    return slope
+
+
+def prior_covariance(
+    layers: Layers,
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "n h"],
+    gains: Float[np.ndarray, "n h"],
+    variances: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> Float[np.ndarray, "r r"]:
+    """Covariance of the outputs at all rows, (n o, n o), by the prior variances: j diag(v*) j'.
+
+    The slope in a weight is what enters it times the slope in what it enters, and all weights of a
+    group have one variance: of a group it is the product of two small covariances, cell by cell.
+    """
+    n_out = layers[-1].b_m.size
+    total = np.zeros((len(x) * n_out,) * 2)
+    depths = reversed(range(len(layers)))
+    for depth, (inputs, above) in zip(depths, _from_above(layers, x, z, gains), strict=True):
+        (of_weights, of_biases), above = variances[depth], above.reshape(len(total), -1)
+        for rows, _ in weight_groups(layers, depth):
+            var = of_weights[rows]
+            entering = (inputs[:, rows] * var[:, 0]) @ inputs[:, rows].T
+            leaving = (above * (var[0] / var[0, 0])) @ above.T
+            leaving *= np.kron(entering, np.ones((n_out, n_out))) if n_out > 1 else entering
+            total += leaving
+        total += (above * of_biases) @ above.T
+    return total
+
+
+def _from_above(
+    layers: Layers,
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "n h"],
+    gains: Float[np.ndarray, "n h"],
+) -> Iterator[tuple[Float[np.ndarray, "n i"], Float[np.ndarray, "n o u"]]]:
+    """Give what enters each layer, the last one first, and slopes of the outputs in its units."""
+    ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
+    units, n_out = [slice(*pair) for pair in pairwise(ends)], layers[-1].b_m.size
+    above = np.broadcast_to(np.eye(n_out), (len(x), n_out, n_out))
+    for depth, layer in reversed([*enumerate(layers)]):
+        inputs = x if depth == 0 else z[:, units[depth - 1]]
+        yield np.hstack([inputs, x]) if len(layer.w_m) > inputs.shape[1] else inputs, above
         if depth > 0:
             w = np.asarray(layer.w_m, np.float64)[: n_units_below(layers, depth)]
             above = (above @ w.T) * gains[:, None, units[depth - 1]]
-    return slope
 
 
 def row_precisions(
@@ -378,6 +420,7 @@ def covariance_factors(
     r: Float[np.ndarray, " n"],
     prior_var: Float[np.ndarray, " p"],
     number: int,
+    gram: Callable[[], Float[np.ndarray, "n n"]],
 ) -> tuple[Float[np.ndarray, "s p"], Float[np.ndarray, " n"]]:
     """Vectors whose products on average add up to S = (diag(1 / prior_var) + j' diag(r) j)^-1.
 
@@ -387,10 +430,12 @@ def covariance_factors(
 
     j
         Is written over.
+    gram
+        Computes j diag(prior_var) j'.
     """
-    spread = np.sqrt(prior_var)
+    spread, root_r = np.sqrt(prior_var), np.sqrt(r)
     j *= spread
-    j *= np.sqrt(r)[:, None]
+    j *= root_r[:, None]
     n, p = j.shape
     if n >= p:
         root = raised_cholesky(j.T @ j, 1.0, _ROUNDING)
@@ -399,15 +444,17 @@ def covariance_factors(
         )
         h = np.square(linalg.solve_triangular(root, j.T, lower=True)).sum(axis=0)
     else:
-        gram = j @ j.T
-        own = np.diag(gram).copy()
-        root = raised_cholesky(gram, 1.0, _ROUNDING)
+        square = gram()
+        square *= root_r
+        square *= root_r[:, None]
+        own = np.diag(square).copy()
+        root = raised_cholesky(square, 1.0, _ROUNDING)
         of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
         vectors = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
         # Of 1 - diag((j j' + 1)^-1) little would be left where a row says next to nothing.
-        gram[np.diag_indices(n)] = own
-        gram *= inverse_triangle(root)
-        h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
+        square[np.diag_indices(n)] = own
+        square *= inverse_triangle(root)
+        h = square.sum(axis=0) + square.sum(axis=1) - np.diag(square)
     return vectors.T * spread, h
 
 

@@ -148,7 +148,7 @@ def group_variance(squares: np.ndarray, *, axes: tuple[int, ...], mode: float) -
     return half / (0.5 * n + SHAPE + 1.0)
 
 
-def _groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
+def weight_groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
     """Rows of a layer's weights, and the axes of one group among them.
 
     Each input's row in the first layer (automatic relevance), the whole matrix between, and on top
@@ -168,7 +168,7 @@ def prior_variances(layers: Layers, spread: float) -> list[tuple[np.ndarray, np.
     for depth, layer in enumerate(layers):
         squares = _expected_squares(layer.w_m, layer.w_log_std)
         parts = []
-        for rows, axes in _groups(layers, depth):
+        for rows, axes in weight_groups(layers, depth):
             part = squares[rows]
             of_group = group_variance(part, axes=axes, mode=spread / len(part))
             parts.append(np.broadcast_to(of_group, part.shape))
