@@ -107,7 +107,7 @@ def test_long_stochastic_ep_does_not_drift_away():
     assert model.fit_report_.trace["epistemic_share"][-1] > 0.05
 
 
-@pytest.mark.parametrize("engine", ["kernel", "jax"])
+@pytest.mark.parametrize("engine", ["kernel", pytest.param("jax", marks=pytest.mark.exhaustive)])
 def test_the_prior_is_refreshed_after_every_few_rows(engine):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((75, 2))

@@ -36,7 +36,7 @@ VISITS, OTHER = visits(40, 0), visits(5, 1, first=40)
 @pytest.mark.exhaustive
 def test_groups_are_held_out_whole_and_the_default_learns_by_them(told):
     grouped = bayesprop.fit(
-        VISITS, target="y", n_epochs=40, hidden_layer_sizes=(5,), group="patient"
+        VISITS, target="y", n_epochs=40, n_members=2, hidden_layer_sizes=(5,), group="patient"
     )
     notes = grouped.notes
     assert notes.rows == {"train": 360, "held_out": 40}

@@ -134,7 +134,7 @@ def graded(words: Any = ("poor", "fair", "good"), n: int = 160, seed: int = 0) -
 
 def test_ordered_classes_are_asked_for_kept_and_scored(told, tmp_path):
     frame, order = graded(), ["poor", "fair", "good"]
-    how: Any = {"target": "grade", "n_epochs": 20, "hidden_layer_sizes": (5,)}
+    how: Any = {"target": "grade", "n_epochs": 20, "n_members": 2, "hidden_layer_sizes": (5,)}
     for asked, words in (
         ({"target_kind": "ordered"}, "words have no order"),
         ({"order": ["poor", "good"]}, "it lacks fair"),

@@ -337,7 +337,8 @@ def test_ordered_categories_are_taken_for_ordered_classes():
     names = ["small", "medium", "large"]
     size = pd.Categorical.from_codes(np.digitize(FLATS.rooms.fillna(3), [3, 5]), names)
     frame = frame.assign(size=size)
-    asked = {"target": "size", "n_epochs": 3, "hidden_layer_sizes": (4,), "test_fraction": 0.2}
+    asked: Any = {"target": "size", "n_epochs": 3, "hidden_layer_sizes": (4,)}
+    asked |= {"n_members": 2, "test_fraction": 0.2}
     unordered = bayesprop.fit(frame, **asked)
     assert unordered.estimator.target_kind == "classes"
     frame["size"] = frame["size"].cat.as_ordered()

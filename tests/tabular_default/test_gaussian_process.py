@@ -111,6 +111,7 @@ def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
     np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(AT[4]) + np.exp(AT[6])))
 
 
+@pytest.mark.exhaustive
 def test_the_evidence_finds_how_groups_differ():
     rng, found = np.random.default_rng(9), []
     for _ in range(5):

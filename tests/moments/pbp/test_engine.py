@@ -256,6 +256,7 @@ def test_a_large_weight_says_no_more_to_the_prior_than_one_weight_can():
     assert published.site_rate[-1][-1, 0] > 1e100
 
 
+@pytest.mark.exhaustive
 def test_useless_inputs_are_switched_off_as_well_as_without_guards():
     """Four of 32 inputs matter, of which none says anything alone."""
     log_ratio = []
