@@ -105,10 +105,7 @@ def test_a_row_says_nothing_of_itself_nor_of_its_group(has_groups: bool):
     for i, row in enumerate(own):
         rest = np.arange(202) != row if known.group is None else known.group != known.group[row]
         order = np.argsort(distances(known.x, known.x[row]), kind="stable")
-        asked = order[
-            : neighbours.N_NEAREST + 1 if known.group is None else 2 * neighbours.N_NEAREST
-        ]
-        asked = asked[rest[asked]]
+        asked = order[rest[order]][: neighbours.N_NEAREST]
         total = covariance(known.x[asked]) + np.diag(0.1 / known.weight[asked])
         to = covariance(known.x[[row, *asked]])[0, 1:]
         pulls = np.linalg.solve(total, to)

@@ -107,12 +107,18 @@ def in_lengths(
 
 
 def nearest(
-    known: Float[np.ndarray, "n d"], at: Float[np.ndarray, "m d"], k: int
+    known: Float[np.ndarray, "n d"],
+    at: Float[np.ndarray, "m d"],
+    k: int,
+    groups: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " m"]] | None = None,
 ) -> Int[np.ndarray, "m k"]:
     """Return the numbers of the k rows that are nearest to every other, in any order.
 
     Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered. As
     float32 without its last bits, so that rows at one distance stay so in any company and unit.
+
+    groups
+        Of both; rows of its own group are further from a row than all others.
     """
     number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
     n_first = len(known) // _SHARE_OF_BOUND
@@ -123,6 +129,8 @@ def nearest(
         product += np.square(at[part]).sum(axis=1)[:, None]
         distance = product.astype(np.float32)
         distance.view(np.int32)[...] &= ~_LAST_BITS
+        if groups is not None:
+            distance[groups[0] == groups[1][part, None]] = np.inf
         if n_first <= k:
             number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
             continue
@@ -137,11 +145,13 @@ def nearest(
 def nearest_others(
     rows: Rows, own: Int[np.ndarray, " r"], log_lengths: Float[np.ndarray, " d"]
 ) -> tuple[Int[np.ndarray, "r k"], Float[np.ndarray, "r k"]]:
-    """Return the nearest of some of the rows, and weights: next to none in a row's own group."""
+    """Return the nearest of some of the rows, and weights: next to none in a row's own group.
+
+    Which is asked only where all others are fewer than N_NEAREST.
+    """
     places = in_lengths(rows.x, log_lengths)
-    n = N_NEAREST + 1 if rows.group is None else 2 * N_NEAREST
-    near = nearest(places, places[own], min(n, len(places)))
     group = np.arange(len(places)) if rows.group is None else rows.group
+    near = nearest(places, places[own], min(N_NEAREST, len(places)), (group, group[own]))
     return near, np.where(group[near] == group[own][:, None], _NO_WEIGHT, rows.weights[near])
 
 
