@@ -114,11 +114,9 @@ def nearest(
 ) -> Int[np.ndarray, "m k"]:
     """Return the numbers of the k rows that are nearest to every other, in any order.
 
-    Of many, the k-th least distance to some bounds that to all, and leaves few to be ordered. As
-    float32 without its last bits, so that rows at one distance stay so in any company and unit.
-
-    groups
-        Of both; rows of its own group are further from a row than all others.
+    Those of its own group, of `groups` of both, last. Of many, the k-th least distance to some
+    bounds that to all, and leaves few to be ordered. As float32 without its last bits, so that rows
+    at one distance stay so in any company and unit.
     """
     number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
     n_first = len(known) // _SHARE_OF_BOUND
@@ -135,9 +133,8 @@ def nearest(
             number[part] = np.argpartition(distance, k - 1, axis=1)[:, :k]
             continue
         bounds = np.partition(distance[:, :n_first], k - 1, axis=1)[:, k - 1 : k]
-        is_far = distance > bounds  # not so where it is no number
-        for own, row, is_out in zip(number[part], distance, is_far, strict=True):
-            few = np.flatnonzero(~is_out)
+        for own, row, bound in zip(number[part], distance, bounds, strict=True):
+            few = np.flatnonzero(~(row > bound))  # also what is no number
             own[:] = few[np.argpartition(row[few], k - 1)[:k]]
     return number
 
@@ -145,10 +142,7 @@ def nearest(
 def nearest_others(
     rows: Rows, own: Int[np.ndarray, " r"], log_lengths: Float[np.ndarray, " d"]
 ) -> tuple[Int[np.ndarray, "r k"], Float[np.ndarray, "r k"]]:
-    """Return the nearest of some of the rows, and weights: next to none in a row's own group.
-
-    Which is asked only where all others are fewer than N_NEAREST.
-    """
+    """Return the nearest of some of the rows, and weights: next to none in a row's own group."""
     places = in_lengths(rows.x, log_lengths)
     group = np.arange(len(places)) if rows.group is None else rows.group
     near = nearest(places, places[own], min(N_NEAREST, len(places)), (group, group[own]))
@@ -526,8 +520,7 @@ class LocalLogits(Neighbours):
         if found is None:
             return None
         x, weight, known = (np.asarray(a, np.float32) for a in (rows.x, rows.weights, proba))
-        logits = cls(x, weight, found[0], rows.y.astype(np.int32), known)
-        return logits, order[:n], found[1]
+        return cls(x, weight, found[0], rows.y.astype(np.int32), known), order[:n], found[1]
 
     def validate(self) -> None:
         """Raise ValueError where these are no labels."""
@@ -598,8 +591,7 @@ class LogitsLikelihood(Likelihood):
         of_nearness -= np.einsum("rc,rkc->rk", share * f, curvatures)
         of_square = of_nearness * weight * slope(square)
         of_lengths = np.einsum("rk,rkd->d", of_square, np.square(places))
-        of_var = np.exp(-logarithms[-1]) * np.sum(share * f)
-        return log_loss(moved, code), np.r_[of_lengths, of_var]
+        return log_loss(moved, code), np.r_[of_lengths, np.exp(-logarithms[-1]) * np.sum(share * f)]
 
     def predict(
         self, logarithms: np.ndarray, own: np.ndarray, near: np.ndarray, weight: np.ndarray
