@@ -127,7 +127,7 @@ class Numbers:
         best = reduce(lambda one, other: combined(one, other, distinct), stacks)
         held_out = best.held_out.near if best.held_out and settings.learns_processes else None
         density, tail = (None,) * n_outputs, np.zeros((2, n_outputs))
-        if held_out is not None and len(held_out.rows) >= LEAST_ROWS:
+        if held_out is not None and table.group is None and len(held_out.rows) >= LEAST_ROWS:
             tail, held_out = held_out.with_tails(seed, distinct)
         if held_out is not None and _has_time_for_neighbours(progress, n_outputs):
             rng = np.random.default_rng([seed % 2**32, 8])
