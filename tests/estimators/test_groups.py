@@ -13,6 +13,7 @@ from bayesprop import (
 from bayesprop.estimators.stored import restored, to_stored
 from bayesprop.numerics.rows import Rows
 from bayesprop.store import load_model
+from bayesprop.tabular_default.held_out import HeldOut
 
 
 def patients(n: int, per: int, seed: int):
@@ -55,6 +56,19 @@ def test_no_member_sees_all_groups_and_five_are_the_least():
     classifier = BayesianClassifier((5,), n_epochs=5, n_members=3, random_state=0)
     classifier.fit(X, labels, groups=who)
     assert classifier.state_.experts[0].n_members == 3
+
+
+def test_the_noise_of_rows_in_groups_has_no_tails(monkeypatch):
+    X, y, who = patients(13, 10, 0)
+
+    def asked(*_: object) -> None:
+        raise RuntimeError("tails")
+
+    monkeypatch.setattr(HeldOut, "with_tails", asked)
+    model = BayesianRegressor((5,), n_epochs=20, n_members=2, random_state=0)
+    assert not model.fit(X, y, groups=who).state_.tail.any()
+    with pytest.raises(RuntimeError, match="tails"):
+        model.fit(X, y)
 
 
 @pytest.mark.exhaustive
