@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -220,3 +221,13 @@ def test_few_classes_stand_above_an_estimator():
             above = catalogue.estimator_class(name, task).__mro__[1:]
             ours = [kind for kind in above if kind.__module__.startswith("bayesprop")]
             assert len(ours) <= 7, ours
+
+
+def test_benchmarks_can_be_imported():
+    for file in (REPOSITORY / "benchmarks").rglob("*.py"):
+        name = ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
+        try:
+            importlib.import_module(name.removesuffix(".__init__"))
+        except ModuleNotFoundError as error:
+            if error.name not in ("torch", "autogluon", "scoringbench"):  # peers
+                raise

@@ -26,7 +26,7 @@ from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.console import print_table
 from bayesprop.table.read import read_table
 from benchmarks.random_tables import learners
-from benchmarks.strangers import targets
+from benchmarks.strangers import cases_of
 from benchmarks.tables import OURS, rows_of, run_missing
 from papers.table_splits import encoded, of_classes
 
@@ -106,17 +106,17 @@ def main() -> None:
     parser.add_argument("published", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/boards.jsonl"))
     asked = parser.parse_args()
-    published, target = pl.read_csv(asked.published), targets(asked.folder)
+    published, given = pl.read_csv(asked.published), cases_of(asked.folder)
     known = {row["here"]: row["metric"] for row in published.iter_rows(named=True)}
     cases = []
-    for table in sorted(set(known) & set(target)):
+    for table in sorted(set(known) & set(given)):
         n_rows = len(read_table(str(asked.folder / f"{table}.csv.gz")))
         if n_rows <= MOST_ROWS:
             cases += product([table], range(3 if n_rows < FEW_ROWS else 1), (OURS, PEER))
 
     def run(table: str, split: int, model: str) -> dict[str, Any]:
         file = asked.folder / f"{table}.csv.gz"
-        return score(file, target[table][0], known[table], split, model)
+        return score(file, given[table].target, known[table], split, model)
 
     run_missing(asked.out, ("table", "split", "model"), cases, run)
     show(published, rows_of(asked.out))
