@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy import optimize, special, stats
+from scipy import special
 
 from bayesprop.distributions.categorical import ClassPredictive
 from bayesprop.distributions.predictive import Predictive
@@ -150,6 +150,8 @@ def _band(
     promised: np.ndarray, count: np.ndarray, effect: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bound the counts among so many rows, which vary as if they were `effect` times fewer."""
+    from scipy import stats
+
     chance = np.clip(promised, 1e-12, 1.0 - 1e-12)
     n = np.maximum(np.round(count / effect), 1.0)
     low, high = (stats.binom.ppf(tail, n, chance) * (count / n) for tail in (0.025, 0.975))
@@ -257,6 +259,8 @@ def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
 
     Above 1 for a model that is too sure (Guo et al. 2017, s. 4.2).
     """
+    from scipy import optimize
+
     with np.errstate(divide="ignore"):
         log_proba = np.maximum(np.log(predicted.proba), _LEAST_LOG_PROBA)
     at = np.arange(len(y)), predicted.codes(y)
