@@ -111,10 +111,6 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     for k, member in enumerate(state.members):
         at_rows = member.mean, rows.x, *engine.activations(state, rows.x, k)
         found, variances = dev.slopes(*at_rows), prior_variances(member.mean, 1.0)
-        flat, j = (
-            [np.ravel(part) for layer in variances for part in layer],
-            found.reshape(-1, found.shape[2]),
-        )
         with jax.enable_x64(True):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
             weights = [(layer.w_m, layer.b_m) for layer in wide.mean]
@@ -122,7 +118,9 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
             want = np.concatenate([np.reshape(p, (*p.shape[:2], -1)) for p in parts], axis=2)
             m = outputs(wide, jnp.float64(rows.x), jnp.float64(state.log_floor)).m
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
-        covariance = (j * np.concatenate(flat)) @ j.T
+        prior_var = np.concatenate([np.ravel(part) for layer in variances for part in layer])
+        j = found.reshape(-1, len(prior_var))
+        covariance = (j * prior_var) @ j.T
         found_covariance = dev.prior_covariance(*at_rows, variances)
         np.testing.assert_allclose(found_covariance, covariance, rtol=1e-11, atol=1e-11)
         moves = engine.moves(state, rows.x, k)

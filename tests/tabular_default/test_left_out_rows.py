@@ -298,7 +298,7 @@ def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
 
 def test_a_process_stays_where_few_rows_cannot_tell_whether_it_gains():
     rng = np.random.default_rng(3)
-    for _ in range(3):
+    for _ in range(8):
         x, y = rng.uniform(-3.0, 3.0, (12, 2)), rng.standard_normal(12)
         assert choice(output(12, 0.0), x, y).weight > 1 / 14  # the pull alone
     right = output(12, 2.0 * np.log(1e-2), y)  # of noise a hundredth of the process's

@@ -354,10 +354,11 @@ def prior_covariance(
     gains: Float[np.ndarray, "n h"],
     variances: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> Float[np.ndarray, "r r"]:
-    """Covariance of the outputs at all rows, (n o, n o), by the prior variances: j diag(v*) j'.
+    """Return the prior covariance of the outputs at all rows, J diag(v*) J', (n o, n o).
 
-    The slope in a weight is what enters it times the slope in what it enters, and all weights of a
-    group have one variance: of a group it is the product of two small covariances, cell by cell.
+    The derivative in a weight is its input times the derivative in the unit that it leads to, and
+    all weights of a group have one variance: the share of a group is the elementwise product of two
+    covariances, of inputs and of derivatives in units.
     """
     n_out = layers[-1].b_m.size
     total = np.zeros((len(x) * n_out,) * 2)
@@ -380,7 +381,7 @@ def _from_above(
     z: Float[np.ndarray, "n h"],
     gains: Float[np.ndarray, "n h"],
 ) -> Iterator[tuple[Float[np.ndarray, "n i"], Float[np.ndarray, "n o u"]]]:
-    """Give what enters each layer, the last one first, and slopes of the outputs in its units."""
+    """Yield the inputs of each layer, the last first, and derivatives of outputs in its units."""
     ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
     units, n_out = [slice(*pair) for pair in pairwise(ends)], layers[-1].b_m.size
     above = np.broadcast_to(np.eye(n_out), (len(x), n_out, n_out))

@@ -114,9 +114,9 @@ def nearest(
 ) -> Int[np.ndarray, "m k"]:
     """Return the numbers of the k rows that are nearest to every other, in any order.
 
-    Those of its own group, of `groups` of both, last. Of many, the k-th least distance to some
-    bounds that to all, and leaves few to be ordered. As float32 without its last bits, so that rows
-    at one distance stay so in any company and unit.
+    Rows of its own group come last: `groups` are those of `known` and of `at`. Of many rows, the
+    k-th least distance to some bounds that to all, and leaves few to be ordered. Distances are
+    float32 without their last bits, so that equal ones stay equal in any company and unit.
     """
     number, square = np.empty((len(at), k), np.int64), np.einsum("nd,nd->n", known, known)
     n_first = len(known) // _SHARE_OF_BOUND
