@@ -30,7 +30,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
-from scipy import optimize, special
+from scipy import special
 
 from bayesprop.numerics.rows import Rows
 
@@ -311,6 +311,8 @@ class _Sums(NamedTuple):
 
     def most_likely(self, noise_var: float | None = None) -> Solution:
         """Solve with the variances of the highest evidence."""
+        from scipy import optimize  # a prediction does without its import
+
         n_others = self.hh.shape[1] + len(self.widths)
         bounds = [_LOG_BOUNDS] * (1 + n_others)
         start = np.log(self.zz / self.n) + np.r_[-0.2, np.full(n_others, -2.0)]
