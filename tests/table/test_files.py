@@ -58,15 +58,9 @@ def test_a_sheet_with_dates(tmp_path):
 
 
 def test_a_sheet_is_read_to_its_end(tmp_path, caplog):
-    path = tmp_path / "book.xlsx"
-    with xlsxwriter.Workbook(path) as book:
-        sheet = book.add_worksheet()
-        sheet.write_row(0, 0, ["number", "late", "", "", "empty"])
-        for k in range(1200):
-            sheet.write_row(k + 1, 0, [k if k < 1100 else "none"])
-            sheet.write_row(k + 1, 1, [2.5, "a"] if k >= 1100 else [])
-        sheet.write_row(1500, 0, [" "])
-    frame = read_table(str(path))
+    names, late = ["number", "late", "", "", "empty"], ["none", 2.5, "a"]
+    rows = [*([k] for k in range(1100)), *[late] * 100, *[[]] * 299, [" "]]
+    frame = read_table(sheet_of(tmp_path, names, *rows))
     assert frame.columns == ["number", "late", "unnamed_3", "empty"]
     assert frame.shape == (1200, 4)
     assert frame["number"].to_list() == [*map(str, range(1100)), *[None] * 100]
@@ -80,16 +74,20 @@ def test_names_of_a_sheet_that_repeat_are_told_apart_as_in_text(tmp_path):
         assert read_table(path).columns == ["a", "a (2)", "unnamed_3", "2019"]
 
 
-@pytest.mark.parametrize("names", [[], ["a", "b"]])
-def test_a_sheet_without_rows_is_said_to_have_none(tmp_path, names):
-    with pytest.raises(TableError, match="has no rows"):
-        read_table(sheet_of(tmp_path, names))
+TITLE = "'Prices' seems to be a title above the column names"
 
 
-def test_a_title_of_a_sheet_is_refused(tmp_path):
-    path = sheet_of(tmp_path, ["Prices"], [], ["a", "b", "c"], [1, 2, 3])
-    with pytest.raises(TableError, match="'Prices' seems to be a title above the column names"):
-        read_table(path)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[]], "has no rows"),
+        ([["a", "b"]], "has no rows"),
+        ([["Prices"], [], ["a", "b", "c"], [1, 2, 3]], TITLE),
+    ],
+)
+def test_a_sheet_without_rows_or_with_a_title_is_refused(tmp_path, rows, message):
+    with pytest.raises(TableError, match=message):
+        read_table(sheet_of(tmp_path, *rows))
 
 
 def test_a_sheet_has_integers_and_days_as_people_write_them(tmp_path):
@@ -198,9 +196,7 @@ def test_rows_of_json_may_differ_in_what_they_hold(tmp_path):
 
 def test_a_column_of_a_base_may_hold_anything(tmp_path):
     path = tmp_path / "base.db"
-    mixed = pl.DataFrame(
-        {"a": [1, 2.5, None], "b": ["x", 3, None]}, schema={"a": pl.Object, "b": pl.Object}
-    )
-    database(path, t=mixed)
+    mixed = {"a": [1, 2.5, None], "b": ["x", 3, None]}
+    database(path, t=pl.DataFrame(mixed, schema=dict.fromkeys(mixed, pl.Object)))
     frame = read_table(str(path))
     assert frame.to_dict(as_series=False) == {"a": [1.0, 2.5, None], "b": ["x", "3", None]}

@@ -32,30 +32,30 @@ def patients(n=40, visits=6, seed=0):
     )
 
 
-def test_a_column_that_names_patients_is_found_with_what_stays_the_same():
-    found = likely_group(patients(), "y")
-    assert found is not None
-    assert found.column == "patient"
-    assert "40 values, 6 rows of each" in found.why
-    assert "'age'" in found.why
+WEIGHT = np.repeat(np.random.default_rng(4).uniform(50.0, 100.0, 40), 6)
+OTHERS = [pl.Series(f"c{k}", np.arange(240) * 0.5) for k in range(120)]
 
 
-def test_of_many_columns_the_first_are_looked_at_wherever_the_target_stands():
-    frame = patients()
-    others = [pl.Series(f"c{k}", np.arange(len(frame)) * 0.5) for k in range(120)]
-    wide = frame.select("y", "patient", "age", "sex").with_columns(others)
-    found = likely_group(wide, "y")
-    assert found is not None
-    assert found.column == "patient"
-
-
-def test_without_the_name_columns_that_repeat_together_are_found():
-    weight = np.random.default_rng(4).uniform(50.0, 100.0, 40)
-    frame = patients().drop("patient").with_columns(weight=np.repeat(weight, 6))
+@pytest.mark.parametrize(
+    ("frame", "column", "why"),
+    [
+        (patients(), "patient", "40 values, 6 rows of each, within which 'age'"),
+        # Of many columns the first are looked at, wherever the target stands.
+        (patients().select("y", "patient", "age", "sex").with_columns(OTHERS), "patient", "'age'"),
+        # Without the name, columns that repeat together.
+        (
+            patients().drop("patient").with_columns(weight=WEIGHT),
+            "weight",
+            "'age' and 1 other column stay the same",
+        ),
+    ],
+    ids=["named", "wide", "unnamed"],
+)
+def test_a_column_that_names_patients_is_found_with_what_stays_the_same(frame, column, why):
     found = likely_group(frame, "y")
     assert found is not None
-    assert found.column == "weight"
-    assert "'age' and 1 other column stay the same" in found.why
+    assert found.column == column
+    assert why in found.why
 
 
 def test_a_sum_in_two_currencies_is_no_group_nor_is_a_word_that_only_begins_as_one():

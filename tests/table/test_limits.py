@@ -21,9 +21,14 @@ def fitted(values: Sequence[str | None]):
     return fit_column(pl.Series("lead", values, pl.String))
 
 
-def test_a_limit_is_its_number_with_its_side_beside():
-    column = fitted([*NUMBERS, "<0.5", "< 0.2", ">=9.5", None] * 2).column
+def numeric(values: Sequence[str | None]) -> NumericColumn:
+    column = fitted(values).column
     assert isinstance(column, NumericColumn)
+    return column
+
+
+def test_a_limit_is_its_number_with_its_side_beside():
+    column = numeric([*NUMBERS, "<0.5", "< 0.2", ">=9.5", None] * 2)
     assert column.feature_names == ["lead", "lead is below a limit", "lead is above a limit"]
     new = pl.Series("lead", ["<0.5", " ≤ 0.1 ", ">12", "3", None, "0.7"])
     expected = [[0.5, 1, 0], [0.1, 1, 0], [12, 0, 1], [3, 0, 0], [np.nan] * 3, [0.7, 0, 0]]
@@ -47,8 +52,7 @@ def test_what_is_read_is_said():
     ],
 )
 def test_limits_are_written_as_the_numbers_are(numbers, limit, expected):
-    column = fitted([*numbers, *[limit] * 12]).column
-    assert isinstance(column, NumericColumn)
+    column = numeric([*numbers, *[limit] * 12])
     np.testing.assert_array_equal(column.encode(pl.Series("lead", [limit])).X, [[expected, 1.0]])
 
 
@@ -60,20 +64,15 @@ def test_few_levels_stay_levels(values):
 
 
 def test_a_side_that_training_did_not_have_is_missing():
-    column = fitted([*NUMBERS, "<0.5", "<0.5"]).column
-    assert column is not None
-    encoded = column.encode(pl.Series("lead", [">7", "<0.3"]))
+    encoded = numeric([*NUMBERS, "<0.5", "<0.5"]).encode(pl.Series("lead", [">7", "<0.3"]))
     np.testing.assert_array_equal(encoded.X, [[np.nan, np.nan], [0.3, 1.0]])
     unknown = Message.of("column.unknown_limits", "lead", example=">7", n=1)
     assert encoded.warnings[0] == unknown
-    plain = fitted(NUMBERS).column
-    assert plain is not None
-    assert np.isnan(plain.encode(pl.Series("lead", ["<0.3"])).X).all()
+    assert np.isnan(numeric(NUMBERS).encode(pl.Series("lead", ["<0.3"])).X).all()
 
 
 def test_words_beside_limits_are_missing_still():
-    column = fitted([*NUMBERS * 2, "<0.5", "<0.5", "broken", "<LOD"]).column
-    assert isinstance(column, NumericColumn)
+    column = numeric([*NUMBERS * 2, "<0.5", "<0.5", "broken", "<LOD"])
     assert column.words == ("<LOD", "broken")
     encoded = column.encode(pl.Series("lead", ["broken", "<LOD", "<0.5"])).X
     np.testing.assert_array_equal(encoded, [[np.nan, np.nan], [np.nan, np.nan], [0.5, 1.0]])
@@ -118,10 +117,9 @@ def test_the_limit_that_costs_least():
     for _ in range(50):
         measured, limits = rng.integers(1, 20, 30) / 2.0, rng.integers(1, 20, 8) / 2.0
         numbers = pl.Series([*measured, *limits])
-        below = pl.Series([None] * 30 + ["below"] * 8, dtype=pl.String)
-        assert ends_of(below, numbers) == (by_hand([*measured], [*limits]), None)
-        above = pl.Series([None] * 30 + ["above"] * 8, dtype=pl.String)
+        below, above = (pl.Series([None] * 30 + [one] * 8) for one in ("below", "above"))
         low = by_hand([*measured], [*limits])
+        assert ends_of(below, numbers) == (low, None)
         assert ends_of(above, -numbers) == (None, None if low is None else -low)
 
 

@@ -155,17 +155,17 @@ def test_dates_that_there_are_not_and_text_that_is_none_are_refused(tmp_path):
     assert as_duration(digits).null_count() == 1
 
 
-def test_names_of_json_lines_are_counted_before_they_are_columns(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text("\n".join(f'{{"k{i}": {i}}}' for i in range(9_000)))
-    with pytest.raises(TableError) as found:
-        read_table(str(path))
-    assert found.value.problems[0].code == "file.too_many_cells"
+MANY = {
+    "t.jsonl": ("file.too_many_cells", [f'{{"k{i}": {i}}}' for i in range(9_000)]),
+    "t.csv": ("header.too_many", [",".join(f"c{i}" for i in range(32_769)), "1," * 32_768 + "1"]),
+}
 
 
-def test_more_columns_than_can_be_understood_are_refused_at_once(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text(",".join(f"c{i}" for i in range(32_769)) + "\n" + "1," * 32_768 + "1\n")
+@pytest.mark.parametrize("name", MANY)
+def test_more_columns_than_can_be_understood_are_refused_at_once(name, tmp_path):
+    """Of JSON lines before they are columns."""
+    code, lines = MANY[name]
+    (tmp_path / name).write_text("\n".join(lines))
     with pytest.raises(TableError) as found:
-        read_table(str(path))
-    assert found.value.problems[0].code == "header.too_many"
+        read_table(str(tmp_path / name))
+    assert found.value.problems[0].code == code
