@@ -128,18 +128,15 @@ def dated(text: pl.Series) -> Dated | None:
     if looks.sum() < least:
         return None
     moments = _readings(known, _WHOLE, least)
-    counts = {form: one.count() for form, one in moments.items()}
     n_less = known.str.contains(f"{_YEAR}|{_YEAR_AND_MONTH}").sum()
-    if max(counts.values(), default=0) < len(known) and n_less <= MOSTLY * len(known):
+    if _most_read(moments) < len(known) and n_less <= MOSTLY * len(known):
         moments |= _readings(known, _SHORTER, least)
-        counts = {form: one.count() for form, one in moments.items()}
-    if max(counts.values(), default=0) < least:
+    if _most_read(moments) < least:
         moments = _readings(known, _MIXED, least)
-        counts = {form: one.count() for form, one in moments.items()}
-    most = max(counts.values(), default=0)
+    most = _most_read(moments)
     if most < least:
         return None
-    fits = [form for form in moments if counts[form] == most]
+    fits = [form for form, one in moments.items() if one.count() == most]
     first = moments[fits[0]]
     words = tuple(known.filter(first.is_null()).unique().sort())
     others = [form for form in fits[1:] if not moments[form].equals(first)]
@@ -188,6 +185,11 @@ def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str,
         if sum(n for shape, n in shapes if re.match(_pattern(form), shape)) >= least
     ]
     return {form: parsed(known, form) for form in fits}
+
+
+def _most_read(moments: dict[str, pl.Series]) -> int:
+    """Return how many values the form that reads most of them does."""
+    return max((one.count() for one in moments.values()), default=0)
 
 
 def _likelier(text: pl.Series, moments: dict[str, pl.Series], words: tuple[str, ...]) -> Dated:

@@ -26,6 +26,7 @@ from bayesprop.table.values import (
     cleaned,
     has_unit,
     is_number,
+    is_text,
     levels_known,
     looks_like_number,
     typed,
@@ -160,11 +161,6 @@ def stand_in(numbers: pl.Series, what: str = "column") -> tuple[Message, ...]:
         if (value < 0.0 <= low) or (is_far and abs(value) > 2.0 * max(abs(low), abs(high))):
             asked.append(Message.of(f"{what}.stand_in", numbers.name, value=value, n=n))
     return tuple(asked)
-
-
-def is_text(series: pl.Series) -> bool:
-    """Whether a column can hold limits."""
-    return series.dtype in (pl.String, pl.Categorical, pl.Enum)
 
 
 def sides(series: pl.Series) -> pl.Series:
@@ -342,9 +338,8 @@ class EncodedColumn(ABC):
 
     def without_words(self, series: pl.Series) -> pl.Series:
         """Return a column with nulls for the words that stand for missing values."""
-        if not self.words or series.dtype not in (pl.String, pl.Categorical, pl.Enum):
-            return series
-        return without(cleaned(series), self.words)
+        has_words = self.words and is_text(series)
+        return without(cleaned(series), self.words) if has_words else series
 
     @property
     def feature_names(self) -> list[str]:

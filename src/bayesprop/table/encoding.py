@@ -22,7 +22,6 @@ from bayesprop.table.errors import (
     left_out_rows,
     listing,
     together,
-    warn,
 )
 from bayesprop.table.supervised import (
     Target,
@@ -275,7 +274,8 @@ class TableEncoding:
     ) -> Float[np.ndarray, "n k"]:
         """Return the std of every encoded value, 0 where one is missing; TableError names others.
 
-        `std_of` is as `encode` takes it.
+        `frame` has nulls for the words that stand for missing values; `std_of` is as `encode` takes
+        it.
         """
         numbers = {column.name: (column, own.start) for column, own in self._of(NumericColumn)}
         std = np.zeros_like(X)
@@ -286,15 +286,14 @@ class TableEncoding:
             if isinstance(source, str):
                 if source not in frame.columns:
                     raise TableError(Message.of("std_of.absent", source, of=name))
-                known = is_missing(frame[source].to_frame(), self.missing or ())
-                series = column.numbers(known.to_series())
+                series = column.numbers(frame[source])
                 values = series.fill_null(np.nan).to_numpy()
             else:
                 series, values = None, np.full(len(frame), source, np.float64)
             is_bad = ~np.isnan(X[:, at]) & ~((values >= 0.0) & np.isfinite(values))
-            if series is None and is_bad.any():
-                raise TableError(Message.of("std_of.number", name, got=source))
-            if series is not None and is_bad.any():
+            if is_bad.any():
+                if series is None:
+                    raise TableError(Message.of("std_of.number", name, got=source))
                 holds = f"standard deviations of at least 0, one for every value of {name}"
                 raise StrayError(series, holds, pl.Series(is_bad), "std_of.stray")
             std[:, at] = np.where(np.isnan(X[:, at]), 0.0, values)
@@ -352,13 +351,6 @@ class TableEncoding:
         """Return the share of encoded rows that lack a value, of the columns with such rows."""
         gaps = {own.name: np.isnan(X[:, at.start]).mean() for own, at in self._of(EncodedColumn)}
         return {name: float(share) for name, share in gaps.items() if share > 0.0}
-
-    def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
-        """Do the same as `encode`, with its remarks as TableWarning."""
-        encoded = self.encode(frame)
-        for remark in encoded.warnings:
-            warn(remark)
-        return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
         """Return the target of the rows that have one: numbers, or labels out of `classes`.

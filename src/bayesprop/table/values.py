@@ -88,12 +88,16 @@ def names_in(texts: Iterable[str], columns: Sequence[str]) -> list[str]:
     ]
 
 
+def is_text(series: pl.Series) -> bool:
+    """Whether a column is of text or categories."""
+    return series.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
 def check_dtype(series: pl.Series) -> None:
     """Refuse what has no one meaning as a number or category."""
     kind = series.dtype
-    is_text = kind in (pl.String, pl.Categorical, pl.Enum)
     is_plain = kind.is_temporal() or kind.is_numeric() or kind in (pl.Boolean, pl.Null)
-    if not (is_text or is_plain):
+    if not (is_plain or is_text(series)):
         raise TableError(Message.of("column.type", series.name, got=kind))
 
 
@@ -104,12 +108,11 @@ def as_numbers(series: pl.Series, written: str | None = None, unit: str | None =
         How numbers with marks are written, and in what unit; None: found out.
     """
     check_dtype(series)
-    is_text = series.dtype in (pl.String, pl.Categorical, pl.Enum)
-    if series.dtype == pl.Duration or (written == DURATION and is_text):
-        return _seconds(without(cleaned(series), MARKS) if is_text else series)
+    if series.dtype == pl.Duration or (written == DURATION and is_text(series)):
+        return _seconds(without(cleaned(series), MARKS) if is_text(series) else series)
     if series.dtype.is_temporal():
         raise TableError(Message.of("column.times", series.name, got=series.dtype))
-    if is_text:
+    if is_text(series):
         text = without(cleaned(series), MARKS)
         plain = None if written in _WITH_COMMA else typed(text)
         if plain is not None and plain.dtype != pl.String:
@@ -357,7 +360,7 @@ def is_missing(frame: pl.DataFrame, missing: Collection[str]) -> pl.DataFrame:
     for column in frame:
         if column.dtype.is_numeric():
             is_gap = column.cast(pl.Float64).is_in(numbers.implode())
-        elif column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        elif is_text(column):
             is_gap = cleaned(column).is_in([*missing])
         else:
             continue
