@@ -15,22 +15,15 @@ from bayesprop.table.date_forms import Dated, check_dates, dated, parsed
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import Message, TableError
 
-ONE_DAY = datetime.timedelta(days=1)
 START = datetime.datetime(2022, 11, 3, 6, 30)
-MOMENTS = [START + datetime.timedelta(days=17 * k, hours=5 * k) for k in range(40)]
-
-
-def form_of(words):
-    """The form in which words hold dates, None where they hold none."""
-    found = dated(pl.Series("d", words))
-    return None if found is None else found.form
 
 
 def truth(moment):
     """Years, season, weekday and hour of a moment."""
     first = datetime.datetime(moment.year, 1, 1)
     of_year = (moment - first) / (datetime.datetime(moment.year + 1, 1, 1) - first)
-    of_day = (moment - moment.replace(hour=0, minute=0, second=0, microsecond=0)) / ONE_DAY
+    day = datetime.datetime.combine(moment, datetime.time())
+    of_day = (moment - day) / datetime.timedelta(days=1)
     flags = [float(day == moment.weekday()) for day in range(7)]
     return moment.year + of_year, of_year, flags, of_day
 
@@ -107,9 +100,8 @@ def test_gaps_are_gaps_and_only_what_varies_is_used():
     times = fit_dates(pl.Series("at", ["7:15", "18:30"])).column
     assert times.parts == ("hour",)
     np.testing.assert_allclose(times.encode(pl.Series("at", ["6:00"])).X, [[1.0, 0.0]], atol=1e-12)
-    assert fit_dates(pl.Series("at", [datetime.time(7), datetime.time(8)])).column.parts == (
-        "hour",
-    )
+    typed = pl.Series("at", [datetime.time(7), datetime.time(8)])
+    assert fit_dates(typed).column.parts == ("hour",)
     assert fit_dates(pl.Series("day", ["2024-01-05"] * 4)).column is None
 
 
@@ -216,8 +208,8 @@ def test_dates_of_which_some_tell_less():
     np.testing.assert_array_equal(np.isnan(X).sum(axis=1), [0] * 60 + [9, 7, 7, 10])
     middles = [truth(datetime.datetime(*day))[0] for day in ((2019, 7, 2), (2020, 2, 16))]
     np.testing.assert_allclose(X[60:62, 0], middles, atol=2e-3)
-    np.testing.assert_array_equal(X[:60], fit_dates(pl.Series("d", whole)).column.encode(
-        pl.Series("d", whole)).X)  # fmt: skip
+    days = pl.Series("d", whole)
+    np.testing.assert_array_equal(X[:60], fit_dates(days).column.encode(days).X)
 
     halves = fit_dates(pl.Series("d", [*whole[:30], *(day[:7] for day in whole[30:])]))
     assert halves.column.parts == ("years", "season")
@@ -256,7 +248,8 @@ def test_dates_of_which_some_tell_less():
 )
 def test_the_form_of_words_that_are_dates_or_none(words, form):
     """What tells less than a day is a date beside dates; a span of hours is no time."""
-    assert form_of(words * 10) == form
+    reading = dated(pl.Series("d", words * 10))
+    assert (reading and reading.form) == form
 
 
 def test_dates_of_no_form_that_is_read_are_not_of_several_forms():
@@ -277,7 +270,8 @@ def test_text_that_no_file_was_read_from_may_have_gaps_and_blanks():
 
 
 def test_categories_tell_as_much_of_a_date_as_text():
-    words = [moment.strftime("%Y-%m-%d") for moment in MOMENTS] + ["2020-05", "2021"]
+    days = [(START + datetime.timedelta(days=17 * k)).strftime("%Y-%m-%d") for k in range(40)]
+    words = [*days, "2020-05", "2021"]
     column = fit_dates(pl.Series("d", words)).column
     text, levels = (column.encode(pl.Series("d", words, kind)).X for kind in (None, pl.Categorical))
     np.testing.assert_array_equal(text, levels)

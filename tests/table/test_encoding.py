@@ -25,13 +25,6 @@ def divided(frame):
     return divide(frame, "y", None, HoldOut(0.0))
 
 
-def refusal(frame, target="y", task=None):
-    with pytest.raises(TableError) as caught:
-        TableEncoding.fit(frame, target, task)
-    assert not any("\n" in str(one) for one in caught.value.problems)
-    return str(caught.value)
-
-
 def test_numbers_and_booleans_stay_and_text_becomes_one_column_a_level():
     frame = table(CITY, pl.Series("ok", [True, False, True] * 10))
     encoding = TableEncoding.fit(frame, "y")
@@ -250,15 +243,8 @@ NUMBER = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=False))
     st.text(max_size=5),
 )
 def test_any_table_is_refused_in_one_line_or_stored_and_applied_alike(rows, name):
-    numbers, texts, flags = zip(*rows, strict=True)
-    frame = pl.DataFrame(
-        [
-            pl.Series("number", numbers, pl.Float64),
-            pl.Series(f"text {name}", texts, pl.String),
-            pl.Series("flag", flags, pl.Boolean),
-            pl.Series("y", range(len(rows)), pl.Float64),
-        ]
-    )
+    kinds = {"number": pl.Float64, f"text {name}": pl.String, "flag": pl.Boolean}
+    frame = pl.DataFrame(rows, kinds, orient="row").with_columns(y=np.arange(float(len(rows))))
     try:
         encoding = TableEncoding.fit(frame, "y")
     except TableError as error:

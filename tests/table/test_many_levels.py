@@ -83,9 +83,8 @@ def test_classes_have_a_share_each(frame, n_classes):
     shares = [f"town (share of {kind})" for kind in ("abc"[:n_classes], "b")[n_classes == 2]]
     assert encoding.feature_names == ["x", *shares, "town (log rows)"]
     known = encoding.columns[1].encode(frame["town"].drop_nulls()).X
-    one = TableEncoding.fit(
-        frame.with_columns(price=(kinds == "b").cast(pl.Float64)), "price", "regression"
-    )
+    is_b = (kinds == "b").cast(pl.Float64)
+    one = TableEncoding.fit(frame.with_columns(price=is_b), "price", "regression")
     places = shares.index("town (share of b)")
     expected = one.columns[1].encode(frame["town"].drop_nulls()).X[:, 0]
     np.testing.assert_allclose(known[:, places], expected, rtol=1e-12)

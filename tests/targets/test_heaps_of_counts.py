@@ -20,6 +20,9 @@ def cigarettes(rng, n):
     return np.select([kinds == 0, kinds == 1], [0.0, 20.0], 1.0 + rng.poisson(12.0, size=n))
 
 
+HEAPS = np.repeat([0.0, 1.0, 3.0, 7.0, 12.0], [300, 60, 40, 50, 30])
+
+
 def test_a_heap_and_what_lies_beside_it_have_their_shares():
     n = 2000
     scores = learnt(cigarettes(np.random.default_rng(0), n))
@@ -36,21 +39,18 @@ def test_a_heap_and_what_lies_beside_it_have_their_shares():
 
 
 def test_what_was_not_seen_between_heaps_has_half_a_row():
-    y = np.repeat([0.0, 1.0, 3.0, 7.0, 12.0], [300, 60, 40, 50, 30])
-    scores = learnt(y)
-    np.testing.assert_array_equal(
-        scores.knots, [0.5, 1.5, 2.5, 3.5, 6.5, 7.5, 11.5, 12.5, 13.5], "the last is the tail's"
-    )
+    scores = learnt(HEAPS)
+    of_tail = 13.5
+    knots = [0.5, 1.5, 2.5, 3.5, 6.5, 7.5, 11.5, 12.5, of_tail]
+    np.testing.assert_array_equal(scores.knots, knots)
     rows = np.array([300, 60, 0.5, 40, 0.5, 50, 0.5, 30])
-    assert np.diff(stats.norm.cdf(scores.scores[:-1]), prepend=0.0) == pytest.approx(
-        rows / (rows.sum() + 1.0), rel=1e-9
-    )
+    share = np.diff(stats.norm.cdf(scores.scores[:-1]), prepend=0.0)
+    assert share == pytest.approx(rows / (rows.sum() + 1.0), rel=1e-9)
     assert scores.share(np.array([4.0, 5.0, 6.0])).sum() == pytest.approx(0.5 / (rows.sum() + 1.0))
 
 
 def test_beyond_a_heap_scores_rise_as_over_the_half_below():
-    y = np.repeat([0.0, 1.0, 3.0, 7.0, 12.0], [300, 60, 40, 50, 30])
-    scores = learnt(y)
+    scores = learnt(HEAPS)
     half, last = scores.forward(np.array([12.5 / 2 + 0.25 - 0.5, 12.5]))
     rise = (last - half) / np.log(2.0) / 13.0
     assert scores.forward(np.array([30.0])) == pytest.approx(last + 17.5 * rise, rel=0.05)
@@ -65,14 +65,14 @@ def test_least_counts_far_above_zero_leave_the_space_below_empty():
 
 @pytest.mark.parametrize("mean", [2.0, 30.0, 400.0])
 def test_smooth_counts_have_no_heaps(mean, monkeypatch):
-    tables = [
-        np.random.default_rng(seed).negative_binomial(1.5, 1.5 / (1.5 + mean), size=500)
-        for seed in range(20)
-    ]
-    n_knots = [len(learnt(y.astype(float)).knots) for y in tables]
+    def n_knots():
+        rngs = map(np.random.default_rng, range(20))
+        tables = [rng.negative_binomial(1.5, 1.5 / (1.5 + mean), size=500) for rng in rngs]
+        return np.array([len(learnt(y.astype(float)).knots) for y in tables])
+
+    with_heaps = n_knots()
     monkeypatch.setattr(kinds, "_LEAST_HEAP", np.inf)
-    differ = [len(learnt(y.astype(float)).knots) != n for y, n in zip(tables, n_knots, strict=True)]
-    assert sum(differ) <= 1
+    assert np.sum(n_knots() != with_heaps) <= 1
 
 
 def test_counts_too_large_to_be_apart_have_no_heaps():

@@ -30,6 +30,8 @@ from latent_predictives import from_zero, limited
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
+OF_RATES = np.array([-0.3, 1.5, 20.0]), np.array([-0.4, 0.2, 2.5])
+RATES = CountScores(*OF_RATES, exposure=np.array([0.1, 1.0, 30.0]))
 PLACES = {
     "short": (SoftplusInverse(0.2), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
     "long": (SoftplusInverse(1e4), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
@@ -37,15 +39,7 @@ PLACES = {
     "per cent": (Logit(100.0), np.array([1e-4, 1.0, 50.0, 90.0, 100.0 - 1e-4])),
     "scores": (SCORES, np.array([-0.49, 0.1, 0.9, 3.0, 10.0, 100.0])),
     "high scores": (HIGH, np.array([-0.4, 10.0, 40.0, 60.0])),
-    "rates": (
-        CountScores(
-            np.array([-0.3, 1.5, 20.0]),
-            np.array([-0.4, 0.2, 2.5]),
-            None,
-            np.array([0.1, 1.0, 30.0]),
-        ),
-        np.array([-0.4, 3.0, 1000.0]),
-    ),
+    "rates": (RATES, np.array([-0.4, 3.0, 1000.0])),
     "nonnegative": (
         from_zero(np.inf, least=0.3, scale=2.0, largest=30.0, gap=0.01),
         np.array([1e-3, 0.1, 0.29, 1.0, 7.0, 60.0]),
@@ -119,20 +113,16 @@ def test_spread_counts_are_normal_and_keep_their_interval():
     below = stats.truncnorm(-np.inf, learnt.scores[-1])
     assert stats.kstest(inside, below.cdf).pvalue > 1e-4
     # Knots have the shares of the rows below.
-    np.testing.assert_allclose(
-        stats.norm.cdf(learnt.scores),
-        [np.sum(y < knot) / 4001.0 for knot in learnt.knots],
-        atol=1e-12,
-    )
+    shares = [np.sum(y < knot) / 4001.0 for knot in learnt.knots]
+    np.testing.assert_allclose(stats.norm.cdf(learnt.scores), shares, atol=1e-12)
 
 
 def test_a_count_is_drawn_from_a_normal_about_its_tendency_within_its_interval():
     tendency = Tendency(np.array([0.8, 0.0]), 0.3, 0.5)
     learnt = replace(SCORES, tendency=tendency)
     for k, x in ((0.0, 1.0), (2.0, -1.0), (2.0, 4.0)):
-        z = learnt.encode(
-            np.full((4000, 1), k), np.random.RandomState(2), np.tile([x, 0.0], (4000, 1))
-        )
+        rows = np.full((4000, 1), k), np.random.RandomState(2), np.tile([x, 0.0], (4000, 1))
+        z = learnt.encode(*rows)
         m, s = 0.3 + 0.8 * x, 0.5
         low, high = SCORES.forward(np.array([k - 0.5, k + 0.5]))
         law = stats.truncnorm((low - m) / s, (high - m) / s, m, s)
@@ -164,6 +154,12 @@ def test_what_is_drawn_has_the_slopes_of_an_ordered_probit():
     assert abs(of_spread[0]) < 0.9 * abs(of_drawn[0]), "spread evenly, slopes shrink"
 
 
+def learnt_and_drawn(kind, x, y):
+    """The map of targets (n,), and the scores that it draws for them."""
+    learnt = learnt_map(kind, x, y[:, None])
+    return learnt, learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+
+
 def spending(rng, x):
     """Log-normal where a latent number is above 0, 0 elsewhere; the latent number, too."""
     latent = x[:, 0] - 0.3 + 0.6 * rng.normal(size=len(x))
@@ -174,10 +170,9 @@ def test_zeros_lie_below_the_threshold_and_other_numbers_above():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(1500, 2))
     y, _ = spending(rng, x)
-    learnt = learnt_map(NONNEGATIVE, x, y[:, None])
-    z = learnt.encode(y[:, None], np.random.RandomState(0), x)
-    np.testing.assert_array_equal(z > learnt.thresholds[0], y[:, None] > 0.0)
-    np.testing.assert_allclose(learnt.inverse(z)[y > 0.0, 0], y[y > 0.0], rtol=1e-9)
+    learnt, z = learnt_and_drawn(NONNEGATIVE, x, y)
+    np.testing.assert_array_equal(z > learnt.thresholds[0], y > 0.0)
+    np.testing.assert_allclose(learnt.inverse(z)[y > 0.0], y[y > 0.0], rtol=1e-9)
     assert (learnt.inverse(z)[y == 0.0] == 0.0).all()
     plain = replace(learnt, tendency=None).encode(y[:, None], np.random.RandomState(0), x)
     np.testing.assert_array_equal(plain > learnt.thresholds[0], y[:, None] > 0.0)
@@ -206,8 +201,7 @@ def test_the_scale_is_the_likeliest_of_rows_left_out(kind, monkeypatch):
     best, scores, scales = learnt_map(kind, x, y[:, None]), [], censoring._SCALES
     for scale in scales:
         monkeypatch.setattr(censoring, "_SCALES", (scale,))
-        one = learnt_map(kind, x, y[:, None])
-        z = one.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+        one, z = learnt_and_drawn(kind, x, y)
         by_precision = []
         for precision in PRECISIONS:
             ridges = (Ridge(precision).fit(x[row], z[row]) for row in ~np.eye(40, dtype=bool))
@@ -235,8 +229,7 @@ def test_ones_far_from_other_shares_have_their_probability():
     x = rng.normal(size=(600, 2))
     for small in (1e-3, 1e-200):
         y = np.where(rng.random(600) < 0.3, 1.0, small * rng.random(600))
-        learnt = learnt_map(SHARE, x, y[:, None])
-        z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+        _, z = learnt_and_drawn(SHARE, x, y)
         assert np.isfinite(z).all()
         assert np.abs(z).max() < 100.0
 
@@ -246,8 +239,7 @@ def test_shares_of_zero_and_one_lie_beyond_the_thresholds():
     n, slopes = 4000, np.array([0.3, -0.2])
     x = rng.normal(size=(n, 2))
     y = np.clip(0.6 + x @ slopes + 0.3 * rng.normal(size=n), 0.0, 1.0)
-    learnt = learnt_map(SHARE, x, y[:, None])
-    z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
+    learnt, z = learnt_and_drawn(SHARE, x, y)
     low, high = learnt.thresholds
     np.testing.assert_array_equal(z < low, y == 0.0)
     np.testing.assert_array_equal(z > high, y == 1.0)
@@ -260,9 +252,8 @@ def test_shares_of_zero_and_one_lie_beyond_the_thresholds():
 
     best = optimize.minimize(minus_log_likelihood, [0.5, 0.0, 0.0, -1.0]).x
     tendency = learnt.tendency
-    np.testing.assert_allclose(
-        tendency.slopes / tendency.std, best[1:3] / np.exp(best[3]), atol=0.1
-    )
+    found = tendency.slopes / tendency.std
+    np.testing.assert_allclose(found, best[1:3] / np.exp(best[3]), atol=0.1)
     inside = learnt_map(SHARE, x, np.clip(y, 0.01, 0.99)[:, None])
     assert isinstance(inside, Logit), "nothing at a bound"
 
@@ -272,10 +263,9 @@ def test_shares_of_zero_and_one_lie_beyond_the_thresholds():
 )
 def test_few_zeros_or_nothing_else_can_be_learnt(y):
     x = np.random.default_rng(7).normal(size=(30, 2))
-    learnt = learnt_map(NONNEGATIVE, x, y[:, None])
-    z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+    learnt, z = learnt_and_drawn(NONNEGATIVE, x, y)
     assert np.isfinite(z).all()
-    np.testing.assert_allclose(learnt.inverse(z)[:, 0], y, rtol=1e-9)
+    np.testing.assert_allclose(learnt.inverse(z), y, rtol=1e-9)
     np.testing.assert_allclose(learnt.forward(np.array([0.0])), learnt.thresholds[0])
 
 
@@ -333,14 +323,10 @@ def of_shares(bounds, n=400):
 @pytest.mark.parametrize("bounds", [True, False])
 def test_the_map_of_per_cent_is_that_of_the_shares(bounds):
     x, y = of_shares(bounds)
-    of_whole, of_hundred = (learnt_map(SHARE, x, unit * y[:, None]) for unit in (1.0, 100.0))
+    (of_whole, z), (of_hundred, drawn) = (learnt_and_drawn(SHARE, x, u * y) for u in (1.0, 100.0))
     assert of_hundred.support == (0.0, 100.0)
     assert isinstance(of_hundred, CensoredMap if bounds else Logit)
-    drawn = [
-        one.encode(unit * y[:, None], np.random.RandomState(0), x)
-        for one, unit in ((of_hundred, 100.0), (of_whole, 1.0))
-    ]
-    np.testing.assert_allclose(*drawn, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(drawn, z, rtol=1e-6, atol=1e-6)
     assert of_hundred.holds(np.array([1.5])).all()
     assert not of_whole.holds(np.array([1.5])).any()
     with pytest.raises(ValueError, match=r"(and below|to) 1 for .* got 1.5 in row 0"):
@@ -426,9 +412,8 @@ def test_limits_are_the_ends_that_many_rows_have(low, high):
     x = rng.normal(size=(1500, 2))
     latent = x[:, 0] + 0.5 * rng.normal(size=1500)
     y = np.clip(latent, low, high)
-    learnt = learnt_map(CENSORED, x, y[:, None])
+    learnt, z = learnt_and_drawn(CENSORED, x, y)
     assert learnt.support == pytest.approx((low, high))
-    z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
     is_low, is_high = y == low, y == high
     first, last = learnt.thresholds
     assert (z[is_low] <= first).all()
@@ -451,9 +436,8 @@ def test_numbers_above_zero_with_a_limit_above_stay_above_zero():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(1000, 1))
     y = np.minimum(np.exp(x[:, 0] + 0.3 * rng.normal(size=1000)), 3.0)
-    learnt = learnt_map(CENSORED, x, y[:, None])
+    learnt, z = learnt_and_drawn(CENSORED, x, y)
     assert learnt.support == (0.0, 3.0)
-    z = learnt.encode(y[:, None], np.random.RandomState(0), x)[:, 0]
     assert (learnt.inverse(np.append(z, [-50.0, 50.0])) > 0.0).all()
     # A log of these is a line, with a fifth of the rows hidden beyond the limit.
     assert np.corrcoef(x[:, 0], z)[0, 1] > 0.93
