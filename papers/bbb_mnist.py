@@ -114,7 +114,7 @@ _OF_SEEDS = (
 
 def _line(row: Row, paper: dict[str, dict[str, str]]) -> list[str]:
     kind, units = row.cell["method"], row.cell["units"]
-    printed = "bbb-mixture" if kind == digit_networks.LOCAL else kind
+    printed = kind.removesuffix("-local").removesuffix("-sgd")
     anchor = paper.get(digit_networks.name_of(printed, units), {})
     result = row.result or {}
     averaged = result.get("last_test_error_averaged")
@@ -134,7 +134,7 @@ def _line(row: Row, paper: dict[str, dict[str, str]]) -> list[str]:
 def _settings(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    config = rows[-1].config
+    config, of_sgd = rows[-1].config, digit_networks.OF_SGD_KINDS
     return (
         f"Data: {config['dataset']}. Steps fall to zero along a cosine. Plain networks: SGD, step "
         f"{config['sgd_step']:g}, momentum {config['momentum']:g}. Dropout: half of the hidden "
@@ -144,7 +144,12 @@ def _settings(rows: Sequence[Row]) -> str:
         f"{config['init_std']:g}; mixture prior ({config['share']:g}, {config['wide_std']:g}, "
         f"{config['narrow_std']:.2g}), normal prior N(0, {config['prior_std']:g}²). "
         f"{digit_networks.LOCAL}: the same mixture and draws of activations, a row its own, in the "
-        "place of draws of weights, a batch its own (Kingma, Salimans & Welling 2015)."
+        "place of draws of weights, a batch its own (Kingma, Salimans & Welling 2015). "
+        f"{' and '.join(digit_networks.BY_SGD)}: as one public reproduction, SGD of step "
+        f"{digit_networks.SGD_STEP_ON_SUMS:g} on sums over a batch, a tenth of it from the middle "
+        f"of the epochs, {of_sgd['n_samples']} draw, {of_sgd['kl_weights']} KL weights, standard "
+        f"deviations from {of_sgd['init_std']:g}, a mixture whose narrow part has "
+        f"{of_sgd['narrow_std']:.2g}."
     )
 
 

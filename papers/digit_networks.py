@@ -38,12 +38,23 @@ from papers.rows import Row, done
 LOCAL = "bbb-mixture-local"
 """The mixture's network whose activations are drawn, not its weights (Kingma et al. 2015)."""
 
-KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture", LOCAL)
+BY_SGD = ("bbb-normal-sgd", "bbb-mixture-sgd")
+"""Bayes by Backprop as others reproduced it: SGD, uniform shares of the KL, one draw a step."""
+
+KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture", LOCAL, *BY_SGD)
 SAVED_EVERY = 5
 _FOLDER = "networks"
 _OF_SGD = {"sgd_step", "momentum"}
 _OF_MIXTURE = {"share", "wide_std", "narrow_std"}
 _OF_BBB = _OF_MIXTURE | {"bbb_step", "kl_weights", "n_samples", "init_std", "prior_std"}
+_SGD_TAKES = 5
+SGD_STEP_ON_SUMS = 1e-3
+OF_SGD_KINDS: Mapping[str, Any] = {
+    "n_samples": 1,
+    "kl_weights": "uniform",
+    "init_std": 0.04,
+    "narrow_std": 0.00033546263,
+}
 
 
 @dataclass(frozen=True)
@@ -92,10 +103,15 @@ class Config:
     def epochs_of(self, kind: str) -> int:
         """Count the epochs of a kind of network."""
         plain, zeros, bbb = self.n_epochs
+        if kind in BY_SGD:
+            return _SGD_TAKES * bbb
         return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
 
     def of_kind(self, kind: str) -> Config:
         """Return the settings with those that a kind of network prescribes."""
+        if kind in BY_SGD:
+            step = SGD_STEP_ON_SUMS * self.batch_size
+            return replace(self, **OF_SGD_KINDS, bbb_step=step)
         return replace(self, n_samples=1) if kind == LOCAL else self
 
 
@@ -299,13 +315,19 @@ def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
         falling = optax.cosine_decay_schedule(config.sgd_step, n_steps)
         optimizer = optax.sgd(falling, momentum=config.momentum or None)
         return point_network(plain_apply, likelihood, optimizer, forward=forward)
-    is_mixture = kind != "bbb-normal"
+    is_mixture = not kind.startswith("bbb-normal")
+    if kind in BY_SGD:
+        optimizer = optax.sgd(
+            optax.piecewise_constant_schedule(config.bbb_step, {n_steps // 2: 0.1})
+        )
+    else:
+        optimizer = optax.adam(optax.cosine_decay_schedule(config.bbb_step, n_steps))
     mixture = ScaleMixturePrior(config.share, config.wide_std, config.narrow_std)
     return bayes_by_backprop(
         plain_apply,
         likelihood,
         mixture if is_mixture else NormalPrior(config.prior_std**2),
-        optax.adam(optax.cosine_decay_schedule(config.bbb_step, n_steps)),
+        optimizer,
         n_samples=config.n_samples,
         kl_weights=config.kl_weights,
         init_std=config.init_std,
@@ -335,7 +357,7 @@ def _one_epoch(network: Network, key: Any, data: Pictures, batch_size: int) -> N
 def _digest(config: Config, kind: str) -> str:
     """Name the settings that the network depends on."""
     foreign = {"units", "n_draws", *(_OF_SGD if kind.startswith("bbb") else _OF_BBB)}
-    foreign |= _OF_MIXTURE if kind == "bbb-normal" else {"prior_std"}
+    foreign |= _OF_MIXTURE if kind.startswith("bbb-normal") else {"prior_std"}
     own = vars(config.of_kind(kind))
     settings = {name: value for name, value in own.items() if name not in foreign}
     settings |= {"n_epochs": config.epochs_of(kind), "kind": kind}

@@ -52,7 +52,7 @@ def test_networks_are_trained_once(finished):
     out, _, said = finished
     trained = [line for line in said if "validation error" in line]
     assert sum("bbb-mixture-32-0" in line for line in trained) == 1
-    assert len(list((out / "networks").glob("*.npz"))) == 4 + bbb_mnist.N_MEMBERS
+    assert len(list((out / "networks").glob("*.npz"))) == len(KINDS) - 2 + bbb_mnist.N_MEMBERS
 
 
 def test_pruning_removes_the_share(finished):
@@ -93,6 +93,7 @@ def test_training_goes_on_from_its_file(tmp_path, monkeypatch):
         ("bbb-normal", {"prior_std": 2.0}, {"sgd_step": 0.3, "share": 0.9, "n_draws": 3}),
         ("bbb-mixture", {"share": 0.9}, {"sgd_step": 0.3, "prior_std": 2.0}),
         ("bbb-mixture-local", {"share": 0.9}, {"n_samples": 3, "prior_std": 2.0}),
+        ("bbb-normal-sgd", {"prior_std": 2.0}, {"kl_weights": "geometric", "share": 0.9}),
     ],
 )
 def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, own, foreign):
