@@ -29,7 +29,7 @@ _FALLING = {"steps": "falling"}
 _DRAWN = {"optimizer": "rmsprop", "local_reparameterisation": True}
 # The paper's grids: weight decay 2^-4 to 2^18, prior variance 1e-2 to 1e2, likelihood weight 1 to
 # 1e3. Ours are a few points of each, with Adam's step as it is and falling, and by RMSprop.
-# `_LONG`: an error that still falls at 60 epochs of the same step ends below it.
+# `_LONG`: with an equal step some errors swing, and still fall at the 60th epoch.
 _LONG = {"n_epochs": 200} | _FALLING
 _SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "nn": (
@@ -119,7 +119,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
 
 
 def _chosen() -> Iterator[tuple[Key, Key]]:
-    """Give sets and networks with each of the settings that are run again."""
+    """Yield keys of data set and network with each setting that is run again."""
     for dataset, of_method in _CHOSEN.items():
         for method, places in of_method.items():
             for place in places:
@@ -298,7 +298,7 @@ def _line(
 
 
 def _words(cell: Key) -> str:
-    """Say what a cell's settings are."""
+    """Return the settings of a cell as text."""
     settings = [(name, value) for name, value in cell.items() if name not in ("dataset", "method")]
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings)
 

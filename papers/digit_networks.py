@@ -39,7 +39,7 @@ LOCAL = "bbb-mixture-local"
 """The mixture's network whose activations are drawn, not its weights (Kingma et al. 2015)."""
 
 BY_SGD = ("bbb-normal-sgd", "bbb-mixture-sgd")
-"""Bayes by Backprop as others reproduced it: SGD, uniform shares of the KL, one draw a step."""
+"""Bayes by Backprop by plain SGD, as a public reproduction trains it: see `OF_SGD_KINDS`."""
 
 KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture", LOCAL, *BY_SGD)
 SAVED_EVERY = 5
@@ -47,14 +47,17 @@ _FOLDER = "networks"
 _OF_SGD = {"sgd_step", "momentum"}
 _OF_MIXTURE = {"share", "wide_std", "narrow_std"}
 _OF_BBB = _OF_MIXTURE | {"bbb_step", "kl_weights", "n_samples", "init_std", "prior_std"}
-_SGD_TAKES = 5
 SGD_STEP_ON_SUMS = 1e-3
+"""Step of `BY_SGD` for a gradient summed over a batch, a tenth of it from half of the epochs on."""
 OF_SGD_KINDS: Mapping[str, Any] = {
     "n_samples": 1,
     "kl_weights": "uniform",
     "init_std": 0.04,
     "narrow_std": 0.00033546263,
 }
+"""Settings that `BY_SGD` have in place of those of `Config`."""
+_SGD_TAKES = 5
+"""Times as many epochs as by Adam."""
 
 
 @dataclass(frozen=True)

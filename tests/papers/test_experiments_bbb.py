@@ -6,9 +6,13 @@ import os
 from unittest.mock import Mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bayesprop.networks.mlp import init_weights
+from bayesprop.numerics import loops
+from bayesprop.numerics.rows import Rows
 from papers import (
     bbb_curves,
     bbb_mnist,
@@ -101,6 +105,34 @@ def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, ow
     for settings, n_files in ((base, 1), (base | foreign, 1), (base | own, 2)):
         digit_networks.trained(Config(**settings), kind, 32, Scratch(tmp_path, silent))
         assert len(list((tmp_path / "networks").glob("*.npz"))) == n_files
+
+
+@pytest.mark.parametrize("kind", digit_networks.BY_SGD)
+def test_plain_sgd_follows_the_public_recipe(kind):
+    config = Config().of_kind(kind)
+    assert Config().epochs_of(kind) == 600
+    assert (config.n_samples, config.kl_weights, config.share) == (1, "uniform", 0.75)
+    assert 0.03 <= config.init_std <= 0.05
+    assert config.narrow_std == pytest.approx(np.exp(-8.0), rel=1e-6)
+    # Gradients are means over a batch, and the step is 1e-3 on their sums.
+    assert config.bbb_step / config.batch_size == pytest.approx(1e-3)
+
+
+def test_plain_sgd_steps_are_a_tenth_from_half_of_the_epochs_on():
+    config, rng = Config(**digit_networks.QUICK), np.random.default_rng(0)
+    n, key = config.batch_size, jax.random.key(0)
+    method = digit_networks._method(config, "bbb-normal-sgd", n)
+    rows = Rows(rng.normal(size=(n, 2)).astype(np.float32), rng.integers(10, size=n), np.ones(n))
+    rows = jax.tree.map(jnp.asarray, rows)
+    start = method.init(key, init_weights(key, (2, 10)))
+    moved = []
+    for step in (0, 9, 10, 19):  # one batch an epoch, five times four epochs
+        at = jax.tree.map(lambda leaf, step=step: leaf + step if leaf.ndim == 0 else leaf, start)
+        after, _ = loops.epoch(method.update, at, key, rows, batch_size=n)
+        moved.append(after.params.weights.m[0] - start.params.weights.m[0])
+    for move, share in zip(moved, (1.0, 1.0, 0.1, 0.1), strict=True):
+        np.testing.assert_allclose(move, share * moved[0], atol=1e-6)
+    assert np.abs(moved[0]).min() > 1e-4
 
 
 def test_regression(reproduce):

@@ -27,7 +27,7 @@ def numeric(values: Sequence[str | None]) -> NumericColumn:
     return column
 
 
-def test_a_limit_is_its_number_with_its_side_beside():
+def test_a_limit_is_its_number_and_its_side():
     column = numeric([*NUMBERS, "<0.5", "< 0.2", ">=9.5", None] * 2)
     assert column.feature_names == ["lead", "lead is below a limit", "lead is above a limit"]
     new = pl.Series("lead", ["<0.5", " ≤ 0.1 ", ">12", "3", None, "0.7"])

@@ -188,7 +188,7 @@ def _readings(known: pl.Series, forms: Iterable[str], least: float) -> dict[str,
 
 
 def _most_read(moments: dict[str, pl.Series]) -> int:
-    """Return how many values the form that reads most of them does."""
+    """Return the largest number of values that one form reads."""
     return max((one.count() for one in moments.values()), default=0)
 
 
